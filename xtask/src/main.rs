@@ -1,1 +1,51 @@
-fn main() {}
+//! The project's chores, one word each: `cargo xtask <word>`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line talks to a person; the lint is for the libraries"
+)]
+
+mod accept;
+mod command;
+mod failure;
+mod fuzz;
+mod plan;
+mod slim;
+mod tally;
+mod terminal;
+mod test;
+mod toolchain;
+mod verify;
+mod word;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::word::Word;
+
+/// Every word, in the order in which the help lists them.
+const WORDS: &[Word] = &[
+    test::WORD,
+    verify::WORD,
+    slim::WORD,
+    fuzz::WORD,
+    accept::WORD,
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match word::dispatch(WORDS, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn report(failure: &Failure) {
+    // What was already shown is not said again: the summary stays the last line.
+    if !matches!(failure, Failure::Shown) {
+        eprintln!("{}: {failure}", terminal::red("error"));
+    }
+}

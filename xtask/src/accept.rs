@@ -1,0 +1,46 @@
+//! `accept`: the acceptance check of the embedding API, which is kept apart from the code it judges.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::command;
+use crate::failure::Failure;
+use crate::word::{Word, no_arguments};
+
+pub(crate) const WORD: Word = Word {
+    name: "accept",
+    summary: "runs the acceptance check of the embedding API, where there is one",
+    help: "\
+Runs the program that the variable WINDLASS_ACCEPTANCE names, with the root of the workspace as its
+argument. The check lives outside of the repository, so that the code cannot bend what judges it.
+Where the variable is unset or names no file, this says so and succeeds.
+
+Usage: cargo xtask accept
+
+Examples:
+  WINDLASS_ACCEPTANCE=/path/to/run cargo xtask accept
+",
+    run,
+};
+
+const VARIABLE: &str = "WINDLASS_ACCEPTANCE";
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    no_arguments(WORD.name, arguments)?;
+    let Some(program) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
+        println!("skipped: {VARIABLE} is not set");
+        return Ok(());
+    };
+    let program = PathBuf::from(program);
+    // Made absolute here, because the check starts in the workspace and not where the caller stands.
+    let Ok(program) = program.canonicalize() else {
+        println!(
+            "skipped: {VARIABLE} names {}, which is not there",
+            program.display()
+        );
+        return Ok(());
+    };
+    let mut check = Command::new(program);
+    check.arg(".").current_dir(command::root());
+    command::run(check)
+}

@@ -1,0 +1,30 @@
+//! `fuzz`: starts the fuzzer.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::word::Word;
+
+pub(crate) const WORD: Word = Word {
+    name: "fuzz",
+    summary: "runs the fuzzer of the turn machine and the parsers",
+    help: "\
+Builds the package windlass-fuzz in release mode and runs it. The arguments are passed on as they
+are; without a target every target runs. A run that finds something prints the seed that repeats it.
+
+Usage: cargo xtask fuzz [target] [--seconds N | --iterations N] [--seed S]
+
+Examples:
+  cargo xtask fuzz
+  cargo xtask fuzz turn --seconds 60
+  cargo xtask fuzz turn --iterations 10000 --seed 7
+",
+    run,
+};
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let mut cargo = command::cargo();
+    cargo
+        .args(["run", "--release", "-p", "windlass-fuzz", "--"])
+        .args(arguments);
+    command::run(cargo)
+}
