@@ -54,6 +54,7 @@ fn r65_blocked_patterns_cannot_be_dodged_by_spelling() {
             "https://x.com//admin",
             "https://x.com/%61dmin",
             "https://x.com/%2561dmin",
+            "https://x.com/%25252525252561dmin",
             "https://x.com/./a/../admin/users",
             "https:\\\\x.com\\admin",
             "https://x.com/ad\tmin",
@@ -96,7 +97,8 @@ fn r66_an_encoded_separator_never_matches_an_allowed_prefix() {
             "https://x.com/api/..;/admin",
             "https://x.com/api//../admin",
             "https://x.com/a%2Fb/../api",
-            "https://x.com/api/%2e%2e ",
+            "https://x.com/api/v1/%2e ",
+            "https://x.com/api/%2\te/v1",
         ],
     );
 }
@@ -116,4 +118,22 @@ fn r66_an_encoded_separator_does_not_hide_from_a_blocked_prefix() {
             "https://x.com/admin/a//../..",
         ],
     );
+}
+
+#[test]
+fn r66_a_prefix_without_a_path_holds_every_path() {
+    check(
+        &only("https://x.com/"),
+        &["https://x.com/a%2Fb", "https://x.com//../%2e%2e"],
+        &[],
+    );
+}
+
+#[test]
+fn a_percent_sign_that_begins_no_escape_stands_for_itself() {
+    let urls = ["https://x.com/100%", "https://x.com/100%25/a"];
+    for pattern in ["https://x.com/100%", "https://x.com/100%25"] {
+        check(&only(pattern), &urls, &["https://x.com/100"]);
+        check(&without(pattern), &["https://x.com/100"], &urls);
+    }
 }
