@@ -1,1 +1,3 @@
 //! Windlass.
+
+pub mod network_access;
