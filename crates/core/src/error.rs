@@ -1,0 +1,440 @@
+//! The error that applications see, and its kinds.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::typed_id::{AgentId, HarnessId, SessionId, TurnId};
+
+/// The result of everything that can fail in the embedding API.
+pub type Result<T> = std::result::Result<T, AgentLoopError>;
+
+/// What went wrong, as one of the cases that an application can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentLoopError {
+    /// The model's answer could not be had; nothing more is known than the text.
+    #[error("LLM error: {0}")]
+    Llm(String),
+    /// The provider answered with an error whose kind is known.
+    #[error("LLM error: {0}")]
+    Provider(Box<ProviderError>),
+    /// The request does not fit the model.
+    #[error("Request too large: {0}")]
+    RequestTooLarge(String),
+    /// The model is not known to the provider or to the provider store.
+    #[error("Model not available: {0}")]
+    ModelNotAvailable(String),
+    /// A tool, or a file operation on behalf of one, failed.
+    #[error("Tool execution error: {0}")]
+    ToolExecution(String),
+    /// A store of the application failed.
+    #[error("Message store error: {0}")]
+    MessageStore(String),
+    /// An event could not be emitted.
+    #[error("Event emission error: {0}")]
+    EventEmission(String),
+    /// The configuration is wrong; the text names the part.
+    #[error("Configuration error: {0}")]
+    Configuration(String),
+    /// The turn used up its model calls.
+    #[error("Max iterations reached: {0}")]
+    MaxIterationsReached(usize),
+    /// The turn was cancelled.
+    #[error("Cancelled")]
+    Cancelled,
+    /// There is nothing to answer.
+    #[error("No messages")]
+    NoMessages,
+    /// No such agent.
+    #[error("Agent not found: {0}")]
+    AgentNotFound(AgentId),
+    /// No such harness.
+    #[error("Harness not found: {0}")]
+    HarnessNotFound(HarnessId),
+    /// No such session.
+    #[error("Session not found: {0}")]
+    SessionNotFound(SessionId),
+    /// A turn is running and the caller asked not to wait.
+    #[error(
+        "Session {session_id} is busy with turn {turn_id}; wait for it, steer it or interrupt it"
+    )]
+    TurnBusy {
+        /// The session asked for.
+        session_id: SessionId,
+        /// The turn that runs.
+        turn_id: TurnId,
+    },
+    /// The session's turn waits for somebody; answer or interrupt it first.
+    #[error("Turn {turn_id} waits for {waiting_for}; answer it or cancel the turn first")]
+    TurnWaiting {
+        /// The parked turn.
+        turn_id: TurnId,
+        /// The calls it waits for, and what each needs.
+        waiting_for: WaitingFor,
+    },
+    /// No turn is there to be steered, cancelled or answered.
+    #[error("Session {0} has no active turn")]
+    NoActiveTurn(SessionId),
+    /// An answer names a call that does not wait for one.
+    #[error("No pending call `{call_id}`: {reason}")]
+    NoPendingCall {
+        /// The call as the caller named it.
+        call_id: String,
+        /// Unknown, ambiguous, or answered otherwise before.
+        reason: String,
+    },
+    /// A limit that the operator set is reached; nothing was changed.
+    #[error("Quota exceeded: {0}")]
+    QuotaExceeded(QuotaExceeded),
+    /// The journal cannot be written or read now; nothing was acknowledged.
+    #[error("Store unavailable: {0}")]
+    StoreUnavailable(String),
+    /// Something that should not happen; the chain holds the cause.
+    #[error("Internal error: {0}")]
+    Internal(#[from] anyhow::Error),
+    /// No driver is registered for the provider of the model.
+    #[error("Driver not registered for provider: {0}")]
+    DriverNotRegistered(String),
+}
+
+/// The class of an error, readable without its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Too many requests; waiting helps.
+    RateLimited,
+    /// The key is missing, wrong or not allowed to do this.
+    Auth,
+    /// The provider failed or is overloaded; trying again may help.
+    Server,
+    /// Nothing arrived in time, or no connection came about.
+    Timeout,
+    /// The request does not fit the model.
+    TooLarge,
+    /// The model does not exist here.
+    ModelMissing,
+    /// Somebody stopped it.
+    Cancelled,
+    /// Any other cause.
+    Other,
+}
+
+impl ErrorKind {
+    /// Returns the stable code of this kind.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::Auth => "auth",
+            Self::Server => "server",
+            Self::Timeout => "timeout",
+            Self::TooLarge => "too_large",
+            Self::ModelMissing => "model_missing",
+            Self::Cancelled => "cancelled",
+            Self::Other => "other",
+        }
+    }
+
+    /// Tells whether the same request may succeed later.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(self, Self::RateLimited | Self::Server | Self::Timeout)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error of a model provider with its typed fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderError {
+    /// The class, from status and code, never from the text.
+    pub kind: ErrorKind,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// The provider's own code.
+    pub code: Option<String>,
+    /// The provider's text.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The provider's id of the request, for its support.
+    pub request_id: Option<String>,
+}
+
+impl ProviderError {
+    /// Makes an error of a known kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            status: None,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+            request_id: None,
+        }
+    }
+
+    /// Makes an error from an HTTP status.
+    #[must_use]
+    pub fn from_status(status: u16, message: impl Into<String>) -> Self {
+        let kind = match status {
+            401 | 403 => ErrorKind::Auth,
+            404 => ErrorKind::ModelMissing,
+            408 => ErrorKind::Timeout,
+            413 => ErrorKind::TooLarge,
+            429 => ErrorKind::RateLimited,
+            409 | 500..=599 => ErrorKind::Server,
+            _ => ErrorKind::Other,
+        };
+        Self {
+            status: Some(status),
+            ..Self::new(kind, message)
+        }
+    }
+
+    /// Adds the time that the provider asks to wait.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(status) = self.status {
+            write!(f, " (status {status})")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a parked turn waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WaitingFor {
+    /// Calls that somebody outside must answer.
+    pub tool_results: Vec<String>,
+    /// Calls that somebody must allow or refuse.
+    pub approvals: Vec<String>,
+}
+
+impl fmt::Display for WaitingFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if !self.tool_results.is_empty() {
+            parts.push(format!("results of {}", self.tool_results.join(", ")));
+        }
+        if !self.approvals.is_empty() {
+            parts.push(format!("approval of {}", self.approvals.join(", ")));
+        }
+        f.write_str(&parts.join(" and "))
+    }
+}
+
+/// Which limit is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaExceeded {
+    /// What is counted: files, bytes per file, bytes in all, messages, events.
+    pub what: &'static str,
+    /// The limit that was set.
+    pub limit: u64,
+    /// What was being changed: a path, or the session.
+    pub subject: String,
+}
+
+impl fmt::Display for QuotaExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} allows at most {} {}",
+            self.subject, self.limit, self.what
+        )
+    }
+}
+
+impl AgentLoopError {
+    /// Makes a configuration error.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::Configuration(message.into())
+    }
+    /// Makes a tool error.
+    pub fn tool(message: impl Into<String>) -> Self {
+        Self::ToolExecution(message.into())
+    }
+    /// Makes a store error.
+    pub fn store(message: impl Into<String>) -> Self {
+        Self::MessageStore(message.into())
+    }
+    /// Makes a model error of unknown kind.
+    pub fn llm(message: impl Into<String>) -> Self {
+        Self::Llm(message.into())
+    }
+    /// Makes a model error of a known kind.
+    #[must_use]
+    pub fn provider(error: ProviderError) -> Self {
+        Self::Provider(Box::new(error))
+    }
+    /// Makes an event error.
+    pub fn event(message: impl Into<String>) -> Self {
+        Self::EventEmission(message.into())
+    }
+    /// Makes the error of a request that does not fit.
+    pub fn request_too_large(message: impl Into<String>) -> Self {
+        Self::RequestTooLarge(message.into())
+    }
+    /// Makes the error of a model that is not there.
+    pub fn model_not_available(id: impl Into<String>) -> Self {
+        Self::ModelNotAvailable(id.into())
+    }
+    /// Makes the error of a provider without driver.
+    pub fn driver_not_registered(provider: impl Into<String>) -> Self {
+        Self::DriverNotRegistered(provider.into())
+    }
+    /// Makes the error of an agent that is not there.
+    #[must_use]
+    pub const fn agent_not_found(id: AgentId) -> Self {
+        Self::AgentNotFound(id)
+    }
+    /// Makes the error of a harness that is not there.
+    #[must_use]
+    pub const fn harness_not_found(id: HarnessId) -> Self {
+        Self::HarnessNotFound(id)
+    }
+    /// Makes the error of a session that is not there.
+    #[must_use]
+    pub const fn session_not_found(id: SessionId) -> Self {
+        Self::SessionNotFound(id)
+    }
+
+    /// Returns the class of this error; it never depends on the text.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Provider(error) => error.kind,
+            Self::RequestTooLarge(_) => ErrorKind::TooLarge,
+            Self::ModelNotAvailable(_) => ErrorKind::ModelMissing,
+            Self::Cancelled => ErrorKind::Cancelled,
+            _ => ErrorKind::Other,
+        }
+    }
+
+    /// Returns how long the provider asked to wait.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Provider(error) => error.retry_after,
+            _ => None,
+        }
+    }
+
+    /// Tells whether the request did not fit the model.
+    #[must_use]
+    pub fn is_request_too_large(&self) -> bool {
+        self.kind() == ErrorKind::TooLarge
+    }
+    /// Tells whether the model is not there.
+    #[must_use]
+    pub fn is_model_not_available(&self) -> bool {
+        self.kind() == ErrorKind::ModelMissing
+    }
+    /// Tells whether the provider asked to slow down.
+    #[must_use]
+    pub fn is_rate_limited(&self) -> bool {
+        self.kind() == ErrorKind::RateLimited
+    }
+    /// Tells whether the key was refused.
+    #[must_use]
+    pub fn is_auth_error(&self) -> bool {
+        self.kind() == ErrorKind::Auth
+    }
+    /// Tells whether the provider itself failed.
+    #[must_use]
+    pub fn is_server_error(&self) -> bool {
+        self.kind() == ErrorKind::Server
+    }
+    /// Tells whether trying the same again is pointless.
+    #[must_use]
+    pub fn is_non_retryable(&self) -> bool {
+        !self.kind().is_transient()
+    }
+
+    /// Returns the id of the model that is not there.
+    #[must_use]
+    pub fn model_not_available_id(&self) -> Option<&str> {
+        match self {
+            Self::ModelNotAvailable(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns a sentence for the person at the other end; it holds no detail of the provider.
+    #[must_use]
+    pub fn user_facing_message(&self) -> String {
+        match self.kind() {
+            ErrorKind::RateLimited => {
+                "The model is receiving too many requests. Please try again in a moment.".into()
+            }
+            ErrorKind::Auth => {
+                "The model refused the credentials. Please check the provider's key.".into()
+            }
+            ErrorKind::Server => {
+                "The model's provider has a problem. Please try again in a moment.".into()
+            }
+            ErrorKind::Timeout => "The model did not answer in time. Please try again.".into(),
+            ErrorKind::TooLarge => "The conversation no longer fits the model.".into(),
+            ErrorKind::ModelMissing => "The chosen model is not available.".into(),
+            ErrorKind::Cancelled => "The turn was cancelled.".into(),
+            ErrorKind::Other => "The turn could not be completed.".into(),
+        }
+    }
+}
+
+/// Turns any error of a store into [`AgentLoopError::MessageStore`].
+pub trait StoreResultExt<T> {
+    /// Keeps the value, or wraps the error's text.
+    fn store_err(self) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> StoreResultExt<T> for std::result::Result<T, E> {
+    fn store_err(self) -> Result<T> {
+        self.map_err(|error| AgentLoopError::store(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r24_words_in_a_text_change_no_class() {
+        for error in [
+            AgentLoopError::llm("rate limit exceeded (500) unauthorized"),
+            AgentLoopError::tool("429 Too Many Requests"),
+            AgentLoopError::provider(ProviderError::new(ErrorKind::Other, "rate limit (500)")),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Other, "{error}");
+            assert!(
+                !error.is_rate_limited() && !error.is_server_error() && error.is_non_retryable()
+            );
+        }
+    }
+
+    #[test]
+    fn r27_the_kind_comes_from_the_status() {
+        let kind = |status| ProviderError::from_status(status, "x").kind;
+        assert_eq!(kind(429), ErrorKind::RateLimited);
+        assert_eq!(kind(401), ErrorKind::Auth);
+        assert_eq!(kind(529), ErrorKind::Server);
+        assert_eq!(kind(408), ErrorKind::Timeout);
+        assert_eq!(kind(413), ErrorKind::TooLarge);
+        assert_eq!(kind(404), ErrorKind::ModelMissing);
+        assert_eq!(kind(400), ErrorKind::Other);
+    }
+}

@@ -1,0 +1,258 @@
+//! The payloads of events.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::TokenUsage;
+use crate::message::{ContentPart, Message};
+use crate::tool_types::{SideEffectClass, ToolCall};
+use crate::typed_id::{MessageId, SessionId, TurnId};
+
+/// Declares payloads: required fields are written always, `?` fields only when set.
+macro_rules! payloads {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty $(= $default:ident)?,)* $(; $($(#[$odoc:meta])* $opt:ident: $oty:ty,)*)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[allow(missing_docs, reason = "the fields are named for what they hold; the table of events explains them")]
+        pub struct $name {
+            $(pub $field: $ty,)*
+            $($($(#[$odoc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $opt: Option<$oty>,)*)?
+        }
+    )*};
+}
+
+/// Details of an error by name.
+pub type ErrorFields = BTreeMap<String, Value>;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It did what it should.
+    Success,
+    /// It failed, or was refused; the model reads why.
+    Error,
+    /// It took too long.
+    Timeout,
+    /// It was stopped, or never started, because the turn ended.
+    Cancelled,
+    /// The process died while it ran, and repeating it is not safe.
+    Unknown,
+}
+
+/// What a call waits for before it can go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The call may run.
+    Allow,
+    /// The call must not run.
+    Deny,
+}
+
+/// Names the prompt of a model call without holding it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptRef {
+    /// How many messages were sent.
+    pub message_count: usize,
+    /// The last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_message_id: Option<MessageId>,
+    /// The chained digest of their ids.
+    pub digest: String,
+}
+
+/// What the model answered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LlmGenerationOutput {
+    /// The text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+}
+
+/// How often a model call was tried again, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RetryMetadata {
+    /// How many attempts failed before.
+    pub retries: u32,
+    /// The kind of the last failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// How long was waited in all.
+    pub waited_ms: u64,
+}
+
+/// How a model call went.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LlmGenerationMetadata {
+    /// The model.
+    pub model: String,
+    /// Who serves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// How long until the first piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_to_first_token_ms: Option<u64>,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reasons: Option<Vec<String>>,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// How often it was tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryMetadata>,
+}
+
+/// A model call, with a reference to its prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LlmGenerationData {
+    /// What was sent.
+    pub prompt: PromptRef,
+    /// The names of the tools that were offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// What came back.
+    pub output: LlmGenerationOutput,
+    /// How it went.
+    pub metadata: LlmGenerationMetadata,
+}
+
+/// A call in words for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallSummary {
+    /// The provider's id of the call.
+    pub tool_call_id: String,
+    /// The tool.
+    pub name: String,
+    /// The tool's name to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+}
+
+payloads! {
+    /// A session exists.
+    SessionStartedData { ; title: String, }
+    /// A session's record was changed.
+    SessionUpdatedData { ; title: String, }
+    /// A session was made from another one.
+    SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
+    /// A turn works in the session.
+    SessionActivatedData { turn_id: TurnId, input_message_id: MessageId, }
+    /// No turn works in the session any more.
+    SessionIdledData { turn_id: TurnId, ; iterations: usize, usage: TokenUsage, }
+    /// An input, in its place.
+    InputMessageData { message: Message, }
+    /// An input that waits for its turn.
+    InputQueuedData { turn_id: TurnId, message: Message, ; deadline_ms: u64, }
+    /// The first text of an answer is there.
+    OutputMessageStartedData { turn_id: TurnId, message_id: MessageId, }
+    /// More text of an answer.
+    OutputMessageDeltaData { turn_id: TurnId, delta: String, }
+    /// An answer, whole.
+    OutputMessageCompletedData { message: Message, ; metadata: Value, usage: TokenUsage, error_code: String, error_fields: ErrorFields, }
+    /// An answer was replaced, by a guardrail for example.
+    OutputMessageReplacedData { message: Message, ; reason: String, }
+    /// A turn begins.
+    TurnStartedData { turn_id: TurnId, input_message_id: MessageId, ; input_content: Vec<ContentPart>,
+        /// The digest of the resolved configuration.
+        config: String,
+        /// When the turn is stopped.
+        deadline: DateTime<Utc>,
+    }
+    /// A running turn was told more.
+    TurnSteeredData { turn_id: TurnId, message_id: MessageId, }
+    /// Somebody wants the turn to stop.
+    TurnInterruptRequestedData { turn_id: TurnId, ; reason: String, }
+    /// A turn goes on after the process was gone.
+    TurnResumedData { turn_id: TurnId, attempt: u32, }
+    /// A turn came to its answer.
+    TurnCompletedData { turn_id: TurnId, iterations: usize, ; duration_ms: u64, usage: TokenUsage, input_content: Vec<ContentPart>, final_message_id: MessageId, final_answer_preview: String, time_to_first_token_ms: u64, tool_call_count: usize, llm_call_count: usize, status: String, }
+    /// A turn failed.
+    TurnFailedData { turn_id: TurnId, error: String, ; error_code: String, error_fields: ErrorFields, iterations: usize, duration_ms: u64, usage: TokenUsage, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, }
+    /// A turn was stopped.
+    TurnCancelledData { turn_id: TurnId, ; reason: String, usage: TokenUsage, iterations: usize, duration_ms: u64, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, }
+    /// A model call begins: its intent.
+    ReasonStartedData { turn_id: TurnId, iteration: usize, ; model: String, }
+    /// A model call ended.
+    ReasonCompletedData { success: bool, has_tool_calls: bool, tool_call_count: usize, ; text_preview: String, error: String, duration_ms: u64, usage: TokenUsage, }
+    /// The model begins to think.
+    ReasonThinkingStartedData { turn_id: TurnId, }
+    /// More of what the model thinks.
+    ReasonThinkingDeltaData { turn_id: TurnId, delta: String, }
+    /// What the model thought, whole.
+    ReasonThinkingCompletedData { turn_id: TurnId, thinking: String, }
+    /// The calls of an answer begin.
+    ActStartedData { turn_id: TurnId, tool_call_count: usize, }
+    /// All calls of an answer have a result.
+    ActCompletedData { turn_id: TurnId, tool_call_count: usize, success_count: usize, }
+    /// A call begins: its intent.
+    ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String, }
+    /// A call ended; the parts are those of its message.
+    ToolCompletedData { tool_call_id: String, tool_name: String, success: bool, status: ToolStatus, ; result: Vec<ContentPart>, error: String, duration_ms: u64, capability_id: String, display_name: String, }
+    /// How far a call is.
+    ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
+    /// Output of a call while it runs.
+    ToolOutputDeltaData { tool_call_id: String, tool_name: String, delta: String, stream: String, }
+    /// Somebody outside must answer these calls.
+    ToolCallRequestedData { tool_calls: Vec<ToolCall>, tool_summaries: Vec<ToolCallSummary>, ; headline: String, connection_required: String, expires_at: DateTime<Utc>, }
+    /// Somebody outside answered a call.
+    ToolCallResolvedData { tool_call_id: String, success: bool, digest: String, }
+    /// Nobody answered a call in time.
+    ToolCallTimeoutData { tool_call_id: String, }
+    /// The turn ended before a call was answered.
+    ToolCallCanceledData { tool_call_id: String, reason: String, }
+    /// Somebody must allow a call.
+    ApprovalRequiredData { tool_call: ToolCall, digest: String, ; display_name: String, expires_at: DateTime<Utc>, }
+    /// Somebody, or the end of the turn, decided about a call.
+    ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String, }
+    /// Nobody decided in time.
+    ApprovalTimeoutData { tool_call_id: String, }
+    /// Somebody must answer a question.
+    UserInputRequiredData { request_id: String, prompt: Value, ; expires_at: DateTime<Utc>, }
+    /// The question was answered.
+    UserInputAnsweredData { request_id: String, answer: Value, }
+    /// The question is void.
+    UserInputCanceledData { request_id: String, reason: String, }
+    /// A call without result was found and given one.
+    TranscriptRepairedData { tool_call_id: String, tool_name: String, message_id: MessageId, }
+    /// A capability was used.
+    CapabilityUsageData { capability_id: String, ; details: Value, }
+    /// A session that works for this one began.
+    SubagentStartedData { child_session_id: SessionId, name: String, ; task: String, }
+    /// A session that works for this one ended.
+    SubagentCompletedData { child_session_id: SessionId, name: String, success: bool, ; result: String, }
+    /// A task was made.
+    TaskCreatedData { task_id: String, title: String, }
+    /// A task changed.
+    TaskUpdatedData { task_id: String, status: String, }
+    /// The history is being made shorter.
+    ContextCompactingData { message_count: usize, }
+    /// The history was made shorter.
+    ContextCompactedData { messages_before: usize, messages_after: usize, ; summary: String, }
+    /// A file was written.
+    FileWrittenData { path: String, size_bytes: i64, }
+    /// A schedule started a turn.
+    ScheduleTriggeredData { schedule_id: String, }
+    /// Records are no longer kept.
+    JournalPrunedData { first_sequence: u64, last_sequence: u64, ; digest: String, }
+    /// Something that an application wants to have recorded.
+    CustomData { name: String, payload: Value, }
+}

@@ -1,0 +1,146 @@
+//! Every type of event: its name, its constant, its payload.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::data::*;
+
+/// The type of an event is not known to this version.
+#[derive(Debug, thiserror::Error)]
+pub enum EventDecodeError {
+    /// No such type.
+    #[error("unknown event type `{0}`; it was written by a newer version")]
+    UnknownType(String),
+    /// The payload does not fit the type.
+    #[error("the payload of a `{event_type}` event cannot be read: {source}")]
+    Payload {
+        /// The type.
+        event_type: String,
+        /// What is wrong with the payload.
+        source: serde_json::Error,
+    },
+}
+
+macro_rules! events {
+    ($($variant:ident($data:ident) $constant:ident = $name:literal;)*) => {
+        $(#[doc = concat!("The type `", $name, "`.")] pub const $constant: &str = $name;)*
+
+        /// All types of events.
+        pub const EVENT_TYPES: &[&str] = &[$($name),*];
+
+        /// What happened. Written as the bare payload; the event's `type` says which.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum EventData {
+            $(#[doc = concat!("`", $name, "`")] $variant($data),)*
+        }
+
+        impl EventData {
+            /// Returns the name of the type.
+            #[must_use]
+            pub fn event_type(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                }
+            }
+
+            /// Reads a payload of a named type.
+            pub fn from_type(event_type: &str, payload: Value) -> Result<Self, EventDecodeError> {
+                let wrong = |source| EventDecodeError::Payload { event_type: event_type.to_owned(), source };
+                match event_type {
+                    $($name => serde_json::from_value(payload).map(Self::$variant).map_err(wrong),)*
+                    _ => Err(EventDecodeError::UnknownType(event_type.to_owned())),
+                }
+            }
+        }
+
+        $(impl From<$data> for EventData {
+            fn from(data: $data) -> Self {
+                Self::$variant(data)
+            }
+        })*
+    };
+}
+
+events! {
+    SessionStarted(SessionStartedData) SESSION_STARTED = "session.started";
+    SessionUpdated(SessionUpdatedData) SESSION_UPDATED = "session.updated";
+    SessionForked(SessionForkedData) SESSION_FORKED = "session.forked";
+    SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
+    SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
+    InputMessage(InputMessageData) INPUT_MESSAGE = "input.message";
+    InputQueued(InputQueuedData) INPUT_QUEUED = "input.queued";
+    OutputMessageStarted(OutputMessageStartedData) OUTPUT_MESSAGE_STARTED = "output.message.started";
+    OutputMessageDelta(OutputMessageDeltaData) OUTPUT_MESSAGE_DELTA = "output.message.delta";
+    OutputMessageCompleted(OutputMessageCompletedData) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
+    OutputMessageReplaced(OutputMessageReplacedData) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
+    TurnStarted(TurnStartedData) TURN_STARTED = "turn.started";
+    TurnSteered(TurnSteeredData) TURN_STEERED = "turn.steered";
+    TurnInterruptRequested(TurnInterruptRequestedData) TURN_INTERRUPT_REQUESTED = "turn.interrupt_requested";
+    TurnResumed(TurnResumedData) TURN_RESUMED = "turn.resumed";
+    TurnCompleted(TurnCompletedData) TURN_COMPLETED = "turn.completed";
+    TurnFailed(TurnFailedData) TURN_FAILED = "turn.failed";
+    TurnCancelled(TurnCancelledData) TURN_CANCELLED = "turn.cancelled";
+    ReasonStarted(ReasonStartedData) REASON_STARTED = "reason.started";
+    ReasonCompleted(ReasonCompletedData) REASON_COMPLETED = "reason.completed";
+    ReasonThinkingStarted(ReasonThinkingStartedData) REASON_THINKING_STARTED = "reason.thinking.started";
+    ReasonThinkingDelta(ReasonThinkingDeltaData) REASON_THINKING_DELTA = "reason.thinking.delta";
+    ReasonThinkingCompleted(ReasonThinkingCompletedData) REASON_THINKING_COMPLETED = "reason.thinking.completed";
+    LlmGeneration(LlmGenerationData) LLM_GENERATION = "llm.generation";
+    ActStarted(ActStartedData) ACT_STARTED = "act.started";
+    ActCompleted(ActCompletedData) ACT_COMPLETED = "act.completed";
+    ToolStarted(ToolStartedData) TOOL_STARTED = "tool.started";
+    ToolCompleted(ToolCompletedData) TOOL_COMPLETED = "tool.completed";
+    ToolProgress(ToolProgressData) TOOL_PROGRESS = "tool.progress";
+    ToolOutputDelta(ToolOutputDeltaData) TOOL_OUTPUT_DELTA = "tool.output.delta";
+    ToolCallRequested(ToolCallRequestedData) TOOL_CALL_REQUESTED = "tool.call_requested";
+    ToolCallResolved(ToolCallResolvedData) TOOL_CALL_RESOLVED = "tool.call_resolved";
+    ToolCallTimeout(ToolCallTimeoutData) TOOL_CALL_TIMEOUT = "tool.call_timeout";
+    ToolCallCanceled(ToolCallCanceledData) TOOL_CALL_CANCELED = "tool.call_canceled";
+    ApprovalRequired(ApprovalRequiredData) APPROVAL_REQUIRED = "approval.required";
+    ApprovalDecided(ApprovalDecidedData) APPROVAL_DECIDED = "approval.decided";
+    ApprovalTimeout(ApprovalTimeoutData) APPROVAL_TIMEOUT = "approval.timeout";
+    UserInputRequired(UserInputRequiredData) USER_INPUT_REQUIRED = "user_input.required";
+    UserInputAnswered(UserInputAnsweredData) USER_INPUT_ANSWERED = "user_input.answered";
+    UserInputCanceled(UserInputCanceledData) USER_INPUT_CANCELED = "user_input.canceled";
+    TranscriptRepaired(TranscriptRepairedData) TRANSCRIPT_REPAIRED = "transcript.repaired";
+    CapabilityUsage(CapabilityUsageData) CAPABILITY_USAGE = "capability.usage";
+    SubagentStarted(SubagentStartedData) SUBAGENT_STARTED = "subagent.started";
+    SubagentCompleted(SubagentCompletedData) SUBAGENT_COMPLETED = "subagent.completed";
+    TaskCreated(TaskCreatedData) TASK_CREATED = "task.created";
+    TaskUpdated(TaskUpdatedData) TASK_UPDATED = "task.updated";
+    ContextCompacting(ContextCompactingData) CONTEXT_COMPACTING = "context.compacting";
+    ContextCompacted(ContextCompactedData) CONTEXT_COMPACTED = "context.compacted";
+    FileWritten(FileWrittenData) FILE_WRITTEN = "file.written";
+    ScheduleTriggered(ScheduleTriggeredData) SCHEDULE_TRIGGERED = "schedule.triggered";
+    JournalPruned(JournalPrunedData) JOURNAL_PRUNED = "journal.pruned";
+    Custom(CustomData) CUSTOM = "custom";
+}
+
+impl EventData {
+    /// Tells whether the event is only a piece of text that a later event holds whole.
+    #[must_use]
+    pub fn is_ephemeral(&self) -> bool {
+        matches!(
+            self,
+            Self::OutputMessageDelta(_) | Self::ReasonThinkingDelta(_) | Self::ToolOutputDelta(_)
+        )
+    }
+
+    /// Tells whether the event ends a turn.
+    #[must_use]
+    pub fn ends_turn(&self) -> bool {
+        matches!(
+            self,
+            Self::TurnCompleted(_) | Self::TurnFailed(_) | Self::TurnCancelled(_)
+        )
+    }
+}
+
+impl super::Event {
+    /// Tells whether the event is only a piece of text that a later event holds whole.
+    #[must_use]
+    pub fn is_ephemeral(&self) -> bool {
+        self.data.is_ephemeral()
+    }
+}

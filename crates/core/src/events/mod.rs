@@ -1,0 +1,184 @@
+//! What happened, one record at a time.
+//!
+//! An event is self-contained: it names its turn and step, and what ends a turn carries the turn's figures. No
+//! event holds the history, so that a journal grows with what was said.
+
+mod data;
+mod kinds;
+mod usage;
+
+use chrono::{DateTime, Utc};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::typed_id::{EventId, ExecId, MessageId, SessionId, TurnId};
+
+pub use data::*;
+pub use kinds::*;
+pub use usage::TokenUsage;
+
+/// The turn and step that an event belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EventContext {
+    /// The turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// The input that started the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_message_id: Option<MessageId>,
+    /// The step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_id: Option<ExecId>,
+    /// The trace, for telemetry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// The span, for telemetry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
+    /// The span around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_span_id: Option<String>,
+}
+
+impl EventContext {
+    /// Makes the context of a turn.
+    #[must_use]
+    pub fn of_turn(turn_id: TurnId) -> Self {
+        Self {
+            turn_id: Some(turn_id),
+            ..Self::default()
+        }
+    }
+
+    /// Makes the context of a step.
+    #[must_use]
+    pub fn of_step(turn_id: TurnId, exec_id: ExecId) -> Self {
+        Self {
+            exec_id: Some(exec_id),
+            ..Self::of_turn(turn_id)
+        }
+    }
+}
+
+/// One record of a session's journal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// Identifies the event.
+    pub id: EventId,
+    /// The name of its type, such as `turn.started`.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// When it happened.
+    pub ts: DateTime<Utc>,
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn and step.
+    pub context: EventContext,
+    /// What happened.
+    pub data: EventData,
+    /// Anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+    /// The number in its session, from 1 without a gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+}
+
+impl Event {
+    /// Returns the number in the session, 0 for an event that is in no journal.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.sequence.unwrap_or_default()
+    }
+}
+
+/// The payload is read by the name of the type, never by trying one shape after the other.
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            id: EventId,
+            #[serde(rename = "type")]
+            event_type: String,
+            ts: DateTime<Utc>,
+            session_id: SessionId,
+            #[serde(default)]
+            context: EventContext,
+            data: Value,
+            #[serde(default)]
+            metadata: Option<Value>,
+            #[serde(default)]
+            tags: Option<Vec<String>>,
+            #[serde(default)]
+            sequence: Option<u64>,
+        }
+        let wire = Wire::deserialize(deserializer)?;
+        let data = EventData::from_type(&wire.event_type, wire.data).map_err(D::Error::custom)?;
+        Ok(Self {
+            id: wire.id,
+            event_type: wire.event_type,
+            ts: wire.ts,
+            session_id: wire.session_id,
+            context: wire.context,
+            data,
+            metadata: wire.metadata,
+            tags: wire.tags,
+            sequence: wire.sequence,
+        })
+    }
+}
+
+/// An event that has no identity yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRequest {
+    /// The name of its type.
+    pub event_type: String,
+    /// When it happened.
+    pub ts: DateTime<Utc>,
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn and step.
+    pub context: EventContext,
+    /// What happened.
+    pub data: EventData,
+    /// Anything else.
+    pub metadata: Option<Value>,
+    /// Labels.
+    pub tags: Option<Vec<String>>,
+}
+
+impl EventRequest {
+    /// Makes a request for an event that happens now.
+    pub fn new(session_id: SessionId, context: EventContext, data: impl Into<EventData>) -> Self {
+        let data = data.into();
+        Self {
+            event_type: data.event_type().to_owned(),
+            ts: Utc::now(),
+            session_id,
+            context,
+            data,
+            metadata: None,
+            tags: None,
+        }
+    }
+
+    /// Gives the event its identity.
+    #[must_use]
+    pub fn into_event(self, id: EventId, sequence: Option<u64>) -> Event {
+        Event {
+            id,
+            event_type: self.event_type,
+            ts: self.ts,
+            session_id: self.session_id,
+            context: self.context,
+            data: self.data,
+            metadata: self.metadata,
+            tags: self.tags,
+            sequence,
+        }
+    }
+}

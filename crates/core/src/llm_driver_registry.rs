@@ -1,0 +1,531 @@
+//! How a model is called: the driver trait, its request and stream, and the registry of providers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+
+use crate::error::{AgentLoopError, Result};
+use crate::events::{RetryMetadata, TokenUsage};
+use crate::history::History;
+use crate::llm_models::{LlmProviderType, ModelWithProvider, masked};
+use crate::message::{ContentPart, ExecutionPhase, Message, MessageRole};
+use crate::tool_types::{ToolCall, ToolDefinition};
+use crate::typed_id::{ExecId, SessionId, TurnId};
+
+/// A driver of any provider.
+pub type BoxedLlmDriver = Box<dyn LlmDriver>;
+/// An answer, piece by piece.
+pub type LlmResponseStream = Pin<Box<dyn Stream<Item = Result<LlmStreamEvent>> + Send>>;
+
+/// The provider that a driver is registered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProviderType {
+    /// OpenAI's Responses API.
+    OpenAI,
+    /// OpenRouter.
+    OpenRouter,
+    /// Azure's OpenAI service.
+    AzureOpenAI,
+    /// Anything that speaks OpenAI's Chat Completions.
+    OpenAICompletions,
+    /// Anthropic.
+    Anthropic,
+    /// Google Gemini.
+    Gemini,
+    /// The built-in simulator.
+    LlmSim,
+    /// AWS Bedrock.
+    Bedrock,
+}
+
+impl From<LlmProviderType> for ProviderType {
+    fn from(provider: LlmProviderType) -> Self {
+        match provider {
+            LlmProviderType::Openai => Self::OpenAI,
+            LlmProviderType::Openrouter => Self::OpenRouter,
+            LlmProviderType::AzureOpenai => Self::AzureOpenAI,
+            LlmProviderType::OpenaiCompletions => Self::OpenAICompletions,
+            LlmProviderType::Anthropic => Self::Anthropic,
+            LlmProviderType::Gemini => Self::Gemini,
+            LlmProviderType::LlmSim => Self::LlmSim,
+            LlmProviderType::Bedrock => Self::Bedrock,
+        }
+    }
+}
+
+impl From<ProviderType> for LlmProviderType {
+    fn from(provider: ProviderType) -> Self {
+        match provider {
+            ProviderType::OpenAI => Self::Openai,
+            ProviderType::OpenRouter => Self::Openrouter,
+            ProviderType::AzureOpenAI => Self::AzureOpenai,
+            ProviderType::OpenAICompletions => Self::OpenaiCompletions,
+            ProviderType::Anthropic => Self::Anthropic,
+            ProviderType::Gemini => Self::Gemini,
+            ProviderType::LlmSim => Self::LlmSim,
+            ProviderType::Bedrock => Self::Bedrock,
+        }
+    }
+}
+
+impl fmt::Display for ProviderType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        LlmProviderType::from(*self).fmt(f)
+    }
+}
+
+/// What a driver is made from. `Debug` does not show the key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ProviderConfig {
+    /// The provider.
+    pub provider_type: ProviderType,
+    /// The key.
+    pub api_key: Option<String>,
+    /// Where to call, if not at the provider's own address.
+    pub base_url: Option<String>,
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderConfig")
+            .field("provider_type", &self.provider_type)
+            .field("api_key", &masked(self.api_key.as_ref()))
+            .field("base_url", &self.base_url)
+            .finish()
+    }
+}
+
+impl From<&ModelWithProvider> for ProviderConfig {
+    fn from(model: &ModelWithProvider) -> Self {
+        Self {
+            provider_type: model.provider_type.into(),
+            api_key: model.api_key.clone(),
+            base_url: model.base_url.clone(),
+        }
+    }
+}
+
+/// Who speaks, in the words of providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LlmMessageRole {
+    /// Instructions.
+    System,
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool.
+    Tool,
+}
+
+/// One part of a message to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LlmContentPart {
+    /// Text.
+    Text(String),
+    /// An image, by address or as a data URL.
+    Image {
+        /// The address.
+        url: String,
+    },
+}
+
+/// What is said to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LlmMessageContent {
+    /// Text alone.
+    Text(String),
+    /// Text and images.
+    Parts(Vec<LlmContentPart>),
+}
+
+/// A message as providers take it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LlmMessage {
+    /// Who speaks.
+    pub role: LlmMessageRole,
+    /// What is said.
+    pub content: LlmMessageContent,
+    /// The calls of an assistant message.
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// The call that a tool message answers.
+    pub tool_call_id: Option<String>,
+    /// Where in its work the model said it.
+    pub phase: Option<ExecutionPhase>,
+    /// What the model thought before.
+    pub thinking: Option<String>,
+    /// The provider's proof of that thinking.
+    pub thinking_signature: Option<String>,
+}
+
+impl LlmMessage {
+    /// Makes a text message.
+    pub fn text(role: LlmMessageRole, text: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: LlmMessageContent::Text(text.into()),
+            tool_calls: None,
+            tool_call_id: None,
+            phase: None,
+            thinking: None,
+            thinking_signature: None,
+        }
+    }
+
+    /// Returns the text, parts joined by line ends.
+    #[must_use]
+    pub fn content_as_text(&self) -> String {
+        match &self.content {
+            LlmMessageContent::Text(text) => text.clone(),
+            LlmMessageContent::Parts(parts) => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    LlmContentPart::Text(text) => Some(text.as_str()),
+                    LlmContentPart::Image { .. } => None,
+                });
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}
+
+impl From<&Message> for LlmMessage {
+    fn from(message: &Message) -> Self {
+        let role = match message.role {
+            MessageRole::System => LlmMessageRole::System,
+            MessageRole::User => LlmMessageRole::User,
+            MessageRole::Agent => LlmMessageRole::Assistant,
+            MessageRole::ToolResult => LlmMessageRole::Tool,
+        };
+        let mut parts = Vec::new();
+        let mut calls = Vec::new();
+        for part in &message.content {
+            match part {
+                ContentPart::Text(text) => parts.push(LlmContentPart::Text(text.text.clone())),
+                ContentPart::Image(image) => {
+                    let data_url = |data| {
+                        let media_type = image.media_type.as_deref().unwrap_or("image/png");
+                        format!("data:{media_type};base64,{data}")
+                    };
+                    let url = image
+                        .url
+                        .clone()
+                        .or_else(|| image.base64.as_ref().map(data_url));
+                    parts.extend(url.map(|url| LlmContentPart::Image { url }));
+                }
+                ContentPart::ImageFile(_) => {}
+                ContentPart::ToolCall(call) => calls.push(ToolCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                }),
+                ContentPart::ToolResult(result) => {
+                    let text = match (&result.result, &result.error) {
+                        (Some(value), _) => value.to_string(),
+                        (None, Some(error)) => error.clone(),
+                        (None, None) => String::new(),
+                    };
+                    parts.push(LlmContentPart::Text(text));
+                }
+            }
+        }
+        let content = match parts.as_slice() {
+            [] => LlmMessageContent::Text(String::new()),
+            [LlmContentPart::Text(text)] => LlmMessageContent::Text(text.clone()),
+            _ => LlmMessageContent::Parts(parts),
+        };
+        Self {
+            role,
+            content,
+            tool_calls: (!calls.is_empty()).then_some(calls),
+            tool_call_id: message.tool_call_id().map(str::to_owned),
+            phase: message.phase,
+            thinking: message.thinking.clone(),
+            thinking_signature: message.thinking_signature.clone(),
+        }
+    }
+}
+
+/// Whether the provider may look tools up itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolSearchConfig {
+    /// From how many tools on.
+    pub threshold: usize,
+}
+
+/// Whether the provider may cache the prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PromptCacheConfig {
+    /// The provider's key of the cache.
+    pub key: Option<String>,
+}
+
+/// The settings of a model call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LlmCallConfig {
+    /// The provider's name of the model.
+    pub model: String,
+    /// How free the choice of words is.
+    pub temperature: Option<f32>,
+    /// How long the answer may get.
+    pub max_tokens: Option<u32>,
+    /// The tools that are offered.
+    pub tools: Vec<ToolDefinition>,
+    /// How much to think.
+    pub reasoning_effort: Option<String>,
+    /// Facts about the call; `session_id` is always there in a turn.
+    pub metadata: HashMap<String, String>,
+    /// The provider's id of the answer before.
+    pub previous_response_id: Option<String>,
+    /// Whether the provider may look tools up itself.
+    pub tool_search: Option<ToolSearchConfig>,
+    /// Whether the provider may cache the prompt.
+    pub prompt_cache: Option<PromptCacheConfig>,
+}
+
+/// The name under which a call's metadata holds its session.
+pub const SESSION_ID_KEY: &str = "session_id";
+
+/// A model call that shares the conversation with the runtime instead of copying it.
+#[derive(Debug, Clone)]
+pub struct LlmRequest {
+    /// The session that calls.
+    pub session_id: SessionId,
+    /// The turn, unless the call is made beside turns.
+    pub turn_id: Option<TurnId>,
+    /// The step, unless the call is made beside turns.
+    pub exec_id: Option<ExecId>,
+    /// The system prompt; empty when there is none.
+    pub system_prompt: Arc<str>,
+    /// The conversation.
+    pub history: History,
+    /// The settings.
+    pub config: Arc<LlmCallConfig>,
+}
+
+impl LlmRequest {
+    /// Returns the messages as providers take them, the system prompt first.
+    ///
+    /// Reports of errors that the model never said are left out.
+    #[must_use]
+    pub fn to_llm_messages(&self) -> Vec<LlmMessage> {
+        let system = (!self.system_prompt.is_empty())
+            .then(|| LlmMessage::text(LlmMessageRole::System, &*self.system_prompt));
+        let spoken = self
+            .history
+            .iter()
+            .filter(|message| !message.is_error_report());
+        system
+            .into_iter()
+            .chain(spoken.map(|message| LlmMessage::from(&**message)))
+            .collect()
+    }
+}
+
+/// What a model call came to, beside its content.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LlmCompletionMetadata {
+    /// All tokens.
+    pub total_tokens: Option<u32>,
+    /// Tokens read.
+    pub prompt_tokens: Option<u32>,
+    /// Tokens written.
+    pub completion_tokens: Option<u32>,
+    /// Of those read, how many came from a cache.
+    pub cache_read_tokens: Option<u32>,
+    /// Of those read, how many were put into a cache.
+    pub cache_creation_tokens: Option<u32>,
+    /// What the provider charged.
+    pub provider_cost_usd: Option<f64>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Why it stopped.
+    pub finish_reason: Option<String>,
+    /// How often the driver tried again.
+    pub retry_metadata: Option<RetryMetadata>,
+    /// The provider's id of the answer.
+    pub response_id: Option<String>,
+    /// Where in its work the model said it.
+    pub phase: Option<ExecutionPhase>,
+}
+
+impl LlmCompletionMetadata {
+    /// Returns the tokens as usage; `None` when the provider said nothing.
+    #[must_use]
+    pub fn usage(&self) -> Option<TokenUsage> {
+        if self.prompt_tokens.is_none() && self.completion_tokens.is_none() {
+            return None;
+        }
+        Some(TokenUsage {
+            input_tokens: self.prompt_tokens.unwrap_or(0),
+            output_tokens: self.completion_tokens.unwrap_or(0),
+            cache_read_tokens: self.cache_read_tokens,
+            cache_creation_tokens: self.cache_creation_tokens,
+            actual_cost_usd: self.provider_cost_usd,
+            estimated_cost_usd: None,
+        })
+    }
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LlmStreamEvent {
+    /// More text.
+    TextDelta(String),
+    /// More thinking.
+    ThinkingDelta(String),
+    /// The provider's proof of the thinking.
+    ThinkingSignature(String),
+    /// An opaque item of reasoning to send back unchanged.
+    ReasonItem {
+        /// The provider's id of the item.
+        id: String,
+        /// Its content, as the provider sent it.
+        payload: serde_json::Value,
+    },
+    /// The calls, whole.
+    ToolCalls(Vec<ToolCall>),
+    /// The end.
+    Done(Box<LlmCompletionMetadata>),
+    /// A failure of unknown kind.
+    Error(String),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LlmResponse {
+    /// The text.
+    pub text: String,
+    /// The thinking.
+    pub thinking: Option<String>,
+    /// The provider's proof of the thinking.
+    pub thinking_signature: Option<String>,
+    /// The calls.
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// What it came to.
+    pub metadata: LlmCompletionMetadata,
+}
+
+/// A model that a provider offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredModel {
+    /// The provider's name of the model.
+    pub id: String,
+    /// The name to show.
+    pub display_name: Option<String>,
+}
+
+/// Speaks to a model provider.
+#[async_trait]
+pub trait LlmDriver: Send + Sync {
+    /// Calls the model and streams its answer.
+    async fn chat_completion_stream(
+        &self,
+        messages: Vec<LlmMessage>,
+        config: &LlmCallConfig,
+    ) -> Result<LlmResponseStream>;
+
+    /// Calls the model with a shared conversation. A driver that can read the messages in place overrides this.
+    async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        self.chat_completion_stream(request.to_llm_messages(), &request.config)
+            .await
+    }
+
+    /// Calls the model and waits for the whole answer.
+    async fn chat_completion(
+        &self,
+        messages: Vec<LlmMessage>,
+        config: &LlmCallConfig,
+    ) -> Result<LlmResponse> {
+        collect(self.chat_completion_stream(messages, config).await?).await
+    }
+
+    /// Lists the models; `None` when the provider cannot say.
+    async fn list_models(&self) -> Result<Option<Vec<DiscoveredModel>>> {
+        Ok(None)
+    }
+
+    /// Frees what is held for a session that is removed.
+    fn forget_session(&self, _session_id: SessionId) {}
+}
+
+/// Waits for a whole answer.
+pub async fn collect(mut stream: LlmResponseStream) -> Result<LlmResponse> {
+    let mut response = LlmResponse::default();
+    while let Some(event) = std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        match event? {
+            LlmStreamEvent::TextDelta(text) => response.text.push_str(&text),
+            LlmStreamEvent::ThinkingDelta(text) => {
+                response.thinking.get_or_insert_default().push_str(&text);
+            }
+            LlmStreamEvent::ThinkingSignature(signature) => {
+                response.thinking_signature = Some(signature)
+            }
+            LlmStreamEvent::ReasonItem { .. } => {}
+            LlmStreamEvent::ToolCalls(calls) => {
+                response.tool_calls.get_or_insert_default().extend(calls);
+            }
+            LlmStreamEvent::Done(metadata) => response.metadata = *metadata,
+            LlmStreamEvent::Error(message) => return Err(AgentLoopError::Llm(message)),
+        }
+    }
+    Ok(response)
+}
+
+type DriverFactory = Arc<dyn Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + Sync>;
+
+/// Makes drivers by provider.
+#[derive(Clone, Default)]
+pub struct DriverRegistry {
+    factories: HashMap<ProviderType, DriverFactory>,
+}
+
+impl fmt::Debug for DriverRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.factories.keys()).finish()
+    }
+}
+
+impl DriverRegistry {
+    /// Makes an empty registry.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how drivers of a provider are made, from key and base URL.
+    pub fn register<F>(&mut self, provider: ProviderType, factory: F)
+    where
+        F: Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + Sync + 'static,
+    {
+        self.factories.insert(provider, Arc::new(factory));
+    }
+
+    /// Makes a driver. Only the simulator needs no key.
+    pub fn create_driver(&self, config: &ProviderConfig) -> Result<BoxedLlmDriver> {
+        let provider = config.provider_type;
+        let factory = self
+            .factories
+            .get(&provider)
+            .ok_or_else(|| AgentLoopError::driver_not_registered(provider.to_string()))?;
+        let key = match (config.api_key.as_deref(), provider) {
+            (Some(key), _) => key,
+            (None, ProviderType::LlmSim) => "",
+            (None, _) => {
+                return Err(AgentLoopError::llm(format!(
+                    "no API key is set for provider {provider}; set one on the model or its provider"
+                )));
+            }
+        };
+        Ok(factory(key, config.base_url.as_deref()))
+    }
+
+    /// Tells whether drivers of a provider can be made.
+    #[must_use]
+    pub fn has_driver(&self, provider: &ProviderType) -> bool {
+        self.factories.contains_key(provider)
+    }
+}

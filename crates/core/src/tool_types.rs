@@ -1,0 +1,319 @@
+//! Tools as values: calls, results, definitions, hints.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A call that the model asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// An image that a tool returns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResultImage {
+    /// The image itself.
+    pub base64: String,
+    /// Its media type.
+    pub media_type: String,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The provider's id of the call, or the runtime's id of the step.
+    pub tool_call_id: String,
+    /// What the tool returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// Images beside the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Vec<ToolResultImage>>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The provider that must be connected first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_required: Option<String>,
+    /// The output before it was made short for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_output: Option<String>,
+}
+
+impl ToolResult {
+    /// Makes the answer of a call that succeeded.
+    pub fn success(tool_call_id: impl Into<String>, result: impl Into<Value>) -> Self {
+        Self {
+            tool_call_id: tool_call_id.into(),
+            result: Some(result.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Makes the answer of a call that failed; the model reads the text.
+    pub fn failure(tool_call_id: impl Into<String>, error: impl Into<String>) -> Self {
+        let error = error.into();
+        Self {
+            tool_call_id: tool_call_id.into(),
+            result: Some(serde_json::json!({ "error": error })),
+            error: Some(error),
+            ..Self::default()
+        }
+    }
+}
+
+/// When a tool may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolPolicy {
+    /// At once.
+    #[default]
+    Auto,
+    /// After somebody allowed it.
+    RequiresApproval,
+    /// Never here: the client runs it and sends the result.
+    ClientSide,
+}
+
+/// What repeating a call would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SideEffectClass {
+    /// Nothing: the call changes nothing.
+    Pure,
+    /// The same again.
+    Idempotent,
+    /// Something new: it must not be repeated in silence.
+    #[default]
+    AtMostOnce,
+}
+
+macro_rules! hints {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident($arg:ty);)*) => {
+        /// What a tool says about itself. Nothing said means nothing promised.
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        pub struct ToolHints {
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<$ty>,)*
+        }
+        impl ToolHints {
+            $(#[doc = concat!("Sets `", stringify!($field), "`.")]
+            #[must_use]
+            pub fn $setter(mut self, value: $arg) -> Self {
+                self.$field = Some(value.into());
+                self
+            })*
+        }
+    };
+}
+
+hints! {
+    /// It changes nothing.
+    readonly: bool, with_readonly(bool);
+    /// It may destroy something.
+    destructive: bool, with_destructive(bool);
+    /// Repeating it with the same arguments changes nothing more.
+    idempotent: bool, with_idempotent(bool);
+    /// It reaches outside of the session.
+    open_world: bool, with_open_world(bool);
+    /// It needs secrets.
+    requires_secrets: bool, with_requires_secrets(bool);
+    /// It may run for long.
+    long_running: bool, with_long_running(bool);
+    /// It can go on in the background.
+    supports_background: bool, with_supports_background(bool);
+    /// It computes rather than waits.
+    cpu_bound: bool, with_cpu_bound(bool);
+    /// Its output is worth keeping in a file.
+    persist_output: bool, with_persist_output(bool);
+    /// Calls of one class run one after the other.
+    concurrency_class: String, with_concurrency_class(impl Into<String>);
+    /// The capability it comes from.
+    capability_id: String, with_capability_id(impl Into<String>);
+    /// That capability's name.
+    capability_name: String, with_capability_name(impl Into<String>);
+    /// What a narration calls its object.
+    narration_noun: String, with_narration_noun(impl Into<String>);
+    /// What repeating a call would do.
+    side_effect_class: SideEffectClass, with_side_effect_class(SideEffectClass);
+    /// How long one call may take, in milliseconds.
+    timeout_ms: u64, with_timeout_ms(u64);
+}
+
+impl ToolHints {
+    /// Returns what repeating a call would do: the class that is named, else nothing is promised.
+    #[must_use]
+    pub fn side_effects(&self) -> SideEffectClass {
+        self.side_effect_class.unwrap_or_default()
+    }
+
+    /// Tells whether no hint is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A tool that runs here.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BuiltinTool {
+    /// What the model calls.
+    pub name: String,
+    /// What people read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What the model reads.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub parameters: Value,
+    /// When it may run.
+    #[serde(default)]
+    pub policy: ToolPolicy,
+    /// The group that it is shown in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Whether its schema may be sent later.
+    #[serde(default)]
+    pub deferrable: DeferrablePolicy,
+    /// What it says about itself.
+    #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
+    pub hints: ToolHints,
+}
+
+/// A tool that the client runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ClientSideTool {
+    /// What the model calls.
+    pub name: String,
+    /// What people read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What the model reads.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub parameters: Value,
+    /// The group that it is shown in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Whether its schema may be sent later.
+    #[serde(default)]
+    pub deferrable: DeferrablePolicy,
+    /// What it says about itself.
+    #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
+    pub hints: ToolHints,
+}
+
+/// Whether a tool's schema may be left out of the request until it is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeferrablePolicy {
+    /// It is always sent.
+    Never,
+    /// The provider or a capability decides.
+    #[default]
+    Automatic,
+    /// It is sent only after a search.
+    Always,
+}
+
+/// What the model and the runtime know of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToolDefinition {
+    /// A tool that runs here.
+    Builtin(BuiltinTool),
+    /// A tool that the client runs.
+    ClientSide(ClientSideTool),
+}
+
+macro_rules! of_either {
+    ($self:ident, $tool:ident => $value:expr) => {
+        match $self {
+            ToolDefinition::Builtin($tool) => $value,
+            ToolDefinition::ClientSide($tool) => $value,
+        }
+    };
+}
+
+impl ToolDefinition {
+    /// Makes a tool that the client runs.
+    pub fn client_side(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: Value,
+    ) -> Self {
+        Self::ClientSide(ClientSideTool {
+            name: name.into(),
+            description: description.into(),
+            parameters,
+            ..ClientSideTool::default()
+        })
+    }
+    /// Returns what the model calls.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        of_either!(self, tool => &tool.name)
+    }
+    /// Returns what people read.
+    #[must_use]
+    pub fn display_name(&self) -> Option<&str> {
+        of_either!(self, tool => tool.display_name.as_deref())
+    }
+    /// Returns what the model reads.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        of_either!(self, tool => &tool.description)
+    }
+    /// Returns the JSON schema of the arguments.
+    #[must_use]
+    pub fn parameters(&self) -> &Value {
+        of_either!(self, tool => &tool.parameters)
+    }
+    /// Returns when the tool may run.
+    #[must_use]
+    pub fn policy(&self) -> ToolPolicy {
+        match self {
+            Self::Builtin(tool) => tool.policy,
+            Self::ClientSide(_) => ToolPolicy::ClientSide,
+        }
+    }
+    /// Returns the group that the tool is shown in.
+    #[must_use]
+    pub fn category(&self) -> Option<&str> {
+        of_either!(self, tool => tool.category.as_deref())
+    }
+    /// Returns whether the schema may be sent later.
+    #[must_use]
+    pub fn deferrable(&self) -> DeferrablePolicy {
+        of_either!(self, tool => tool.deferrable)
+    }
+    /// Returns what the tool says about itself.
+    #[must_use]
+    pub fn hints(&self) -> &ToolHints {
+        of_either!(self, tool => &tool.hints)
+    }
+    /// Changes what the tool says about itself.
+    pub fn hints_mut(&mut self) -> &mut ToolHints {
+        of_either!(self, tool => &mut tool.hints)
+    }
+    /// Sets the group.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        let category = Some(category.into());
+        match &mut self {
+            Self::Builtin(tool) => tool.category = category,
+            Self::ClientSide(tool) => tool.category = category,
+        }
+        self
+    }
+    /// Sets the hints.
+    #[must_use]
+    pub fn with_hints(mut self, hints: ToolHints) -> Self {
+        *self.hints_mut() = hints;
+        self
+    }
+}

@@ -1,0 +1,134 @@
+//! What a tool gets of the session that calls it.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::capabilities::CapabilityRegistry;
+use crate::egress::EgressService;
+use crate::events::{EventContext, EventData, EventRequest, ToolOutputDeltaData, ToolProgressData};
+use crate::message_retriever::MessageRetriever;
+use crate::network_access::NetworkAccessList;
+use crate::tools::ToolRegistry;
+use crate::traits::{
+    AgentStore, EventEmitter, SessionFileSystem, SessionMutator, SessionStorageStore, SessionStore,
+    UserConnectionResolver,
+};
+use crate::typed_id::SessionId;
+
+macro_rules! tool_context {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident;)*) => {
+        /// The session as a tool sees it. What is absent, the host does not offer.
+        #[derive(Clone)]
+        pub struct ToolContext {
+            /// The session that calls.
+            pub session_id: SessionId,
+            $($(#[$doc])* pub $field: Option<$ty>,)*
+        }
+        impl ToolContext {
+            /// Makes a context that knows only its session.
+            #[must_use]
+            pub fn new(session_id: SessionId) -> Self {
+                Self { session_id, $($field: None,)* }
+            }
+            $(#[doc = concat!("Sets `", stringify!($field), "`.")]
+            #[must_use]
+            pub fn $setter(mut self, value: $ty) -> Self {
+                self.$field = Some(value);
+                self
+            })*
+        }
+    };
+}
+
+tool_context! {
+    /// Tokens of connected accounts.
+    connection_resolver: Arc<dyn UserConnectionResolver>, with_connection_resolver;
+    /// The session's files.
+    file_store: Arc<dyn SessionFileSystem>, with_files;
+    /// The session's keys and secrets.
+    storage_store: Arc<dyn SessionStorageStore>, with_storage;
+    /// The session's messages.
+    message_retriever: Arc<dyn MessageRetriever>, with_message_retriever;
+    /// Sessions, to read.
+    session_store: Arc<dyn SessionStore>, with_session_store;
+    /// Sessions, to change.
+    session_mutator: Arc<dyn SessionMutator>, with_session_mutator;
+    /// Agents, to read.
+    agent_store: Arc<dyn AgentStore>, with_agent_store;
+    /// The only way to the network.
+    egress_service: Arc<dyn EgressService>, with_egress_service;
+    /// Takes progress and output while the call runs.
+    event_emitter: Arc<dyn EventEmitter>, with_event_emitter;
+    /// The turn and step of the call.
+    event_context: EventContext, with_event_context;
+    /// The provider's id of the call.
+    tool_call_id: String, with_tool_call_id;
+    /// The capabilities of the platform.
+    capability_registry: CapabilityRegistry, with_capability_registry;
+    /// The tools of the turn.
+    tool_registry: Arc<ToolRegistry>, with_tool_registry;
+    /// The names that the model sees.
+    visible_tool_names: Arc<HashSet<String>>, with_visible_tool_names;
+    /// Where the call may connect to.
+    network_access: NetworkAccessList, with_network_access;
+    /// The language to answer in.
+    locale: String, with_locale;
+}
+
+impl ToolContext {
+    /// Makes a context with files.
+    #[must_use]
+    pub fn with_file_store(session_id: SessionId, files: Arc<dyn SessionFileSystem>) -> Self {
+        Self::new(session_id).with_files(files)
+    }
+
+    /// Makes a context with keys and secrets.
+    #[must_use]
+    pub fn with_storage_store(
+        session_id: SessionId,
+        storage: Arc<dyn SessionStorageStore>,
+    ) -> Self {
+        Self::new(session_id).with_storage(storage)
+    }
+
+    /// Tells watchers how far the call is. What cannot be told is lost, never an error of the call.
+    pub async fn emit_progress(&self, tool_name: &str, message: &str) {
+        self.emit(EventData::ToolProgress(ToolProgressData {
+            tool_call_id: self.tool_call_id.clone().unwrap_or_default(),
+            tool_name: tool_name.to_owned(),
+            message: message.to_owned(),
+        }))
+        .await;
+    }
+
+    /// Shows output while the call runs.
+    pub async fn emit_tool_output(&self, tool_name: &str, delta: &str, stream: &str) {
+        self.emit(EventData::ToolOutputDelta(ToolOutputDeltaData {
+            tool_call_id: self.tool_call_id.clone().unwrap_or_default(),
+            tool_name: tool_name.to_owned(),
+            delta: delta.to_owned(),
+            stream: stream.to_owned(),
+        }))
+        .await;
+    }
+
+    async fn emit(&self, data: EventData) {
+        if let Some(emitter) = &self.event_emitter {
+            let context = self.event_context.clone().unwrap_or_default();
+            let _ = emitter
+                .emit(EventRequest::new(self.session_id, context, data))
+                .await;
+        }
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("session_id", &self.session_id)
+            .field("tool_call_id", &self.tool_call_id)
+            .field("locale", &self.locale)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,229 @@
+//! The files of a session.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::{AgentLoopError, Result};
+use crate::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+use crate::typed_id::SessionId;
+
+/// A tree of files for each session, or one that sessions share.
+#[async_trait]
+pub trait SessionFileSystem: Send + Sync {
+    /// Reads a file or directory; `None` when nothing is there.
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>>;
+    /// Writes a file and makes its parents.
+    async fn write_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<SessionFile>;
+    /// Deletes a path; tells whether something was deleted.
+    async fn delete_file(&self, session_id: SessionId, path: &str, recursive: bool)
+    -> Result<bool>;
+    /// Lists the direct children of a directory by path.
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>>;
+    /// Looks at a path without reading it.
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>>;
+    /// Searches the text files whose path contains `path_pattern`.
+    async fn grep_files(
+        &self,
+        session_id: SessionId,
+        pattern: &str,
+        path_pattern: Option<&str>,
+    ) -> Result<Vec<GrepMatch>>;
+    /// Makes a directory and its parents.
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo>;
+
+    /// Puts a file there that a session starts with.
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        if file.is_readonly {
+            return Err(AgentLoopError::tool(format!(
+                "this file system cannot hold read-only files: {}",
+                file.path
+            )));
+        }
+        self.write_file(session_id, &file.path, &file.content, &file.encoding)
+            .await
+            .map(drop)
+    }
+
+    /// Writes a file only if it still has the expected content; `None` when it has not.
+    async fn write_file_if_content_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected_content: &str,
+        expected_encoding: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<Option<SessionFile>> {
+        let current = self.read_file(session_id, path).await?;
+        let matches = current.is_some_and(|file| {
+            !file.is_directory
+                && file.content.as_deref() == Some(expected_content)
+                && file.encoding == expected_encoding
+        });
+        if !matches {
+            return Ok(None);
+        }
+        self.write_file(session_id, path, content, encoding)
+            .await
+            .map(Some)
+    }
+
+    /// Frees what is held for a session that is removed.
+    async fn forget_session(&self, _session_id: SessionId) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<T: SessionFileSystem + ?Sized> SessionFileSystem for Arc<T> {
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
+        (**self).read_file(session_id, path).await
+    }
+    async fn write_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<SessionFile> {
+        (**self)
+            .write_file(session_id, path, content, encoding)
+            .await
+    }
+    async fn delete_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        recursive: bool,
+    ) -> Result<bool> {
+        (**self).delete_file(session_id, path, recursive).await
+    }
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
+        (**self).list_directory(session_id, path).await
+    }
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
+        (**self).stat_file(session_id, path).await
+    }
+    async fn grep_files(
+        &self,
+        session_id: SessionId,
+        pattern: &str,
+        path_pattern: Option<&str>,
+    ) -> Result<Vec<GrepMatch>> {
+        (**self).grep_files(session_id, pattern, path_pattern).await
+    }
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
+        (**self).create_directory(session_id, path).await
+    }
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        (**self).seed_initial_file(session_id, file).await
+    }
+    async fn write_file_if_content_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected_content: &str,
+        expected_encoding: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<Option<SessionFile>> {
+        (**self)
+            .write_file_if_content_matches(
+                session_id,
+                path,
+                expected_content,
+                expected_encoding,
+                content,
+                encoding,
+            )
+            .await
+    }
+    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
+        (**self).forget_session(session_id).await
+    }
+}
+
+/// Values that a host hands to a file system factory, keyed by their type.
+#[derive(Clone, Default)]
+pub struct SessionFileSystemFactoryContext {
+    values: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
+}
+
+impl SessionFileSystemFactoryContext {
+    /// Makes an empty context.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a value; the same type replaces.
+    #[must_use]
+    pub fn with<T: Any + Send + Sync>(mut self, value: Arc<T>) -> Self {
+        self.values
+            .insert(TypeId::of::<T>(), (type_name::<T>(), value));
+        self
+    }
+    /// Returns the value of a type.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let (_, value) = self.values.get(&TypeId::of::<T>())?;
+        Arc::clone(value).downcast().ok()
+    }
+}
+
+impl fmt::Debug for SessionFileSystemFactoryContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.values.values().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+/// Makes the file system of a runtime.
+#[async_trait]
+pub trait SessionFileSystemFactory: Send + Sync {
+    /// Returns the name for logs.
+    fn name(&self) -> &'static str {
+        "SessionFileSystemFactory"
+    }
+    /// Tells whether the runtime should use its own store in memory instead.
+    fn is_disabled(&self) -> bool {
+        false
+    }
+    /// Makes the file system.
+    async fn create_session_file_system(
+        &self,
+        context: SessionFileSystemFactoryContext,
+    ) -> Result<Arc<dyn SessionFileSystem>>;
+}
+
+/// Stands where no factory was chosen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DisabledSessionFileSystemFactory;
+
+#[async_trait]
+impl SessionFileSystemFactory for DisabledSessionFileSystemFactory {
+    fn name(&self) -> &'static str {
+        "DisabledSessionFileSystemFactory"
+    }
+    fn is_disabled(&self) -> bool {
+        true
+    }
+    async fn create_session_file_system(
+        &self,
+        _context: SessionFileSystemFactoryContext,
+    ) -> Result<Arc<dyn SessionFileSystem>> {
+        Err(AgentLoopError::config(
+            "no session file system factory is set",
+        ))
+    }
+}

@@ -1,0 +1,20 @@
+//! What a host provides to the runtime, as traits, and what a tool gets of it.
+
+mod context;
+mod files;
+mod storage;
+mod stores;
+
+pub use crate::events::EventRequest;
+pub use crate::llm_models::{LlmProviderType, ModelWithProvider};
+pub use crate::message_retriever::MessageRetriever;
+pub use context::ToolContext;
+pub use files::{
+    DisabledSessionFileSystemFactory, SessionFileSystem, SessionFileSystem as SessionFileStore,
+    SessionFileSystemFactory, SessionFileSystemFactoryContext,
+};
+pub use storage::{KeyInfo, SecretInfo, SessionStorageStore};
+pub use stores::{
+    AgentStore, EventEmitter, HarnessStore, LlmProviderStore, SessionMutator, SessionStore,
+    UserConnectionResolver,
+};

@@ -1,0 +1,55 @@
+//! Keys and secrets of a session.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::typed_id::SessionId;
+
+/// A key without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyInfo {
+    /// The key.
+    pub key: String,
+    /// When it was first set.
+    pub created_at: DateTime<Utc>,
+    /// When it was last set.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A secret without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretInfo {
+    /// The name.
+    pub name: String,
+    /// When it was first set.
+    pub created_at: DateTime<Utc>,
+    /// When it was last set.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// Values and secrets by name, each session for itself.
+#[async_trait]
+pub trait SessionStorageStore: Send + Sync {
+    /// Sets a value.
+    async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()>;
+    /// Returns a value.
+    async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>>;
+    /// Deletes a value; tells whether it was there.
+    async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool>;
+    /// Lists the keys by name.
+    async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>>;
+    /// Sets a secret.
+    async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()>;
+    /// Returns a secret.
+    async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>>;
+    /// Deletes a secret; tells whether it was there.
+    async fn delete_secret(&self, session_id: SessionId, name: &str) -> Result<bool>;
+    /// Lists the secrets by name, without their values.
+    async fn list_secrets(&self, session_id: SessionId) -> Result<Vec<SecretInfo>>;
+    /// Frees what is held for a session that is removed.
+    async fn forget_session(&self, _session_id: SessionId) -> Result<()> {
+        Ok(())
+    }
+}
