@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::digest::Digest128;
 use crate::message::Message;
 
 /// How many messages a sealed chunk holds. A push into a shared history copies at most this many pointers.
@@ -12,6 +13,7 @@ const CHUNK: usize = 64;
 pub struct History {
     sealed: Arc<Vec<Arc<[Arc<Message>]>>>,
     tail: Arc<Vec<Arc<Message>>>,
+    digest: Digest128,
 }
 
 impl History {
@@ -29,6 +31,7 @@ impl History {
 
     /// Adds a message at the end. Clones that others hold do not change.
     pub fn push(&mut self, message: Arc<Message>) {
+        self.digest = self.digest.chain(message.id.uuid().as_bytes());
         let tail = Arc::make_mut(&mut self.tail);
         tail.push(message);
         if tail.len() == CHUNK {
@@ -50,6 +53,12 @@ impl History {
     #[must_use]
     pub fn last(&self) -> Option<&Arc<Message>> {
         self.tail.last().or_else(|| self.sealed.last()?.last())
+    }
+
+    /// Returns the chained digest of the messages' ids: it names a conversation without holding it.
+    #[must_use]
+    pub fn digest(&self) -> Digest128 {
+        self.digest
     }
 
     /// Goes through the messages, oldest first.

@@ -10,6 +10,7 @@ pub mod capability_types;
 pub mod command;
 pub mod command_host;
 pub mod config_layer;
+pub mod digest;
 pub mod egress;
 pub mod error;
 pub mod events;
@@ -51,6 +52,7 @@ pub use command_host::{
     SessionCompletionRequest,
 };
 pub use config_layer::AgentConfigOverlay;
+pub use digest::Digest128;
 pub use egress::*;
 pub use error::{
     AgentLoopError, ErrorKind, ProviderError, QuotaExceeded, Result, StoreResultExt, WaitingFor,

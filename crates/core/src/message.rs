@@ -236,8 +236,10 @@ pub struct Message {
     pub created_at: DateTime<Utc>,
 }
 
-/// The name under which a message's metadata marks it as the report of an error.
+/// The name under which a message's metadata holds the code of the error that ended it.
 pub const ERROR_MARK: &str = "error";
+/// The name under which a message's metadata says that it is not part of what the model is told.
+pub const REPORT_MARK: &str = "error_report";
 
 impl Message {
     /// Makes a message of parts with a given identity, for callers that own time and ids.
@@ -346,12 +348,22 @@ impl Message {
             .map(|part| part.tool_call_id.as_str())
     }
 
-    /// Tells whether the message reports an error in the agent's place.
+    /// Tells whether an error ended the message.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.has_mark(ERROR_MARK)
+    }
+
+    /// Tells whether the message reports an error in the agent's place; the model is not shown it.
     #[must_use]
     pub fn is_error_report(&self) -> bool {
+        self.has_mark(REPORT_MARK)
+    }
+
+    fn has_mark(&self, mark: &str) -> bool {
         self.metadata
             .as_ref()
-            .is_some_and(|metadata| metadata.contains_key(ERROR_MARK))
+            .is_some_and(|metadata| metadata.contains_key(mark))
     }
 }
 

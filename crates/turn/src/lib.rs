@@ -1,1 +1,24 @@
-//! Windlass.
+//! The turn machine: what a conversation is, and what happens next in it.
+//!
+//! [`Thread`] is the state of one session. [`Thread::decide`] looks at the state and an [`Input`] and says which
+//! events follow and which commands they entail; it changes nothing. When the events are durable,
+//! [`Thread::commit`] moves the state on. After a crash [`Thread::evolve`] folds the journal into the same state,
+//! and [`Thread::pending_commands`] says what to start.
+//!
+//! Nothing here does IO, reads a clock or makes a random choice: a [`Moment`] brings the time and one uuid, and all
+//! further ids are derived from it.
+
+mod decide;
+mod decision;
+mod draft;
+mod evolve;
+mod ids;
+mod input;
+mod plan;
+mod state;
+
+pub use decision::{Command, Decision, Rejected};
+pub use ids::derive;
+pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
+pub use plan::{Limits, ToolSpec, TurnPlan};
+pub use state::{Act, Call, CallState, Phase, Queued, Reason, Thread, Turn};

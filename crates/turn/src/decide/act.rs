@@ -1,0 +1,252 @@
+//! Tool calls: which start now, which wait, and what follows from a result.
+
+use windlass_core::digest::Digest128;
+use windlass_core::events::{
+    ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
+    ToolCompletedData, ToolStartedData, ToolStatus, UserInputRequiredData,
+};
+use windlass_core::message::{ContentPart, ImageContentPart, ToolResultContentPart};
+use windlass_core::tools::{ToolPolicy, ToolResult};
+use windlass_core::typed_id::ExecId;
+
+use super::reason::millis;
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::input::{Failure, RequestedCall, ToolOutcome, Wait};
+use crate::plan::ToolSpec;
+use crate::state::{Act, Call, CallState, Phase};
+
+impl Draft<'_> {
+    pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
+        let Some(turn) = self.turn() else { return };
+        let Some(act) = turn.act() else { return };
+        let (turn_id, tool_call_count) = (turn.id, act.calls.len());
+        let calls = act.calls.clone();
+        self.record(ActStartedData {
+            turn_id,
+            tool_call_count,
+        });
+        for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
+            if let Some(refusal) = refusal {
+                self.open_call(call);
+                let result = ToolResult::failure(&call.call.id, refusal);
+                self.close_call(call.exec_id, ToolStatus::Error, result, None);
+            }
+        }
+        self.advance();
+    }
+
+    pub(super) fn tool_finished(
+        &mut self,
+        exec_id: ExecId,
+        outcome: ToolOutcome,
+    ) -> Result<(), Rejected> {
+        let call = self
+            .call(exec_id)
+            .filter(|call| matches!(call.state, CallState::Running { .. }));
+        let call = call.ok_or(Rejected::Stale(exec_id))?.clone();
+        self.finished = Some(exec_id);
+        match outcome.wait {
+            Some(Wait::Connection { provider }) => self.request_result(&call, Some(provider)),
+            Some(Wait::UserInput { prompt }) => {
+                let request_id = format!("input_{}", exec_id.uuid().as_simple());
+                let expires_at = self.after(self.plan().wait_timeout);
+                self.record_step(
+                    exec_id,
+                    UserInputRequiredData {
+                        request_id,
+                        prompt,
+                        expires_at,
+                    },
+                );
+            }
+            None => self.close_call(exec_id, outcome.status, outcome.result, outcome.duration_ms),
+        }
+        self.advance();
+        Ok(())
+    }
+
+    /// Starts what may start; when every call has its result, goes on to the next model call.
+    pub(super) fn advance(&mut self) {
+        self.start_ready_calls();
+        let Some(turn) = self.turn() else { return };
+        let turn_id = turn.id;
+        if let Some(act) = turn.act().filter(|act| act.is_done()) {
+            let (tool_call_count, success_count) = (act.calls.len(), successes(act));
+            self.record(ActCompletedData {
+                turn_id,
+                tool_call_count,
+                success_count,
+            });
+            self.go_on();
+        }
+    }
+
+    /// Makes the next model call, unless the session is full.
+    pub(super) fn go_on(&mut self) {
+        match self.check_quota() {
+            Err(Rejected::Quota(quota)) => self.fail_turn(&Failure {
+                code: "quota_exceeded".to_owned(),
+                message: format!("Quota exceeded: {quota}"),
+                user_message: "The session has reached its limit.".to_owned(),
+                fields: None,
+            }),
+            _ => self.start_reason(),
+        }
+    }
+
+    /// Calls of one class run one after the other in their order; all others at once, up to the plan's number.
+    fn start_ready_calls(&mut self) {
+        let Some(act) = self.turn().and_then(|turn| turn.act()) else {
+            return;
+        };
+        let calls = act.calls.clone();
+        let mut busy_classes: Vec<&str> = Vec::new();
+        let mut running = 0;
+        for call in &calls {
+            let spec = self.plan().tools.get(&call.call.name);
+            let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
+            match call.state {
+                CallState::Done { .. } => continue,
+                CallState::Queued => {}
+                CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => {
+                    busy_classes.extend(class);
+                    continue;
+                }
+                CallState::Running { .. } | CallState::AwaitingApproval { .. } => {
+                    busy_classes.extend(class);
+                    running += 1;
+                    continue;
+                }
+            }
+            let class_is_free = class.is_none_or(|class| !busy_classes.contains(&class));
+            busy_classes.extend(class);
+            let policy = spec.map(|spec| spec.policy).unwrap_or_default();
+            if !class_is_free
+                || (policy != ToolPolicy::ClientSide
+                    && running >= self.plan().max_parallel_calls.max(1))
+            {
+                continue;
+            }
+            self.open_call(call);
+            match policy {
+                ToolPolicy::Auto => running += 1,
+                ToolPolicy::RequiresApproval => {
+                    running += 1;
+                    self.request_approval(call, spec);
+                }
+                ToolPolicy::ClientSide => self.request_result(call, None),
+            }
+        }
+    }
+
+    pub(super) fn open_call(&mut self, call: &Call) {
+        let spec = self.plan().tools.get(&call.call.name);
+        let data = ToolStartedData {
+            tool_call: (*call.call).clone(),
+            side_effects: spec.map(|spec| spec.side_effects).unwrap_or_default(),
+            display_name: spec.and_then(|spec| spec.display_name.clone()),
+            narration: None,
+        };
+        self.record_step(call.exec_id, data);
+    }
+
+    fn request_approval(&mut self, call: &Call, spec: Option<&ToolSpec>) {
+        let data = ApprovalRequiredData {
+            tool_call: (*call.call).clone(),
+            digest: Digest128::of_json(&call.call.arguments).to_string(),
+            display_name: spec.and_then(|spec| spec.display_name.clone()),
+            expires_at: self.after(self.plan().wait_timeout),
+        };
+        self.record_step(call.exec_id, data);
+    }
+
+    fn request_result(&mut self, call: &Call, connection_required: Option<String>) {
+        let spec = self.plan().tools.get(&call.call.name);
+        let summary = ToolCallSummary {
+            tool_call_id: call.call.id.clone(),
+            name: call.call.name.clone(),
+            display_name: spec.and_then(|spec| spec.display_name.clone()),
+        };
+        let data = ToolCallRequestedData {
+            tool_calls: vec![(*call.call).clone()],
+            tool_summaries: vec![summary],
+            headline: None,
+            connection_required,
+            expires_at: self.after(self.plan().wait_timeout),
+        };
+        self.record_step(call.exec_id, data);
+    }
+
+    /// Gives a call its result.
+    pub(super) fn close_call(
+        &mut self,
+        exec_id: ExecId,
+        status: ToolStatus,
+        result: ToolResult,
+        duration_ms: Option<u64>,
+    ) {
+        let Some(call) = self.call(exec_id) else {
+            return;
+        };
+        let (tool_call_id, tool_name) = (call.call.id.clone(), call.call.name.clone());
+        let duration_ms = duration_ms.or_else(|| call.started_at.map(|at| millis(at, self.now())));
+        let spec = self.plan().tools.get(&tool_name);
+        let (capability_id, display_name) = match spec {
+            Some(spec) => (spec.capability_id.clone(), spec.display_name.clone()),
+            None => (None, None),
+        };
+        let error = result.error.clone();
+        let data = ToolCompletedData {
+            result: Some(result_parts(&tool_call_id, result)),
+            tool_call_id,
+            tool_name,
+            success: status == ToolStatus::Success,
+            status,
+            error,
+            duration_ms,
+            capability_id,
+            display_name,
+        };
+        self.record_step(exec_id, data);
+    }
+
+    pub(super) fn call(&self, exec_id: ExecId) -> Option<&Call> {
+        match &self.turn()?.phase {
+            Phase::Acting(act) => act.call(exec_id),
+            Phase::Between | Phase::Reasoning(_) => None,
+        }
+    }
+}
+
+fn successes(act: &Act) -> usize {
+    act.calls
+        .iter()
+        .filter(|call| matches!(call.state, CallState::Done { success: true, .. }))
+        .count()
+}
+
+/// The parts of the message that answers a call. The call keeps the provider's id, whatever name the answer used.
+fn result_parts(tool_call_id: &str, result: ToolResult) -> Vec<ContentPart> {
+    let ToolResult {
+        result,
+        images,
+        error,
+        ..
+    } = result;
+    let part = ToolResultContentPart {
+        tool_call_id: tool_call_id.to_owned(),
+        result,
+        error,
+    };
+    let images = images.unwrap_or_default().into_iter().map(|image| {
+        ContentPart::Image(ImageContentPart {
+            url: None,
+            base64: Some(image.base64),
+            media_type: Some(image.media_type),
+        })
+    });
+    std::iter::once(ContentPart::ToolResult(part))
+        .chain(images)
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! What comes from outside: results, approvals, answers. The first wins, an equal repeat changes nothing.
+
+use serde_json::Value;
+use windlass_core::digest::Digest128;
+use windlass_core::events::{
+    ApprovalDecidedData, Decision, ToolCallResolvedData, ToolStatus, UserInputAnsweredData,
+};
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::ExecId;
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::evolve::verdict_digest;
+use crate::state::{Call, CallState};
+
+/// Whether an answer from outside is new.
+enum Novelty {
+    New(Call),
+    Repeat,
+}
+
+impl Draft<'_> {
+    pub(super) fn tool_results(&mut self, results: Vec<ToolResult>) -> Result<(), Rejected> {
+        self.turn_id = self.turn().map(|turn| turn.id);
+        for result in results {
+            let digest =
+                Digest128::of_json(&(&result.result, &result.error, &result.images)).to_string();
+            let awaits = |state: &CallState| matches!(state, CallState::AwaitingResult { .. });
+            let Novelty::New(call) = self.find(&result.tool_call_id, &digest, awaits)? else {
+                continue;
+            };
+            let success = result.error.is_none();
+            let tool_call_id = call.call.id.clone();
+            self.record_step(
+                call.exec_id,
+                ToolCallResolvedData {
+                    tool_call_id,
+                    success,
+                    digest,
+                },
+            );
+            let status = if success {
+                ToolStatus::Success
+            } else {
+                ToolStatus::Error
+            };
+            self.close_call(call.exec_id, status, with_error_value(result), None);
+        }
+        self.advance();
+        Ok(())
+    }
+
+    pub(super) fn approval(
+        &mut self,
+        name: &str,
+        decision: Decision,
+        reason: Option<String>,
+    ) -> Result<(), Rejected> {
+        self.turn_id = self.turn().map(|turn| turn.id);
+        let digest = verdict_digest(decision == Decision::Allow);
+        let awaits = |state: &CallState| matches!(state, CallState::AwaitingApproval { .. });
+        if let Novelty::New(call) = self.find(name, &digest, awaits)? {
+            self.decide_call(&call, decision, reason);
+            self.advance();
+        }
+        Ok(())
+    }
+
+    pub(super) fn decide_call(&mut self, call: &Call, decision: Decision, reason: Option<String>) {
+        let refusal = match &reason {
+            Some(reason) => format!("The call was not approved: {reason}"),
+            None => "The call was not approved".to_owned(),
+        };
+        let tool_call_id = call.call.id.clone();
+        self.record_step(
+            call.exec_id,
+            ApprovalDecidedData {
+                tool_call_id,
+                decision,
+                reason,
+            },
+        );
+        if decision == Decision::Deny {
+            let result = ToolResult::failure(&call.call.id, refusal);
+            self.close_call(call.exec_id, ToolStatus::Error, result, None);
+        }
+    }
+
+    pub(super) fn user_answer(&mut self, request: &str, answer: Value) -> Result<(), Rejected> {
+        self.turn_id = self.turn().map(|turn| turn.id);
+        let asked = |call: &&Call| matches!(&call.state, CallState::AwaitingAnswer { request_id, .. } if request_id == request);
+        let act = self.turn().and_then(|turn| turn.act());
+        let call = act.and_then(|act| act.calls.iter().find(asked)).cloned();
+        let call = call.ok_or_else(|| Rejected::NoPendingCall {
+            call: request.to_owned(),
+            reason: "no such question is open",
+        })?;
+        let request_id = request.to_owned();
+        self.record_step(
+            call.exec_id,
+            UserInputAnsweredData {
+                request_id,
+                answer: answer.clone(),
+            },
+        );
+        self.close_call(
+            call.exec_id,
+            ToolStatus::Success,
+            ToolResult::success(&call.call.id, answer),
+            None,
+        );
+        self.advance();
+        Ok(())
+    }
+
+    /// Finds the one call that a name means and that waits as asked for.
+    fn find(
+        &self,
+        name: &str,
+        digest: &str,
+        awaits: impl Fn(&CallState) -> bool,
+    ) -> Result<Novelty, Rejected> {
+        let exec_id = name.parse::<ExecId>().ok();
+        let refuse = |reason| {
+            Err(Rejected::NoPendingCall {
+                call: name.to_owned(),
+                reason,
+            })
+        };
+        let means = |call: &&Call| match exec_id {
+            Some(exec_id) => call.exec_id == exec_id,
+            None => call.call.id == name,
+        };
+        let act = self.turn().and_then(|turn| turn.act());
+        let calls = act.map_or(&[][..], |act| &act.calls);
+        let mut pending = calls
+            .iter()
+            .filter(means)
+            .filter(|call| awaits(&call.state));
+        match (pending.next(), pending.next()) {
+            (Some(call), None) => return Ok(Novelty::New(call.clone())),
+            (Some(_), Some(_)) => {
+                return refuse("several calls have this id; name the step instead");
+            }
+            (None, _) => {}
+        }
+        let before = self.thread.answered.iter().find(|answered| match exec_id {
+            Some(exec_id) => answered.exec_id == exec_id,
+            None => answered.call_id == name,
+        });
+        match before {
+            Some(answered) if answered.digest == digest => Ok(Novelty::Repeat),
+            Some(_) => refuse("it was answered differently before"),
+            None if calls.iter().any(|call| means(&call)) => {
+                refuse("it does not wait for this kind of answer")
+            }
+            None => refuse("the session has no such call"),
+        }
+    }
+}
+
+/// A failure that says nothing else tells the model at least that.
+fn with_error_value(result: ToolResult) -> ToolResult {
+    match (&result.result, &result.error) {
+        (None, Some(error)) => ToolResult {
+            result: Some(serde_json::json!({ "error": error })),
+            ..result
+        },
+        _ => result,
+    }
+}

@@ -1,0 +1,198 @@
+//! How an input becomes a turn, waits for one, or joins one.
+
+use std::time::Duration;
+
+use windlass_core::error::QuotaExceeded;
+use windlass_core::events::{
+    InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
+    TranscriptRepairedData, TurnStartedData, TurnSteeredData,
+};
+use windlass_core::message::{InputMessage, Message, MessageRole};
+use windlass_core::typed_id::{MessageId, TurnId};
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::input::{Failure, OnBusy};
+
+impl Draft<'_> {
+    pub(super) fn submit(
+        &mut self,
+        message: InputMessage,
+        on_busy: OnBusy,
+        timeout: Option<Duration>,
+    ) -> Result<(), Rejected> {
+        self.check_quota()?;
+        let Some(turn) = self.turn() else {
+            // An input that waits goes first.
+            if self.thread.queue.is_empty() {
+                let message = self.new_message(message);
+                self.start_turn(message, timeout);
+            } else {
+                self.enqueue(message, timeout);
+            }
+            return Ok(());
+        };
+        let turn_id = turn.id;
+        let waiting_for = turn.waiting_for();
+        match (on_busy, waiting_for) {
+            (OnBusy::Steer, _) => self.steer(message),
+            (OnBusy::Interrupt, _) => {
+                self.interrupt(None, Some("replaced by a new input".to_owned()))?;
+                self.enqueue(message, timeout);
+                Ok(())
+            }
+            // Waiting behind somebody who may never come would look like a hang.
+            (OnBusy::Queue | OnBusy::Refuse, Some(waiting_for)) => Err(Rejected::Waiting {
+                turn_id,
+                waiting_for,
+            }),
+            (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
+            (OnBusy::Queue, None) => {
+                self.enqueue(message, timeout);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn begin_queued(&mut self, failure: Option<Failure>) -> Result<(), Rejected> {
+        let next = match (self.turn(), self.thread.queue.front()) {
+            (None, Some(next)) => next.clone(),
+            (Some(turn), _) => return Err(Rejected::Busy(turn.id)),
+            (None, None) => return Err(Rejected::NoTurn),
+        };
+        let timeout = next.timeout_ms.map(Duration::from_millis);
+        self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
+        match failure {
+            None => self.start_reason(),
+            Some(failure) => self.fail_turn(&failure),
+        }
+        Ok(())
+    }
+
+    pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
+        let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
+        let message = self.new_message(message);
+        self.turn_id = Some(turn_id);
+        self.message_id = Some(message.id);
+        self.record(TurnSteeredData {
+            turn_id,
+            message_id: message.id,
+        });
+        self.record_as(message.id.uuid(), None, InputMessageData { message });
+        Ok(())
+    }
+
+    /// Adds a message of the host's. Calls and results must pair up, or later requests would be refused.
+    pub(super) fn import(&mut self, message: Message) -> Result<(), Rejected> {
+        if self.turn().is_some() {
+            return Err(Rejected::NotImportable("a turn is running"));
+        }
+        let dangling = &self.thread.dangling;
+        let id = message.id.uuid();
+        self.message_id = Some(message.id);
+        match message.role {
+            MessageRole::Agent if !dangling.is_empty() => Err(Rejected::NotImportable(
+                "the calls before it have no results yet",
+            )),
+            MessageRole::ToolResult
+                if !dangling
+                    .iter()
+                    .any(|call| Some(call.id.as_str()) == message.tool_call_id()) =>
+            {
+                Err(Rejected::NotImportable("it answers no call before it"))
+            }
+            MessageRole::Agent => {
+                let (metadata, usage, error_code, error_fields) = (None, None, None, None);
+                let data = OutputMessageCompletedData {
+                    message,
+                    metadata,
+                    usage,
+                    error_code,
+                    error_fields,
+                };
+                self.record_as(id, None, data);
+                Ok(())
+            }
+            MessageRole::System | MessageRole::User | MessageRole::ToolResult => {
+                self.record_as(id, None, InputMessageData { message });
+                Ok(())
+            }
+        }
+    }
+
+    fn start_turn(&mut self, message: Message, timeout: Option<Duration>) {
+        let turn_id = TurnId::from_uuid(self.new_uuid());
+        self.open_turn(turn_id, message, timeout);
+        self.start_reason();
+    }
+
+    fn open_turn(&mut self, turn_id: TurnId, message: Message, timeout: Option<Duration>) {
+        self.repair();
+        self.turn_id = Some(turn_id);
+        self.message_id = Some(message.id);
+        let input_message_id = message.id;
+        self.record(TurnStartedData {
+            turn_id,
+            input_message_id,
+            input_content: None,
+            config: Some(self.plan().digest.clone()),
+            deadline: self.after(timeout.or(self.plan().turn_timeout)),
+        });
+        self.record_as(message.id.uuid(), None, InputMessageData { message });
+        self.record(SessionActivatedData {
+            turn_id,
+            input_message_id,
+        });
+    }
+
+    /// A call without result makes every later request fail, so it gets one before the next turn.
+    fn repair(&mut self) {
+        for call in self.thread.dangling.clone() {
+            let message_id = MessageId::from_uuid(self.new_uuid());
+            let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
+            self.record(TranscriptRepairedData {
+                tool_call_id,
+                tool_name,
+                message_id,
+            });
+        }
+    }
+
+    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>) {
+        let turn_id = TurnId::from_uuid(self.new_uuid());
+        let message = self.new_message(message);
+        self.turn_id = Some(turn_id);
+        self.message_id = Some(message.id);
+        let deadline_ms =
+            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        self.record(InputQueuedData {
+            turn_id,
+            message,
+            deadline_ms,
+        });
+    }
+
+    fn new_message(&mut self, input: InputMessage) -> Message {
+        let id = MessageId::from_uuid(self.new_uuid());
+        input.into_message(id, self.now())
+    }
+
+    /// Refuses more once a session holds what it may.
+    pub(super) fn check_quota(&self) -> Result<(), Rejected> {
+        let limits = self.plan().limits;
+        let messages = self.thread.history.len() as u64;
+        let check = |what, limit: Option<u64>, held: u64| match limit {
+            Some(limit) if held >= limit => {
+                let subject = format!("session {}", self.thread.session_id);
+                Err(Rejected::Quota(QuotaExceeded {
+                    what,
+                    limit,
+                    subject,
+                }))
+            }
+            _ => Ok(()),
+        };
+        check("messages", limits.max_messages, messages)?;
+        check("events", limits.max_events, self.thread.head)
+    }
+}

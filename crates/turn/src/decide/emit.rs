@@ -1,0 +1,34 @@
+//! What a running step may record by itself: progress, output, and events of its own.
+
+use windlass_core::events::EventData;
+use windlass_core::typed_id::ExecId;
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::state::CallState;
+
+impl Draft<'_> {
+    pub(super) fn emit(&mut self, exec_id: ExecId, data: EventData) -> Result<(), Rejected> {
+        let allowed = matches!(
+            data,
+            EventData::ToolProgress(_)
+                | EventData::ToolOutputDelta(_)
+                | EventData::Custom(_)
+                | EventData::FileWritten(_)
+                | EventData::CapabilityUsage(_)
+                | EventData::TaskCreated(_)
+                | EventData::TaskUpdated(_)
+        );
+        if !allowed {
+            return Err(Rejected::NotEmittable(data.event_type()));
+        }
+        let runs = self
+            .call(exec_id)
+            .is_some_and(|call| matches!(call.state, CallState::Running { .. }));
+        if !runs {
+            return Err(Rejected::Stale(exec_id));
+        }
+        self.record_step(exec_id, data);
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! How turns end: completed, failed or cancelled; and what an end does to open calls.
+
+use windlass_core::events::{
+    ApprovalTimeoutData, Decision, LlmGenerationMetadata, SessionIdledData, ToolCallCanceledData,
+    ToolCallTimeoutData, ToolStatus, TurnCancelledData, TurnCompletedData, TurnFailedData,
+    TurnInterruptRequestedData, UserInputCanceledData,
+};
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::TurnId;
+
+use super::reason::{Leftover, millis, preview};
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::input::Failure;
+use crate::state::{Call, CallState, Phase, Turn};
+
+const TURN_ENDED: &str = "turn_terminal";
+
+impl Draft<'_> {
+    pub(super) fn complete_turn(&mut self) {
+        let Some(turn) = self.turn() else { return };
+        let final_text = self
+            .thread
+            .history
+            .last()
+            .filter(|last| Some(last.id) == turn.last_message_id);
+        let preview = final_text
+            .and_then(|message| message.text())
+            .and_then(preview);
+        let data = TurnCompletedData {
+            turn_id: turn.id,
+            iterations: turn.iterations,
+            duration_ms: Some(millis(turn.started_at, self.now())),
+            usage: turn.usage,
+            input_content: None,
+            final_message_id: turn.last_message_id,
+            final_answer_preview: preview,
+            time_to_first_token_ms: turn.first_token_at.map(|at| millis(turn.started_at, at)),
+            tool_call_count: Some(turn.tool_calls),
+            llm_call_count: Some(turn.llm_calls),
+            status: Some("completed".to_owned()),
+        };
+        let idled = idled(turn);
+        self.record(data);
+        self.record(idled);
+    }
+
+    pub(super) fn fail_turn(&mut self, failure: &Failure) {
+        let Some(turn) = self.turn() else { return };
+        let data = TurnFailedData {
+            turn_id: turn.id,
+            error: failure.message.clone(),
+            error_code: Some(failure.code.clone()),
+            error_fields: failure.fields.clone(),
+            iterations: Some(turn.iterations),
+            duration_ms: Some(millis(turn.started_at, self.now())),
+            usage: turn.usage,
+            tool_call_count: Some(turn.tool_calls),
+            llm_call_count: Some(turn.llm_calls),
+            final_message_id: turn.last_message_id,
+        };
+        let idled = idled(turn);
+        self.record(data);
+        self.record(idled);
+    }
+
+    /// The model asks for tools in the last call it may make: they do not run, and each says so.
+    pub(super) fn stop_at_limit(&mut self) {
+        let limit = self.plan().max_iterations;
+        self.close_open_calls(&format!(
+            "not run: the turn reached its limit of {limit} model calls"
+        ));
+        self.fail_turn(&Failure {
+            code: "max_iterations".to_owned(),
+            message: format!("Max iterations reached: {limit}"),
+            user_message: "The turn reached its limit of model calls.".to_owned(),
+            fields: None,
+        });
+    }
+
+    pub(super) fn interrupt(
+        &mut self,
+        turn_id: Option<TurnId>,
+        reason: Option<String>,
+    ) -> Result<(), Rejected> {
+        let running = self.turn().map(|turn| turn.id);
+        match (turn_id, running) {
+            (Some(wanted), running) if running != Some(wanted) => {
+                self.cancel_queued(wanted, reason)
+            }
+            (_, Some(turn_id)) => {
+                self.turn_id = Some(turn_id);
+                self.record(TurnInterruptRequestedData {
+                    turn_id,
+                    reason: reason.clone(),
+                });
+                self.stop_steps("cancelled: the turn was interrupted");
+                self.cancel_turn(reason);
+                Ok(())
+            }
+            (_, None) => Err(Rejected::NoTurn),
+        }
+    }
+
+    fn cancel_queued(&mut self, turn_id: TurnId, reason: Option<String>) -> Result<(), Rejected> {
+        if !self
+            .thread
+            .queue
+            .iter()
+            .any(|queued| queued.turn_id == turn_id)
+        {
+            return Err(Rejected::NoTurn);
+        }
+        self.turn_id = Some(turn_id);
+        let (usage, iterations, duration_ms) = (None, None, None);
+        let (tool_call_count, llm_call_count, final_message_id) = (None, None, None);
+        self.record(TurnCancelledData {
+            turn_id,
+            reason,
+            usage,
+            iterations,
+            duration_ms,
+            tool_call_count,
+            llm_call_count,
+            final_message_id,
+        });
+        Ok(())
+    }
+
+    fn cancel_turn(&mut self, reason: Option<String>) {
+        let Some(turn) = self.turn() else { return };
+        let data = TurnCancelledData {
+            turn_id: turn.id,
+            reason,
+            usage: turn.usage,
+            iterations: Some(turn.iterations),
+            duration_ms: Some(millis(turn.started_at, self.now())),
+            tool_call_count: Some(turn.tool_calls),
+            llm_call_count: Some(turn.llm_calls),
+            final_message_id: turn.last_message_id,
+        };
+        let idled = idled(turn);
+        self.record(data);
+        self.record(idled);
+    }
+
+    pub(super) fn timer(&mut self) {
+        let Some(turn) = self.turn() else { return };
+        let now = self.now();
+        if turn.deadline.is_some_and(|deadline| deadline <= now) {
+            let took = millis(turn.started_at, now);
+            self.stop_steps("cancelled: the turn ran out of time");
+            return self.fail_turn(&Failure {
+                code: "turn_timeout".to_owned(),
+                message: format!("The turn timed out after {took} ms"),
+                user_message: "The turn ran out of time.".to_owned(),
+                fields: None,
+            });
+        }
+        let is_due = |call: &&Call| call.state.expires_at().is_some_and(|at| at <= now);
+        let due: Vec<Call> = turn
+            .act()
+            .map(|act| act.calls.iter().filter(is_due).cloned().collect())
+            .unwrap_or_default();
+        if due.is_empty() {
+            return;
+        }
+        for call in due {
+            self.expire(&call);
+        }
+        self.advance();
+    }
+
+    fn expire(&mut self, call: &Call) {
+        let tool_call_id = call.call.id.clone();
+        let exec_id = call.exec_id;
+        match &call.state {
+            CallState::AwaitingApproval { .. } => {
+                self.record_step(exec_id, ApprovalTimeoutData { tool_call_id });
+                return self.decide_call(
+                    call,
+                    Decision::Deny,
+                    Some("nobody decided in time".to_owned()),
+                );
+            }
+            CallState::AwaitingAnswer { request_id, .. } => {
+                let (request_id, reason) = (request_id.clone(), "timeout".to_owned());
+                self.record_step(exec_id, UserInputCanceledData { request_id, reason });
+            }
+            _ => self.record_step(exec_id, ToolCallTimeoutData { tool_call_id }),
+        }
+        let result = ToolResult::failure(&call.call.id, "nobody answered the call in time");
+        self.close_call(exec_id, ToolStatus::Timeout, result, None);
+    }
+
+    /// Ends whatever runs or waits, keeping what is finished and what was said.
+    pub(super) fn stop_steps(&mut self, why: &str) {
+        match self.turn().map(|turn| &turn.phase) {
+            Some(Phase::Reasoning(reason)) => {
+                let exec_id = reason.exec_id;
+                self.flush_tail(exec_id);
+                self.abandon_reason(why, Leftover::Keep, LlmGenerationMetadata::default());
+            }
+            Some(Phase::Acting(_)) => self.close_open_calls(why),
+            Some(Phase::Between) | None => {}
+        }
+    }
+
+    /// Gives every call that has no result the same one, so that none is left unanswered.
+    fn close_open_calls(&mut self, why: &str) {
+        let act = self.turn().and_then(|turn| turn.act());
+        let calls: Vec<Call> = act.map(|act| act.calls.clone()).unwrap_or_default();
+        for call in calls.iter().filter(|call| !call.state.is_done()) {
+            let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
+            match &call.state {
+                CallState::Queued => self.open_call(call),
+                CallState::AwaitingApproval { .. } => {
+                    let (decision, reason) = (Decision::Deny, Some(TURN_ENDED.to_owned()));
+                    let data = windlass_core::events::ApprovalDecidedData {
+                        tool_call_id,
+                        decision,
+                        reason,
+                    };
+                    self.record_step(exec_id, data);
+                }
+                CallState::AwaitingResult { .. } => {
+                    let reason = TURN_ENDED.to_owned();
+                    self.record_step(
+                        exec_id,
+                        ToolCallCanceledData {
+                            tool_call_id,
+                            reason,
+                        },
+                    );
+                }
+                CallState::AwaitingAnswer { request_id, .. } => {
+                    let (request_id, reason) = (request_id.clone(), TURN_ENDED.to_owned());
+                    self.record_step(exec_id, UserInputCanceledData { request_id, reason });
+                }
+                CallState::Running { .. } | CallState::Done { .. } => {}
+            }
+            let result = ToolResult::failure(&call.call.id, why);
+            self.close_call(exec_id, ToolStatus::Cancelled, result, None);
+        }
+    }
+}
+
+fn idled(turn: &Turn) -> SessionIdledData {
+    SessionIdledData {
+        turn_id: turn.id,
+        iterations: Some(turn.iterations),
+        usage: turn.usage,
+    }
+}

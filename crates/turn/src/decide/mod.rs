@@ -1,0 +1,50 @@
+//! What follows from an input. One file per group of verbs.
+
+mod act;
+mod answers;
+mod begin;
+mod emit;
+mod end;
+mod reason;
+mod recover;
+
+use crate::decision::{Decision, Rejected};
+use crate::draft::Draft;
+use crate::input::{Input, Moment};
+use crate::state::Thread;
+
+impl Thread {
+    /// Says what follows from an input. Total and pure: the thread does not change, and what cannot be is rejected.
+    pub fn decide(&self, input: Input, moment: &Moment<'_>) -> Result<Decision, Rejected> {
+        let mut draft = Draft::new(self, moment);
+        match input {
+            Input::Submit {
+                message,
+                on_busy,
+                timeout,
+            } => draft.submit(message, on_busy, timeout)?,
+            Input::Begin { failure } => draft.begin_queued(failure)?,
+            Input::Steer { message } => draft.steer(message)?,
+            Input::Import { message } => draft.import(message)?,
+            Input::Interrupt { turn_id, reason } => draft.interrupt(turn_id, reason)?,
+            Input::ModelFinished { exec_id, answer } => draft.model_finished(exec_id, *answer)?,
+            Input::ModelFailed {
+                exec_id,
+                failure,
+                metadata,
+            } => draft.model_failed(exec_id, failure, *metadata)?,
+            Input::ToolFinished { exec_id, outcome } => draft.tool_finished(exec_id, *outcome)?,
+            Input::ToolResults { results } => draft.tool_results(results)?,
+            Input::Approval {
+                call,
+                decision,
+                reason,
+            } => draft.approval(&call, decision, reason)?,
+            Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
+            Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
+            Input::Timer => draft.timer(),
+            Input::Recover => draft.recover(),
+        }
+        Ok(draft.finish())
+    }
+}

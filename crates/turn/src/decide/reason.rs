@@ -1,0 +1,351 @@
+//! Model calls: their beginning, their text, their end.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use windlass_core::events::{
+    LlmGenerationData, LlmGenerationMetadata, LlmGenerationOutput, OutputMessageCompletedData,
+    OutputMessageDeltaData, OutputMessageStartedData, PromptRef, ReasonCompletedData,
+    ReasonStartedData, ReasonThinkingCompletedData, ReasonThinkingDeltaData,
+    ReasonThinkingStartedData,
+};
+use windlass_core::message::{
+    ContentPart, ERROR_MARK, Message, MessageRole, REPORT_MARK, ToolCallContentPart,
+};
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::{ExecId, MessageId};
+
+use crate::decision::{Decision, Rejected};
+use crate::draft::Draft;
+use crate::ids::derive;
+use crate::input::{Answer, Failure, Moment, RequestedCall};
+use crate::state::{Phase, Reason, Thread};
+
+/// How much of an answer a summary shows.
+const PREVIEW_CHARS: usize = 120;
+
+/// What becomes of the text of a model call that brought no whole answer.
+#[derive(Clone, Copy)]
+pub(super) enum Leftover<'a> {
+    /// It is the model's own words and stays.
+    Keep,
+    /// It stays and is marked with the failure; without a text, a report of the failure stands in its place.
+    Fail(&'a Failure),
+    /// It was shown to people, so it stays for them, but the model does not see it again.
+    Void(&'a Failure),
+}
+
+impl Thread {
+    /// Records streamed text of the running model call: the moment's tail. It needs no decision.
+    pub fn chunk(&self, exec_id: ExecId, moment: &Moment<'_>) -> Result<Decision, Rejected> {
+        let mut draft = Draft::new(self, moment);
+        draft.running_reason(exec_id)?;
+        draft.flush_tail(exec_id);
+        Ok(draft.finish())
+    }
+}
+
+/// The message of a model call has an id from the beginning, so that its pieces can name it.
+fn message_id_of(exec_id: ExecId) -> MessageId {
+    MessageId::from_uuid(derive(exec_id.uuid(), 0))
+}
+
+pub(super) fn preview(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return None;
+    }
+    let cut = text
+        .char_indices()
+        .nth(PREVIEW_CHARS)
+        .map_or(text.len(), |(at, _)| at);
+    Some(text[..cut].to_owned())
+}
+
+pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
+    u64::try_from((to - from).num_milliseconds()).unwrap_or(0)
+}
+
+impl Draft<'_> {
+    pub(super) fn start_reason(&mut self) {
+        let Some(turn) = self.turn() else { return };
+        let (turn_id, iteration) = (turn.id, turn.iterations + 1);
+        let exec_id = ExecId::from_uuid(self.new_uuid());
+        let model = Some(self.plan().model.clone());
+        self.record_step(
+            exec_id,
+            ReasonStartedData {
+                turn_id,
+                iteration,
+                model,
+            },
+        );
+    }
+
+    pub(super) fn running_reason(&self, exec_id: ExecId) -> Result<&Reason, Rejected> {
+        match self.turn().map(|turn| &turn.phase) {
+            Some(Phase::Reasoning(reason)) if reason.exec_id == exec_id => Ok(reason),
+            _ => Err(Rejected::Stale(exec_id)),
+        }
+    }
+
+    /// Brings text that is still in the actor's hands into the events.
+    pub(super) fn flush_tail(&mut self, exec_id: ExecId) {
+        let (Some(tail), Some(turn)) = (self.moment.tail, self.turn()) else {
+            return;
+        };
+        let turn_id = turn.id;
+        let Ok(Reason {
+            text_started,
+            thinking_started,
+            ..
+        }) = self.running_reason(exec_id)
+        else {
+            return;
+        };
+        let (text_started, thinking_started) = (*text_started, *thinking_started);
+        if !tail.thinking.is_empty() {
+            if !thinking_started {
+                self.record_step(exec_id, ReasonThinkingStartedData { turn_id });
+            }
+            self.record_step(
+                exec_id,
+                ReasonThinkingDeltaData {
+                    turn_id,
+                    delta: tail.thinking.clone(),
+                },
+            );
+        }
+        if !tail.text.is_empty() {
+            if !text_started {
+                let message_id = message_id_of(exec_id);
+                self.record_step(
+                    exec_id,
+                    OutputMessageStartedData {
+                        turn_id,
+                        message_id,
+                    },
+                );
+            }
+            self.record_step(
+                exec_id,
+                OutputMessageDeltaData {
+                    turn_id,
+                    delta: tail.text.clone(),
+                },
+            );
+        }
+    }
+
+    pub(super) fn model_finished(
+        &mut self,
+        exec_id: ExecId,
+        answer: Answer,
+    ) -> Result<(), Rejected> {
+        self.running_reason(exec_id)?;
+        self.finished = Some(exec_id);
+        self.flush_tail(exec_id);
+        self.close_thinking(exec_id, answer.thinking.as_deref());
+        let Answer {
+            text,
+            thinking,
+            thinking_signature,
+            calls,
+            phase,
+            metadata,
+            prompt,
+        } = answer;
+        let usage = metadata.usage;
+        self.record_generation(exec_id, &text, &calls, metadata, prompt);
+        let tool_call_count = calls.len();
+        let text_preview = preview(&text);
+        let message = Message {
+            phase,
+            thinking,
+            thinking_signature,
+            ..self.agent_message(exec_id, text, calls.iter().map(|requested| &requested.call))
+        };
+        self.record_answer(exec_id, message, None);
+        self.record_step(
+            exec_id,
+            ReasonCompletedData {
+                success: true,
+                has_tool_calls: tool_call_count > 0,
+                tool_call_count,
+                text_preview,
+                error: None,
+                duration_ms: None,
+                usage,
+            },
+        );
+        self.after_answer(calls)
+    }
+
+    fn after_answer(&mut self, calls: Vec<RequestedCall>) -> Result<(), Rejected> {
+        let Some(turn) = self.turn() else {
+            return Ok(());
+        };
+        let at_limit = turn.iterations >= self.plan().max_iterations;
+        let has_more_to_read = !turn.steered.is_empty();
+        match (calls.is_empty(), at_limit) {
+            (true, false) if has_more_to_read => self.go_on(),
+            (true, _) => self.complete_turn(),
+            (false, true) => self.stop_at_limit(),
+            (false, false) => self.begin_act(calls),
+        }
+        Ok(())
+    }
+
+    pub(super) fn model_failed(
+        &mut self,
+        exec_id: ExecId,
+        failure: Failure,
+        metadata: LlmGenerationMetadata,
+    ) -> Result<(), Rejected> {
+        self.running_reason(exec_id)?;
+        self.finished = Some(exec_id);
+        self.flush_tail(exec_id);
+        self.abandon_reason(&failure.message, Leftover::Fail(&failure), metadata);
+        self.fail_turn(&failure);
+        Ok(())
+    }
+
+    /// Ends a model call that brought no whole answer.
+    pub(super) fn abandon_reason(
+        &mut self,
+        why: &str,
+        leftover: Leftover<'_>,
+        metadata: LlmGenerationMetadata,
+    ) {
+        let Some(Phase::Reasoning(reason)) = self.turn().map(|turn| &turn.phase) else {
+            return;
+        };
+        let (exec_id, started_at) = (reason.exec_id, reason.started_at);
+        let (said, thought) = (reason.text.clone(), reason.thinking.clone());
+        let usage = metadata.usage;
+        let metadata = LlmGenerationMetadata {
+            model: if metadata.model.is_empty() {
+                self.plan().model.clone()
+            } else {
+                metadata.model
+            },
+            success: false,
+            error: Some(why.to_owned()),
+            ..metadata
+        };
+        self.close_thinking(exec_id, (!thought.is_empty()).then_some(thought.as_str()));
+        self.record_generation(exec_id, &said, &[], metadata, None);
+        let text_preview = preview(&said);
+        self.record_leftover(exec_id, said, leftover);
+        let data = ReasonCompletedData {
+            success: false,
+            has_tool_calls: false,
+            tool_call_count: 0,
+            text_preview,
+            error: Some(why.to_owned()),
+            duration_ms: Some(millis(started_at, self.now())),
+            usage,
+        };
+        self.record_step(exec_id, data);
+    }
+
+    fn record_leftover(&mut self, exec_id: ExecId, said: String, leftover: Leftover<'_>) {
+        let (failure, is_report) = match leftover {
+            Leftover::Keep => (None, false),
+            Leftover::Fail(failure) => (Some(failure), said.is_empty()),
+            Leftover::Void(failure) => (Some(failure), true),
+        };
+        let text = match leftover {
+            Leftover::Fail(failure) if said.is_empty() => failure.user_message.clone(),
+            _ => said,
+        };
+        if text.is_empty() {
+            return;
+        }
+        let mut message = self.agent_message(exec_id, text, std::iter::empty());
+        message.metadata = failure.map(|failure| {
+            let code = (ERROR_MARK.to_owned(), Value::String(failure.code.clone()));
+            let report = is_report.then(|| (REPORT_MARK.to_owned(), Value::Bool(true)));
+            std::iter::once(code).chain(report).collect()
+        });
+        self.record_answer(exec_id, message, failure);
+    }
+
+    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>) {
+        let (Some(thinking), Some(turn)) = (thinking, self.turn()) else {
+            return;
+        };
+        let turn_id = turn.id;
+        self.record_step(
+            exec_id,
+            ReasonThinkingCompletedData {
+                turn_id,
+                thinking: thinking.to_owned(),
+            },
+        );
+    }
+
+    fn agent_message<'c>(
+        &self,
+        exec_id: ExecId,
+        text: String,
+        calls: impl Iterator<Item = &'c ToolCall>,
+    ) -> Message {
+        let mut content = Vec::new();
+        if !text.is_empty() {
+            content.push(ContentPart::text(text));
+        }
+        content.extend(
+            calls.map(|call| ContentPart::ToolCall(ToolCallContentPart::from(call.clone()))),
+        );
+        Message::from_parts(
+            message_id_of(exec_id),
+            MessageRole::Agent,
+            content,
+            self.now(),
+        )
+    }
+
+    fn record_answer(&mut self, exec_id: ExecId, message: Message, failure: Option<&Failure>) {
+        let data = OutputMessageCompletedData {
+            metadata: None,
+            usage: None,
+            error_code: failure.map(|failure| failure.code.clone()),
+            error_fields: failure.and_then(|failure| failure.fields.clone()),
+            message,
+        };
+        self.record_as(data.message.id.uuid(), Some(exec_id), data);
+    }
+
+    fn record_generation(
+        &mut self,
+        exec_id: ExecId,
+        text: &str,
+        calls: &[RequestedCall],
+        metadata: LlmGenerationMetadata,
+        prompt: Option<PromptRef>,
+    ) {
+        let history = &self.thread.history;
+        let own_prompt = || PromptRef {
+            message_count: history.len(),
+            last_message_id: history.last().map(|message| message.id),
+            digest: history.digest().to_string(),
+        };
+        let prompt = prompt.unwrap_or_else(own_prompt);
+        let output = LlmGenerationOutput {
+            text: (!text.is_empty()).then(|| text.to_owned()),
+            tool_calls: calls
+                .iter()
+                .map(|requested| requested.call.clone())
+                .collect(),
+        };
+        let tools = self.plan().tool_names.to_vec();
+        self.record_step(
+            exec_id,
+            LlmGenerationData {
+                prompt,
+                tools,
+                output,
+                metadata,
+            },
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Going on after the process was gone.
+
+use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnResumedData};
+use windlass_core::tools::{SideEffectClass, ToolResult};
+
+use super::reason::Leftover;
+use crate::draft::Draft;
+use crate::input::Failure;
+use crate::state::{Call, CallState, Phase};
+
+/// A turn that brings the process down this often in a row fails.
+const MAX_RESUMES: u32 = 3;
+const OUTCOME_UNKNOWN: &str =
+    "the process stopped while this call ran: its outcome is unknown; it was not repeated";
+
+impl Draft<'_> {
+    /// A model call is made again, under a new step: what it said before is not its answer. A tool that is safe to
+    /// repeat runs again under its own step; any other ends with an unknown outcome.
+    pub(super) fn recover(&mut self) {
+        let Some(turn) = self.turn() else { return };
+        let (turn_id, attempt) = (turn.id, turn.resumes + 1);
+        if matches!(turn.phase, Phase::Acting(_)) && turn.waiting_for().is_some() {
+            return;
+        }
+        self.turn_id = Some(turn_id);
+        self.record(TurnResumedData { turn_id, attempt });
+        if attempt > MAX_RESUMES {
+            return self.give_up();
+        }
+        match self.turn().map(|turn| &turn.phase) {
+            Some(Phase::Reasoning(_)) => {
+                let stopped = failure("process_stopped", "the process stopped");
+                self.abandon_reason(
+                    &stopped.message,
+                    Leftover::Void(&stopped),
+                    LlmGenerationMetadata::default(),
+                );
+                self.start_reason();
+            }
+            Some(Phase::Acting(act)) => {
+                let is_lost = |call: &&Call| {
+                    matches!(
+                        call.state,
+                        CallState::Running {
+                            side_effects: SideEffectClass::AtMostOnce
+                        }
+                    )
+                };
+                for call in act
+                    .calls
+                    .iter()
+                    .filter(is_lost)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                {
+                    let result = ToolResult::failure(&call.call.id, OUTCOME_UNKNOWN);
+                    self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
+                }
+                self.advance();
+            }
+            Some(Phase::Between) | None => self.start_reason(),
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.stop_steps("cancelled: the turn was given up");
+        let often = format!("The process stopped {MAX_RESUMES} times while this turn ran");
+        self.fail_turn(&failure("crashed", &often));
+    }
+}
+
+fn failure(code: &str, message: &str) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        user_message: "The turn could not be completed.".to_owned(),
+        fields: None,
+    }
+}

@@ -1,0 +1,107 @@
+//! What a decision consists of, and why there may be none.
+
+use std::sync::Arc;
+
+use windlass_core::error::{QuotaExceeded, WaitingFor};
+use windlass_core::events::Event;
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::{ExecId, MessageId, TurnId};
+
+use crate::state::Thread;
+
+/// Something to do, as data.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Call the model with the thread's history.
+    CallModel {
+        /// The step.
+        exec_id: ExecId,
+        /// Which model call of the turn it is, from 1.
+        iteration: usize,
+    },
+    /// Run a tool.
+    RunTool {
+        /// The step.
+        exec_id: ExecId,
+        /// The call.
+        call: Arc<ToolCall>,
+    },
+    /// Make the plan of the first queued input, then say [`crate::Input::Begin`].
+    Prepare {
+        /// The turn that the input will start.
+        turn_id: TurnId,
+    },
+    /// Stop a step; its result no longer counts.
+    Stop {
+        /// The step.
+        exec_id: ExecId,
+    },
+}
+
+impl Command {
+    /// Returns the step that the command is about.
+    #[must_use]
+    pub fn exec_id(&self) -> Option<ExecId> {
+        match self {
+            Self::CallModel { exec_id, .. }
+            | Self::RunTool { exec_id, .. }
+            | Self::Stop { exec_id } => Some(*exec_id),
+            Self::Prepare { .. } => None,
+        }
+    }
+}
+
+/// What follows from an input: record the events in one commit, then commit the decision, then act.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// What to record, in order. May be empty: the input changes nothing.
+    pub events: Vec<Arc<Event>>,
+    /// What to do once the events are durable.
+    pub commands: Vec<Command>,
+    /// The turn that carries the input.
+    pub turn_id: Option<TurnId>,
+    /// The message that the input became.
+    pub message_id: Option<MessageId>,
+    /// The state after the events. Equal to folding them, which the tests check; kept so that live threads do
+    /// not fold twice.
+    pub(crate) after: Box<Thread>,
+}
+
+/// Why an input has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// The result of a step that no longer counts.
+    #[error("step {0} is not running any more")]
+    Stale(ExecId),
+    /// A turn is running and the caller asked not to wait.
+    #[error("turn {0} is running")]
+    Busy(TurnId),
+    /// The turn waits for somebody.
+    #[error("turn {turn_id} waits for {waiting_for}")]
+    Waiting {
+        /// The parked turn.
+        turn_id: TurnId,
+        /// What for.
+        waiting_for: WaitingFor,
+    },
+    /// There is no turn to act upon.
+    #[error("no turn is active")]
+    NoTurn,
+    /// An answer names a call that does not wait for one.
+    #[error("no pending call `{call}`: {reason}")]
+    NoPendingCall {
+        /// The call as named.
+        call: String,
+        /// Why it is not taken.
+        reason: &'static str,
+    },
+    /// A limit is reached.
+    #[error("{0}")]
+    Quota(QuotaExceeded),
+    /// A step may not record this.
+    #[error("a step cannot record `{0}`")]
+    NotEmittable(&'static str),
+    /// A message cannot be added now or here.
+    #[error("the message cannot be added: {0}")]
+    NotImportable(&'static str),
+}

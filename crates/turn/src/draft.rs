@@ -1,0 +1,144 @@
+//! A decision in the making: a copy of the thread that moves on with each event.
+//!
+//! Whatever a decision needs to know, it reads from the draft, which [`Thread::evolve`] has brought up to date. So a
+//! decision cannot disagree with the fold of its own events.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, Utc};
+use uuid::Uuid;
+use windlass_core::events::{Event, EventContext, EventData};
+use windlass_core::typed_id::{EventId, ExecId, MessageId, TurnId};
+
+use crate::decision::{Command, Decision};
+use crate::ids::derive;
+use crate::input::Moment;
+use crate::plan::TurnPlan;
+use crate::state::{Thread, Turn};
+
+pub(crate) struct Draft<'a> {
+    before: &'a Thread,
+    pub(crate) thread: Thread,
+    pub(crate) moment: Moment<'a>,
+    events: Vec<Arc<Event>>,
+    ids: u64,
+    /// The step whose end is being decided; it needs no stop.
+    pub(crate) finished: Option<ExecId>,
+    pub(crate) turn_id: Option<TurnId>,
+    pub(crate) message_id: Option<MessageId>,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(before: &'a Thread, moment: &Moment<'a>) -> Self {
+        Self {
+            before,
+            thread: before.clone(),
+            moment: *moment,
+            events: Vec::with_capacity(8),
+            ids: 0,
+            finished: None,
+            turn_id: None,
+            message_id: None,
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &'a TurnPlan {
+        self.moment.plan
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        self.moment.now
+    }
+
+    pub(crate) fn turn(&self) -> Option<&Turn> {
+        self.thread.turn.as_ref()
+    }
+
+    pub(crate) fn new_uuid(&mut self) -> Uuid {
+        self.ids += 1;
+        derive(self.moment.uuid, self.ids)
+    }
+
+    /// Returns the moment after a span, if there is one.
+    pub(crate) fn after(&self, span: Option<std::time::Duration>) -> Option<DateTime<Utc>> {
+        self.now()
+            .checked_add_signed(Duration::from_std(span?).ok()?)
+    }
+
+    /// Records an event of the turn.
+    pub(crate) fn record(&mut self, data: impl Into<EventData>) {
+        self.record_in(None, data);
+    }
+
+    /// Records an event of a step.
+    pub(crate) fn record_step(&mut self, exec_id: ExecId, data: impl Into<EventData>) {
+        self.record_in(Some(exec_id), data);
+    }
+
+    /// Records an event of a step of the turn at hand.
+    pub(crate) fn record_in(&mut self, exec_id: Option<ExecId>, data: impl Into<EventData>) {
+        let id = self.new_uuid();
+        self.record_as(id, exec_id, data);
+    }
+
+    /// Records an event under a given id: that of the message it brings.
+    pub(crate) fn record_as(
+        &mut self,
+        id: Uuid,
+        exec_id: Option<ExecId>,
+        data: impl Into<EventData>,
+    ) {
+        let data = data.into();
+        let turn_id = match &data {
+            EventData::TurnStarted(started) => Some(started.turn_id),
+            EventData::InputQueued(queued) => Some(queued.turn_id),
+            EventData::SessionIdled(idled) => Some(idled.turn_id),
+            _ => self.thread.turn.as_ref().map(|turn| turn.id),
+        };
+        let event = Event {
+            id: EventId::from_uuid(id),
+            event_type: data.event_type().to_owned(),
+            ts: self.now(),
+            session_id: self.thread.session_id,
+            context: EventContext {
+                turn_id,
+                exec_id,
+                ..EventContext::default()
+            },
+            data,
+            metadata: None,
+            tags: None,
+            sequence: Some(self.thread.head + 1),
+        };
+        self.thread.evolve(&event);
+        self.events.push(Arc::new(event));
+    }
+
+    /// What should run after the events and did not before is to be started; what should no longer, to be stopped.
+    pub(crate) fn finish(self) -> Decision {
+        let (before, after) = (
+            self.before.pending_commands(),
+            self.thread.pending_commands(),
+        );
+        let gone = before
+            .iter()
+            .filter(|command| !after.contains(command))
+            .filter_map(Command::exec_id);
+        let stops = gone
+            .filter(|exec_id| Some(*exec_id) != self.finished)
+            .map(|exec_id| Command::Stop { exec_id });
+        let mut commands: Vec<_> = stops.collect();
+        commands.extend(
+            after
+                .into_iter()
+                .filter(|command| !before.contains(command)),
+        );
+        Decision {
+            events: self.events,
+            commands,
+            turn_id: self.turn_id,
+            message_id: self.message_id,
+            after: Box::new(self.thread),
+        }
+    }
+}

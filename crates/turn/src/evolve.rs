@@ -1,0 +1,297 @@
+//! How each event changes a thread. Total: an event that does not fit changes only the head.
+
+use std::sync::Arc;
+
+use windlass_core::events::{Event, EventData, ToolCompletedData};
+use windlass_core::message::{Message, MessageRole};
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::{ExecId, MessageId, TurnId};
+
+use crate::ids::derive;
+use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Thread, Turn};
+
+/// What the model reads of a call whose result was lost.
+pub(crate) const REPAIRED: &str =
+    "the result of this call was lost; it may or may not have taken effect";
+
+impl Thread {
+    /// Moves the state on by one event.
+    pub fn evolve(&mut self, event: &Event) {
+        self.head = event.seq();
+        match &event.data {
+            EventData::TurnStarted(data) => {
+                self.queue.retain(|queued| queued.turn_id != data.turn_id);
+                self.answered.clear();
+                self.started_at.get_or_insert(event.ts);
+                self.turn = Some(Turn {
+                    id: data.turn_id,
+                    input_message_id: data.input_message_id,
+                    started_at: event.ts,
+                    deadline: data.deadline,
+                    iterations: 0,
+                    llm_calls: 0,
+                    tool_calls: 0,
+                    usage: None,
+                    first_token_at: None,
+                    last_message_id: None,
+                    resumes: 0,
+                    steered: Vec::new(),
+                    phase: Phase::Between,
+                });
+            }
+            EventData::InputQueued(data) => self.queue.push_back(Queued {
+                turn_id: data.turn_id,
+                message: Arc::new(data.message.clone()),
+                timeout_ms: data.deadline_ms,
+            }),
+            EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
+            EventData::ReasonStarted(_) => self.begin_reason(event),
+            EventData::ReasonThinkingStarted(_) => {
+                self.with_reason(event, |reason| reason.thinking_started = true)
+            }
+            EventData::ReasonThinkingDelta(data) => {
+                self.with_reason(event, |reason| reason.thinking.push_str(&data.delta))
+            }
+            EventData::OutputMessageStarted(_) => {
+                self.with_reason(event, |reason| reason.text_started = true);
+                if let Some(turn) = &mut self.turn {
+                    turn.first_token_at.get_or_insert(event.ts);
+                }
+            }
+            EventData::OutputMessageDelta(data) => {
+                self.with_reason(event, |reason| reason.text.push_str(&data.delta))
+            }
+            EventData::OutputMessageCompleted(data) => self.answer(Arc::new(data.message.clone())),
+            EventData::ReasonCompleted(data) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.llm_calls += 1;
+                    if let Some(usage) = &data.usage {
+                        turn.usage.get_or_insert_default().add(usage);
+                        self.usage.get_or_insert_default().add(usage);
+                    }
+                    if matches!(turn.phase, Phase::Reasoning(_)) {
+                        turn.phase = Phase::Between;
+                    }
+                }
+            }
+            EventData::ToolStarted(data) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.tool_calls += 1;
+                }
+                self.with_call(event, |call| {
+                    call.started_at = Some(event.ts);
+                    call.state = CallState::Running {
+                        side_effects: data.side_effects,
+                    };
+                });
+            }
+            EventData::ApprovalRequired(data) => self.with_call(event, |call| {
+                if let CallState::Running { side_effects } = call.state {
+                    call.state = CallState::AwaitingApproval {
+                        side_effects,
+                        expires_at: data.expires_at,
+                    };
+                }
+            }),
+            EventData::ApprovalDecided(data) => {
+                let allow = data.decision == windlass_core::events::Decision::Allow;
+                self.with_call(event, |call| {
+                    if let (CallState::AwaitingApproval { side_effects, .. }, true) =
+                        (&call.state, allow)
+                    {
+                        call.state = CallState::Running {
+                            side_effects: *side_effects,
+                        };
+                    }
+                });
+                self.note_answer(event, &data.tool_call_id, verdict_digest(allow));
+            }
+            EventData::ToolCallRequested(data) => self.with_call(event, |call| {
+                call.state = CallState::AwaitingResult {
+                    expires_at: data.expires_at,
+                };
+            }),
+            EventData::ToolCallResolved(data) => {
+                self.note_answer(event, &data.tool_call_id, data.digest.clone());
+            }
+            EventData::UserInputRequired(data) => self.with_call(event, |call| {
+                let (request_id, expires_at) = (data.request_id.clone(), data.expires_at);
+                call.state = CallState::AwaitingAnswer {
+                    request_id,
+                    expires_at,
+                };
+            }),
+            EventData::ToolCompleted(data) => self.complete_call(event, data),
+            EventData::TurnResumed(data) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.resumes = data.attempt;
+                }
+            }
+            EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
+            EventData::TurnFailed(data) => self.end_turn(data.turn_id),
+            EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
+            EventData::TranscriptRepaired(data) => {
+                self.dangling.retain(|call| call.id != data.tool_call_id);
+                let result =
+                    Message::tool_result(&data.tool_call_id, None, Some(REPAIRED.to_owned()));
+                self.history.push(Arc::new(Message {
+                    id: data.message_id,
+                    created_at: event.ts,
+                    ..result
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    /// A turn's own input, and what is said outside of turns, stands at once; a steer waits for the next model call.
+    fn hear(&mut self, message: Arc<Message>) {
+        match &mut self.turn {
+            Some(turn) if turn.input_message_id != message.id => turn.steered.push(message),
+            Some(_) => self.history.push(message),
+            None => {
+                if message.role == MessageRole::ToolResult {
+                    let answered = message.tool_call_id().map(str::to_owned);
+                    self.dangling
+                        .retain(|call| Some(&call.id) != answered.as_ref());
+                }
+                self.history.push(message);
+            }
+        }
+    }
+
+    fn begin_reason(&mut self, event: &Event) {
+        let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) else {
+            return;
+        };
+        for message in turn.steered.drain(..) {
+            self.history.push(message);
+        }
+        turn.iterations += 1;
+        turn.phase = Phase::Reasoning(Reason {
+            exec_id,
+            started_at: event.ts,
+            text_started: false,
+            thinking_started: false,
+            text: String::new(),
+            thinking: String::new(),
+        });
+    }
+
+    fn answer(&mut self, message: Arc<Message>) {
+        let calls = requested_calls(&message);
+        match &mut self.turn {
+            Some(turn) => {
+                turn.last_message_id = Some(message.id);
+                turn.phase = match calls.is_empty() {
+                    true => Phase::Between,
+                    false => Phase::Acting(Act { calls, placed: 0 }),
+                };
+            }
+            None => self.dangling = calls.into_iter().map(|call| call.call).collect(),
+        }
+        self.history.push(message);
+    }
+
+    /// Results stand in the order of their calls, whatever the order in which they came.
+    fn complete_call(&mut self, event: &Event, data: &ToolCompletedData) {
+        let message = Arc::new(Message::from_parts(
+            MessageId::from_uuid(event.id.uuid()),
+            MessageRole::ToolResult,
+            data.result.clone().unwrap_or_default(),
+            event.ts,
+        ));
+        let success = data.success;
+        self.with_call(event, |call| {
+            call.state = CallState::Done { message, success }
+        });
+        if let Some(Turn {
+            phase: Phase::Acting(act),
+            ..
+        }) = &mut self.turn
+        {
+            while let Some(Call {
+                state: CallState::Done { message, .. },
+                ..
+            }) = act.calls.get(act.placed)
+            {
+                self.history.push(Arc::clone(message));
+                act.placed += 1;
+            }
+        }
+    }
+
+    /// What was said to the turn and never read stays in the conversation.
+    fn end_turn(&mut self, turn_id: TurnId) {
+        self.queue.retain(|queued| queued.turn_id != turn_id);
+        if self.turn.as_ref().is_some_and(|turn| turn.id == turn_id)
+            && let Some(turn) = self.turn.take()
+        {
+            turn.steered
+                .into_iter()
+                .for_each(|message| self.history.push(message));
+        }
+    }
+
+    fn note_answer(&mut self, event: &Event, call_id: &str, digest: String) {
+        if let Some(exec_id) = event.context.exec_id {
+            self.answered.push(Answered {
+                exec_id,
+                call_id: call_id.to_owned(),
+                digest,
+            });
+        }
+    }
+
+    fn with_reason(&mut self, event: &Event, change: impl FnOnce(&mut Reason)) {
+        if let Some(Turn {
+            phase: Phase::Reasoning(reason),
+            ..
+        }) = &mut self.turn
+            && event.context.exec_id == Some(reason.exec_id)
+        {
+            change(reason);
+        }
+    }
+
+    fn with_call(&mut self, event: &Event, change: impl FnOnce(&mut Call)) {
+        if let Some(Turn {
+            phase: Phase::Acting(act),
+            ..
+        }) = &mut self.turn
+            && let Some(call) = act
+                .calls
+                .iter_mut()
+                .find(|call| event.context.exec_id == Some(call.exec_id))
+            && !call.state.is_done()
+        {
+            change(call);
+        }
+    }
+}
+
+/// The steps of an answer's calls. Their ids follow from the message, so that every fold gives the same.
+fn requested_calls(message: &Message) -> Vec<Call> {
+    let calls = message
+        .content
+        .iter()
+        .filter_map(|part| part.as_tool_call());
+    calls
+        .enumerate()
+        .map(|(n, part)| Call {
+            exec_id: ExecId::from_uuid(derive(message.id.uuid(), n as u64)),
+            call: Arc::new(ToolCall {
+                id: part.id.clone(),
+                name: part.name.clone(),
+                arguments: part.arguments.clone(),
+            }),
+            started_at: None,
+            state: CallState::Queued,
+        })
+        .collect()
+}
+
+/// How a decision about a call is remembered, to know its repeat.
+pub(crate) fn verdict_digest(allow: bool) -> String {
+    if allow { "allow" } else { "deny" }.to_owned()
+}

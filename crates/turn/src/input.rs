@@ -1,0 +1,225 @@
+//! Everything that a thread can meet.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use uuid::Uuid;
+use windlass_core::events::{
+    Decision, ErrorFields, EventData, LlmGenerationMetadata, PromptRef, ToolStatus,
+};
+use windlass_core::message::{ExecutionPhase, InputMessage, Message};
+use windlass_core::tools::{ToolCall, ToolResult};
+use windlass_core::typed_id::{ExecId, TurnId};
+
+use crate::plan::TurnPlan;
+
+/// What every decision gets from outside: time, chance, and the configuration of the turn at hand.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment<'a> {
+    /// The time.
+    pub now: DateTime<Utc>,
+    /// A uuid that was never used before; all ids of the decision are derived from it.
+    pub uuid: Uuid,
+    /// The plan of the running turn, or of the turn that the input starts.
+    pub plan: &'a TurnPlan,
+    /// Text of the running model call that is not in the journal yet.
+    pub tail: Option<&'a Tail>,
+}
+
+/// Streamed text between the journal and the network.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tail {
+    /// Text of the answer.
+    pub text: String,
+    /// Text of the thinking.
+    pub thinking: String,
+}
+
+impl Tail {
+    /// Tells whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thinking.is_empty()
+    }
+
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.text.len() + self.thinking.len()
+    }
+}
+
+/// What to do with an input while a turn is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnBusy {
+    /// It waits for its own turn.
+    #[default]
+    Queue,
+    /// The running turn reads it at its next model call.
+    Steer,
+    /// The running turn is stopped, and the input starts the next one.
+    Interrupt,
+    /// The caller is told.
+    Refuse,
+}
+
+/// A call that the model asks for, after a first look at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// Why it cannot be carried out: unknown tool, wrong arguments. The model reads it.
+    pub refusal: Option<String>,
+}
+
+/// What a model call came to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// The whole text.
+    pub text: String,
+    /// The whole thinking.
+    pub thinking: Option<String>,
+    /// The provider's proof of the thinking.
+    pub thinking_signature: Option<String>,
+    /// The calls.
+    pub calls: Vec<RequestedCall>,
+    /// Where in its work the model said it.
+    pub phase: Option<ExecutionPhase>,
+    /// How the call went.
+    pub metadata: LlmGenerationMetadata,
+    /// What was sent, where that is not the thread's own history.
+    pub prompt: Option<PromptRef>,
+}
+
+/// Why something failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// A stable code.
+    pub code: String,
+    /// The cause, once.
+    pub message: String,
+    /// What a person reads in the agent's place.
+    pub user_message: String,
+    /// Details by name.
+    pub fields: Option<ErrorFields>,
+}
+
+/// What a call waits for after it ran.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wait {
+    /// An account that the user must connect.
+    Connection {
+        /// Which one.
+        provider: String,
+    },
+    /// An answer of the user.
+    UserInput {
+        /// The question.
+        prompt: Value,
+    },
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutcome {
+    /// How it ended.
+    pub status: ToolStatus,
+    /// Its result.
+    pub result: ToolResult,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// What it still waits for; then `status` and `result` do not count.
+    pub wait: Option<Wait>,
+}
+
+/// Everything that a thread can meet.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// Somebody says something.
+    Submit {
+        /// What.
+        message: InputMessage,
+        /// What to do while a turn is running.
+        on_busy: OnBusy,
+        /// How long the turn may take, where not as planned.
+        timeout: Option<Duration>,
+    },
+    /// The plan of the first queued input is ready, or cannot be made.
+    Begin {
+        /// Why not.
+        failure: Option<Failure>,
+    },
+    /// Somebody says something to the running turn.
+    Steer {
+        /// What.
+        message: InputMessage,
+    },
+    /// Somebody wants a turn to stop.
+    Interrupt {
+        /// Which one; `None` is the running one.
+        turn_id: Option<TurnId>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// The model answered.
+    ModelFinished {
+        /// The step.
+        exec_id: ExecId,
+        /// The answer.
+        answer: Box<Answer>,
+    },
+    /// The model call failed for good.
+    ModelFailed {
+        /// The step.
+        exec_id: ExecId,
+        /// Why.
+        failure: Failure,
+        /// How the call went.
+        metadata: Box<LlmGenerationMetadata>,
+    },
+    /// A tool is done.
+    ToolFinished {
+        /// The step.
+        exec_id: ExecId,
+        /// What it came to.
+        outcome: Box<ToolOutcome>,
+    },
+    /// Somebody outside answers calls: all of them or none are taken.
+    ToolResults {
+        /// The answers; `tool_call_id` names the call by the provider's id or the step's.
+        results: Vec<ToolResult>,
+    },
+    /// Somebody decides about a call.
+    Approval {
+        /// The call, by the provider's id or the step's.
+        call: String,
+        /// The decision.
+        decision: Decision,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Somebody answers a question.
+    UserAnswer {
+        /// The question's id.
+        request: String,
+        /// The answer.
+        answer: Value,
+    },
+    /// A running call reports progress, output or something of its own.
+    Emit {
+        /// The step.
+        exec_id: ExecId,
+        /// What.
+        data: EventData,
+    },
+    /// A deadline may have passed.
+    Timer,
+    /// The process is new; what was running is gone.
+    Recover,
+    /// The host adds a message to the conversation, outside of turns.
+    Import {
+        /// The message.
+        message: Message,
+    },
+}

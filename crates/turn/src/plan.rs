@@ -1,0 +1,70 @@
+//! What a turn is allowed to do, resolved once when it starts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::tools::{SideEffectClass, ToolPolicy};
+
+/// What the machine must know of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolSpec {
+    /// When it may run.
+    pub policy: ToolPolicy,
+    /// Calls of one class run one after the other.
+    pub concurrency_class: Option<String>,
+    /// What repeating a call would do.
+    pub side_effects: SideEffectClass,
+    /// The name to show.
+    pub display_name: Option<String>,
+    /// The capability it comes from.
+    pub capability_id: Option<String>,
+}
+
+/// How much a session may hold; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Messages of the session.
+    pub max_messages: Option<u64>,
+    /// Events of the session.
+    pub max_events: Option<u64>,
+}
+
+/// The configuration of a turn, as far as the machine needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnPlan {
+    /// Names the whole configuration.
+    pub digest: String,
+    /// The provider's name of the model.
+    pub model: String,
+    /// How many model calls the turn may make.
+    pub max_iterations: usize,
+    /// The tools by name.
+    pub tools: HashMap<String, ToolSpec>,
+    /// Their names as the model sees them, in order.
+    pub tool_names: Arc<[String]>,
+    /// How many calls run at once.
+    pub max_parallel_calls: usize,
+    /// How long the turn may take.
+    pub turn_timeout: Option<Duration>,
+    /// How long it waits for somebody.
+    pub wait_timeout: Option<Duration>,
+    /// How much the session may hold.
+    pub limits: Limits,
+}
+
+impl Default for TurnPlan {
+    fn default() -> Self {
+        Self {
+            digest: String::new(),
+            model: String::new(),
+            max_iterations: windlass_core::runtime_agent::DEFAULT_MAX_ITERATIONS,
+            tools: HashMap::new(),
+            tool_names: Arc::new([]),
+            max_parallel_calls: 32,
+            turn_timeout: None,
+            wait_timeout: None,
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The state of a thread: what the journal folds into.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use windlass_core::error::WaitingFor;
+use windlass_core::events::{Event, TokenUsage};
+use windlass_core::history::History;
+use windlass_core::message::Message;
+use windlass_core::session::SessionStatus;
+use windlass_core::tools::{SideEffectClass, ToolCall};
+use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
+
+use crate::decision::{Command, Decision};
+
+/// One conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Thread {
+    pub(crate) session_id: SessionId,
+    pub(crate) head: u64,
+    pub(crate) history: History,
+    pub(crate) usage: Option<TokenUsage>,
+    pub(crate) started_at: Option<DateTime<Utc>>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) queue: VecDeque<Queued>,
+    /// Calls of imported messages that have no result yet.
+    pub(crate) dangling: Vec<Arc<ToolCall>>,
+    /// Answers from outside that were taken in the running or last turn, so that a repeat is known.
+    pub(crate) answered: Vec<Answered>,
+}
+
+/// An input that waits for its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queued {
+    /// The turn that it will start.
+    pub turn_id: TurnId,
+    /// What was said.
+    pub message: Arc<Message>,
+    /// How long the turn may take, where not as planned.
+    pub timeout_ms: Option<u64>,
+}
+
+/// An answer from outside that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) exec_id: ExecId,
+    pub(crate) call_id: String,
+    pub(crate) digest: String,
+}
+
+/// One input on its way to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// Identifies the turn.
+    pub id: TurnId,
+    /// The input that started it.
+    pub input_message_id: MessageId,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it is stopped.
+    pub deadline: Option<DateTime<Utc>>,
+    /// How many model calls were begun.
+    pub iterations: usize,
+    /// How many of them ended.
+    pub llm_calls: usize,
+    /// How many tool calls were begun.
+    pub tool_calls: usize,
+    /// What it used.
+    pub usage: Option<TokenUsage>,
+    /// When the first text came.
+    pub first_token_at: Option<DateTime<Utc>>,
+    /// The newest message of the agent.
+    pub last_message_id: Option<MessageId>,
+    /// How often it went on after the process was gone.
+    pub resumes: u32,
+    /// What was said to it and waits for the next model call.
+    pub steered: Vec<Arc<Message>>,
+    /// What it is doing.
+    pub phase: Phase,
+}
+
+/// What a turn is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// It begins or ends: nothing runs.
+    Between,
+    /// The model is called.
+    Reasoning(Reason),
+    /// Tools are called.
+    Acting(Act),
+}
+
+/// A model call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reason {
+    /// The step.
+    pub exec_id: ExecId,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// Whether text has been shown.
+    pub text_started: bool,
+    /// Whether thinking has been shown.
+    pub thinking_started: bool,
+    /// The text that is in the journal.
+    pub text: String,
+    /// The thinking that is in the journal.
+    pub thinking: String,
+}
+
+/// The calls of one answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Act {
+    /// The calls in their order.
+    pub calls: Vec<Call>,
+    /// How many results, counted from the first call, stand in the history.
+    pub placed: usize,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The step.
+    pub exec_id: ExecId,
+    /// The call.
+    pub call: Arc<ToolCall>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// How far it is.
+    pub state: CallState,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallState {
+    /// It waits for others.
+    Queued,
+    /// It runs.
+    Running {
+        /// What repeating it would do.
+        side_effects: SideEffectClass,
+    },
+    /// Somebody must allow it.
+    AwaitingApproval {
+        /// What repeating it would do, once allowed.
+        side_effects: SideEffectClass,
+        /// When it counts as refused.
+        expires_at: Option<DateTime<Utc>>,
+    },
+    /// Somebody outside must answer it.
+    AwaitingResult {
+        /// When it counts as failed.
+        expires_at: Option<DateTime<Utc>>,
+    },
+    /// The user must answer a question of it.
+    AwaitingAnswer {
+        /// The question's id.
+        request_id: String,
+        /// When it counts as failed.
+        expires_at: Option<DateTime<Utc>>,
+    },
+    /// It has a result.
+    Done {
+        /// The message with the result.
+        message: Arc<Message>,
+        /// Whether it succeeded.
+        success: bool,
+    },
+}
+
+impl CallState {
+    /// Tells whether somebody outside must do something.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitingApproval { .. }
+                | Self::AwaitingResult { .. }
+                | Self::AwaitingAnswer { .. }
+        )
+    }
+
+    /// Tells whether there is a result.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// Returns when the wait ends by itself.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::AwaitingApproval { expires_at, .. }
+            | Self::AwaitingResult { expires_at }
+            | Self::AwaitingAnswer { expires_at, .. } => *expires_at,
+            Self::Queued | Self::Running { .. } | Self::Done { .. } => None,
+        }
+    }
+}
+
+impl Act {
+    /// Finds a call by its step.
+    #[must_use]
+    pub fn call(&self, exec_id: ExecId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.exec_id == exec_id)
+    }
+
+    /// Tells whether every call has a result.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.calls.iter().all(|call| call.state.is_done())
+    }
+}
+
+impl Turn {
+    /// Returns the calls of the turn's newest answer, if it is acting.
+    #[must_use]
+    pub fn act(&self) -> Option<&Act> {
+        match &self.phase {
+            Phase::Acting(act) => Some(act),
+            Phase::Between | Phase::Reasoning(_) => None,
+        }
+    }
+
+    /// Returns what the turn waits for, if nothing else is left to do.
+    #[must_use]
+    pub fn waiting_for(&self) -> Option<WaitingFor> {
+        let act = self.act()?;
+        if act
+            .calls
+            .iter()
+            .any(|call| matches!(call.state, CallState::Running { .. }))
+        {
+            return None;
+        }
+        let mut waiting = WaitingFor::default();
+        for call in &act.calls {
+            let id = || call.call.id.clone();
+            match &call.state {
+                CallState::AwaitingApproval { .. } => waiting.approvals.push(id()),
+                CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => {
+                    waiting.tool_results.push(id())
+                }
+                CallState::Queued | CallState::Running { .. } | CallState::Done { .. } => {}
+            }
+        }
+        (waiting != WaitingFor::default()).then_some(waiting)
+    }
+}
+
+impl Thread {
+    /// Makes the thread of a session without events.
+    #[must_use]
+    pub fn new(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            head: 0,
+            history: History::default(),
+            usage: None,
+            started_at: None,
+            turn: None,
+            queue: VecDeque::new(),
+            dangling: Vec::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    /// Folds a journal into its thread.
+    pub fn fold<'a>(session_id: SessionId, events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut thread = Self::new(session_id);
+        events.into_iter().for_each(|event| thread.evolve(event));
+        thread
+    }
+
+    /// Moves on to where a decision led; call it when its events are durable.
+    pub fn commit(&mut self, decision: Decision) {
+        *self = *decision.after;
+    }
+
+    /// Returns the session.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+    /// Returns the number of the newest event.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+    /// Returns what was said.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+    /// Returns what all turns used.
+    #[must_use]
+    pub fn usage(&self) -> Option<TokenUsage> {
+        self.usage
+    }
+    /// Returns when the first turn started.
+    #[must_use]
+    pub fn started_at(&self) -> Option<DateTime<Utc>> {
+        self.started_at
+    }
+    /// Returns the turn that is running or parked.
+    #[must_use]
+    pub fn turn(&self) -> Option<&Turn> {
+        self.turn.as_ref()
+    }
+    /// Returns the inputs that wait for their turns.
+    #[must_use]
+    pub fn queue(&self) -> &VecDeque<Queued> {
+        &self.queue
+    }
+
+    /// Returns what the session is doing.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        match &self.turn {
+            Some(turn) if turn.waiting_for().is_some() => SessionStatus::WaitingForToolResults,
+            Some(_) => SessionStatus::Active,
+            None if self.started_at.is_none() => SessionStatus::Started,
+            None => SessionStatus::Idle,
+        }
+    }
+
+    /// Returns the next moment at which [`crate::Input::Timer`] would change something.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<DateTime<Utc>> {
+        let turn = self.turn.as_ref()?;
+        let waits = turn
+            .act()
+            .into_iter()
+            .flat_map(|act| &act.calls)
+            .filter_map(|call| call.state.expires_at());
+        waits.chain(turn.deadline).min()
+    }
+
+    /// Returns what should be running now. After a crash, this is what to start.
+    #[must_use]
+    pub fn pending_commands(&self) -> Vec<Command> {
+        let Some(turn) = &self.turn else {
+            return self
+                .queue
+                .front()
+                .map(|next| Command::Prepare {
+                    turn_id: next.turn_id,
+                })
+                .into_iter()
+                .collect();
+        };
+        match &turn.phase {
+            Phase::Between => Vec::new(),
+            Phase::Reasoning(reason) => {
+                vec![Command::CallModel {
+                    exec_id: reason.exec_id,
+                    iteration: turn.iterations,
+                }]
+            }
+            Phase::Acting(act) => act
+                .calls
+                .iter()
+                .filter(|call| matches!(call.state, CallState::Running { .. }))
+                .map(|call| Command::RunTool {
+                    exec_id: call.exec_id,
+                    call: Arc::clone(&call.call),
+                })
+                .collect(),
+        }
+    }
+}
