@@ -1,0 +1,296 @@
+//! A journal in memory: events are shared, never serialised.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::{
+    Event, EventData, InputQueuedData, TurnCancelledData, TurnCompletedData, TurnFailedData,
+    TurnStartedData,
+};
+use windlass_core::typed_id::TurnId;
+
+use super::{Batch, Claim, Journal, JournalError, Page, StreamKey};
+
+/// Takes the events that retention removes.
+pub trait EventSink: Send + Sync {
+    /// Gets events in order, before they are gone.
+    fn retire(&self, events: &[Arc<Event>]);
+}
+
+/// How much of each stream is kept.
+#[derive(Clone, Default)]
+pub struct Retention {
+    /// How many events a stream keeps; `None` is all of them. Open turns are always kept whole.
+    pub max_events: Option<usize>,
+    /// Who gets the older ones.
+    pub sink: Option<Arc<dyn EventSink>>,
+}
+
+impl fmt::Debug for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retention")
+            .field("max_events", &self.max_events)
+            .field("sink", &self.sink.is_some())
+            .finish()
+    }
+}
+
+/// A journal in memory.
+#[derive(Debug, Default)]
+pub struct MemoryJournal {
+    retention: Retention,
+    position: AtomicU64,
+    streams: RwLock<Streams>,
+}
+
+#[derive(Debug, Default)]
+struct Streams {
+    next: u64,
+    by_key: HashMap<StreamKey, u64>,
+    by_number: HashMap<u64, Arc<Mutex<Stream>>>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    epoch: u64,
+    removed: bool,
+    /// How many events retention has removed; the number of the first kept one follows it.
+    pruned: u64,
+    records: VecDeque<Record>,
+    /// Turns without an end, and where they began. There are few at a time.
+    open_turns: BTreeMap<TurnId, u64>,
+    doorbell: Option<watch::Sender<u64>>,
+}
+
+#[derive(Debug)]
+struct Record {
+    /// The place among the records of all streams.
+    position: u64,
+    event: Arc<Event>,
+}
+
+impl Stream {
+    fn head(&self) -> u64 {
+        self.pruned + self.records.len() as u64
+    }
+
+    fn push(&mut self, position: u64, event: Arc<Event>) {
+        let seq = self.head() + 1;
+        match &event.data {
+            EventData::TurnStarted(TurnStartedData { turn_id, .. })
+            | EventData::InputQueued(InputQueuedData { turn_id, .. }) => {
+                self.open_turns.entry(*turn_id).or_insert(seq);
+            }
+            EventData::TurnCompleted(TurnCompletedData { turn_id, .. })
+            | EventData::TurnFailed(TurnFailedData { turn_id, .. })
+            | EventData::TurnCancelled(TurnCancelledData { turn_id, .. }) => {
+                self.open_turns.remove(turn_id);
+            }
+            _ => {}
+        }
+        self.records.push_back(Record { position, event });
+    }
+
+    /// Takes out what is too much, but nothing of an open turn.
+    fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
+        let surplus = self.records.len().saturating_sub(max_events);
+        let first_open = self.open_turns.values().min().copied().unwrap_or(u64::MAX);
+        let closed =
+            usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
+        let retired: Vec<_> = self
+            .records
+            .drain(..surplus.min(closed))
+            .map(|record| record.event)
+            .collect();
+        self.pruned += retired.len() as u64;
+        retired
+    }
+}
+
+/// A panic elsewhere leaves whole records behind, so a poisoned lock is still good.
+fn lock(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryJournal {
+    /// Makes an empty journal that keeps everything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes an empty journal that keeps only so much.
+    #[must_use]
+    pub fn with_retention(retention: Retention) -> Self {
+        Self {
+            retention,
+            ..Self::default()
+        }
+    }
+
+    fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.by_number.get(streams.by_key.get(key)?).cloned()
+    }
+
+    fn open(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let streams = &mut *streams;
+        let number = *streams.by_key.entry(key.clone()).or_insert_with(|| {
+            streams.next += 1;
+            streams.next
+        });
+        (
+            number,
+            Arc::clone(streams.by_number.entry(number).or_default()),
+        )
+    }
+}
+
+#[async_trait]
+impl Journal for MemoryJournal {
+    async fn claim(&self, key: &StreamKey) -> Result<Claim, JournalError> {
+        let (number, stream) = self.open(key);
+        let mut stream = lock(&stream);
+        stream.epoch += 1;
+        Ok(Claim {
+            stream: number,
+            epoch: stream.epoch,
+            head: stream.head(),
+        })
+    }
+
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        let stream = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            streams
+                .by_number
+                .get(&claim.stream)
+                .cloned()
+                .ok_or(JournalError::Removed(claim.stream))?
+        };
+        let retired = {
+            let mut stream = lock(&stream);
+            check(&stream, claim, &batch)?;
+            let count = batch.records.len() as u64;
+            let first_position = self.position.fetch_add(count, Ordering::Relaxed);
+            for (position, event) in (first_position..).zip(batch.records) {
+                stream.push(position, event);
+            }
+            let retired = self
+                .retention
+                .max_events
+                .map(|max| stream.prune(max))
+                .unwrap_or_default();
+            if let Some(doorbell) = &stream.doorbell {
+                doorbell.send_replace(stream.head());
+            }
+            retired
+        };
+        if let (Some(sink), false) = (&self.retention.sink, retired.is_empty()) {
+            sink.retire(&retired);
+        }
+        Ok(())
+    }
+
+    async fn read(&self, key: &StreamKey, after: u64, limit: usize) -> Result<Page, JournalError> {
+        let Some(stream) = self.stream(key) else {
+            return Ok(Page::default());
+        };
+        let stream = lock(&stream);
+        let pruned = (after < stream.pruned).then(|| after + 1..=stream.pruned);
+        let skip = usize::try_from(after.saturating_sub(stream.pruned)).unwrap_or(usize::MAX);
+        let from = skip.min(stream.records.len());
+        let to = from.saturating_add(limit).min(stream.records.len());
+        let events = stream
+            .records
+            .range(from..to)
+            .map(|record| Arc::clone(&record.event))
+            .collect();
+        Ok(Page {
+            pruned,
+            events,
+            head: stream.head(),
+        })
+    }
+
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
+        let streams: Vec<_> = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            streams.by_number.values().cloned().collect()
+        };
+        let mut records = Vec::new();
+        for stream in streams {
+            let stream = lock(&stream);
+            records.extend(
+                stream
+                    .records
+                    .iter()
+                    .map(|record| (record.position, Arc::clone(&record.event))),
+            );
+        }
+        records.sort_unstable_by_key(|(position, _)| *position);
+        Ok(records.into_iter().map(|(_, event)| event).collect())
+    }
+
+    async fn watch(&self, key: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
+        let (_, stream) = self.open(key);
+        let mut stream = lock(&stream);
+        let head = stream.head();
+        Ok(stream
+            .doorbell
+            .get_or_insert_with(|| watch::channel(head).0)
+            .subscribe())
+    }
+
+    async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
+        let stream = {
+            let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+            let Some(number) = streams.by_key.remove(key) else {
+                return Ok(false);
+            };
+            streams.by_number.remove(&number)
+        };
+        if let Some(stream) = stream {
+            let mut stream = lock(&stream);
+            stream.removed = true;
+            stream.doorbell = None;
+        }
+        Ok(true)
+    }
+}
+
+fn check(stream: &Stream, claim: &Claim, batch: &Batch) -> Result<(), JournalError> {
+    let number = claim.stream;
+    if stream.removed {
+        return Err(JournalError::Removed(number));
+    }
+    if stream.epoch != claim.epoch {
+        return Err(JournalError::Fenced {
+            stream: number,
+            current: stream.epoch,
+            claimed: claim.epoch,
+        });
+    }
+    let head = stream.head();
+    let out_of_sequence = |first_seq| {
+        Err(JournalError::OutOfSequence {
+            stream: number,
+            head,
+            first_seq,
+        })
+    };
+    if batch.first_seq != head + 1 {
+        return out_of_sequence(batch.first_seq);
+    }
+    for (seq, event) in (batch.first_seq..).zip(&batch.records) {
+        if event.sequence != Some(seq) {
+            return out_of_sequence(event.seq());
+        }
+    }
+    Ok(())
+}

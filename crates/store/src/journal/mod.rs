@@ -1,0 +1,131 @@
+//! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
+
+mod memory;
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+
+pub use memory::{EventSink, MemoryJournal, Retention};
+
+/// Names a stream. It is text, because runs from outside bring their own ids.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamKey(Arc<str>);
+
+impl StreamKey {
+    /// Wraps a name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<SessionId> for StreamKey {
+    fn from(session_id: SessionId) -> Self {
+        Self(session_id.to_string().into())
+    }
+}
+
+impl std::fmt::Display for StreamKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The right to append to a stream, until somebody else claims it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The stream's number inside of this journal.
+    pub stream: u64,
+    /// Raised by every claim; an older one is refused.
+    pub epoch: u64,
+    /// The number of the newest record when the claim was made.
+    pub head: u64,
+}
+
+/// Records that become durable together.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// The number of the first record; it must follow the newest one.
+    pub first_seq: u64,
+    /// The records, numbered on from there.
+    pub records: Vec<Arc<Event>>,
+}
+
+/// A part of a stream.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Records that retention removed between the cursor and the first event.
+    pub pruned: Option<RangeInclusive<u64>>,
+    /// The events, in order.
+    pub events: Vec<Arc<Event>>,
+    /// The number of the newest record of the stream.
+    pub head: u64,
+}
+
+/// Why a journal did not do as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JournalError {
+    /// Another writer has claimed the stream.
+    #[error("stream {stream} was claimed by another writer (epoch {current}, not {claimed})")]
+    Fenced {
+        /// The stream's number.
+        stream: u64,
+        /// The epoch of the newest claim.
+        current: u64,
+        /// The epoch of the refused one.
+        claimed: u64,
+    },
+    /// The batch does not follow the newest record.
+    #[error("stream {stream} is at {head}, so a batch cannot begin at {first_seq}")]
+    OutOfSequence {
+        /// The stream's number.
+        stream: u64,
+        /// The newest record.
+        head: u64,
+        /// Where the batch begins, or where its numbers break.
+        first_seq: u64,
+    },
+    /// The stream was removed.
+    #[error("stream {0} was removed")]
+    Removed(u64),
+    /// The journal cannot write or read now.
+    #[error("the journal is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Where events are kept.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Takes the right to append; whoever had it is fenced off. Makes the stream if it is not there.
+    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError>;
+
+    /// Makes records durable, all or none.
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError>;
+
+    /// Returns the events after a cursor, at most `limit`; costs what it returns.
+    async fn read(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, JournalError>;
+
+    /// Returns all events of all streams in the order in which they were appended.
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError>;
+
+    /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
+    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;
+
+    /// Removes a stream with all its records; tells whether it was there.
+    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
+}
