@@ -1,7 +1,15 @@
-//! Where Windlass keeps things: the journal of events, files, keys and secrets.
+//! What Windlass keeps: the journal of events, files, keys, secrets and sessions, each with its rules and a suite
+//! that checks them.
 
+pub mod files;
 pub mod journal;
+mod lock;
+pub mod sessions;
+pub mod storage;
 
+pub use files::*;
 pub use journal::{
     Batch, Claim, EventSink, Journal, JournalError, MemoryJournal, Page, Retention, StreamKey,
 };
+pub use sessions::InMemorySessionStore;
+pub use storage::InMemorySessionStorageStore;

@@ -1,0 +1,228 @@
+//! Files in memory: one tree for each session.
+
+mod change;
+mod factory;
+mod tree;
+mod view;
+mod walk;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use windlass_core::error::Result;
+use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+use windlass_core::traits::SessionFileSystem;
+use windlass_core::typed_id::SessionId;
+
+use super::content::Content;
+use super::path;
+use super::quota::FileQuota;
+use super::search::Search;
+use crate::lock::Shared;
+use change::Writer;
+pub use factory::InMemorySessionFileSystemFactory;
+use tree::{Spot, Tree};
+use view::View;
+
+/// Files in memory, each session for itself; clones share them.
+///
+/// Each session has its own tree and its own lock, so that no session pays for the files of another.
+#[derive(Default, Clone)]
+pub struct InMemorySessionFileStore {
+    sessions: Shared<HashMap<SessionId, Shared<Tree>>>,
+    quota: FileQuota,
+}
+
+impl InMemorySessionFileStore {
+    /// Makes an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets what each session may keep.
+    #[must_use]
+    pub fn with_quota(mut self, quota: FileQuota) -> Self {
+        self.quota = quota;
+        self
+    }
+
+    /// Puts a file there that a session starts with, also over a read-only one.
+    pub async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        let path = path::checked(&file.path)?;
+        let content = Content::parse(&file.content, &file.encoding, &path)?;
+        let writer = Writer::Host {
+            is_readonly: file.is_readonly,
+        };
+        self.write(session_id, &path, content, writer).map(drop)
+    }
+
+    /// Reads the content of a file in its encoding; `None` when no file is there.
+    pub async fn read_text(&self, session_id: SessionId, path: &str) -> Option<String> {
+        let file = self.read_file(session_id, path).await.ok().flatten()?;
+        file.content
+    }
+
+    fn tree(&self, session_id: SessionId) -> Option<Shared<Tree>> {
+        self.sessions.read().get(&session_id).cloned()
+    }
+
+    fn tree_or_new(&self, session_id: SessionId) -> Shared<Tree> {
+        if let Some(tree) = self.tree(session_id) {
+            return tree;
+        }
+        self.sessions.write().entry(session_id).or_default().clone()
+    }
+
+    fn write(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: Content,
+        writer: Writer,
+    ) -> Result<SessionFile> {
+        self.quota.check_file(path, content.len())?;
+        let tree = self.tree_or_new(session_id);
+        let mut tree = tree.write();
+        let file = tree.write(session_id, path, content, writer, &self.quota)?;
+        Ok(View::of_file(session_id, path, file).into_file(file))
+    }
+}
+
+/// Prints how many sessions there are, nothing of their files.
+impl fmt::Debug for InMemorySessionFileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemorySessionFileStore")
+            .field("sessions", &self.sessions.read().len())
+            .field("quota", &self.quota)
+            .finish()
+    }
+}
+
+#[async_trait]
+impl SessionFileSystem for InMemorySessionFileStore {
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
+        let path = path::checked(path)?;
+        let tree = self.tree(session_id).unwrap_or_default();
+        let tree = tree.read();
+        Ok(match tree.find(&path) {
+            Spot::File(file) => Some(View::of_file(session_id, &path, file).into_file(file)),
+            Spot::Directory(directory) => {
+                Some(View::of_directory(session_id, &path, directory).into_directory())
+            }
+            Spot::Missing { .. } | Spot::BelowFile { .. } => None,
+        })
+    }
+
+    async fn write_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<SessionFile> {
+        let path = path::checked(path)?;
+        let content = Content::parse(content, encoding, &path)?;
+        self.write(session_id, &path, content, Writer::Caller)
+    }
+
+    async fn delete_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        recursive: bool,
+    ) -> Result<bool> {
+        let path = path::checked(path)?;
+        let tree = self.tree(session_id).unwrap_or_default();
+        // What is deleted is freed after the lock is.
+        let deleted = tree.write().delete(&path, recursive)?;
+        Ok(deleted.is_some())
+    }
+
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
+        let path = path::checked(path)?;
+        let tree = self.tree(session_id).unwrap_or_default();
+        let tree = tree.read();
+        Ok(match tree.find(&path) {
+            Spot::Directory(directory) => directory
+                .children
+                .iter()
+                .map(|(name, node)| {
+                    View::of_node(session_id, &path::join(&path, name), node).into_info()
+                })
+                .collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
+        let path = path::checked(path)?;
+        let tree = self.tree(session_id).unwrap_or_default();
+        let tree = tree.read();
+        Ok(match tree.find(&path) {
+            Spot::File(file) => Some(View::of_file(session_id, &path, file).into_stat()),
+            Spot::Directory(directory) => {
+                Some(View::of_directory(session_id, &path, directory).into_stat())
+            }
+            Spot::Missing { .. } | Spot::BelowFile { .. } => None,
+        })
+    }
+
+    async fn grep_files(
+        &self,
+        session_id: SessionId,
+        pattern: &str,
+        path_pattern: Option<&str>,
+    ) -> Result<Vec<GrepMatch>> {
+        let mut search = Search::new(pattern, path_pattern)?;
+        if let Some(tree) = self.tree(session_id) {
+            tree.read().search(&mut search);
+        }
+        Ok(search.into_hits())
+    }
+
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
+        let path = path::checked(path)?;
+        let tree = self.tree_or_new(session_id);
+        let mut tree = tree.write();
+        let directory = tree.create_directory(session_id, &path, &self.quota)?;
+        Ok(View::of_directory(session_id, &path, directory).into_info())
+    }
+
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        Self::seed_initial_file(self, session_id, file).await
+    }
+
+    async fn write_file_if_content_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected_content: &str,
+        expected_encoding: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<Option<SessionFile>> {
+        let path = path::checked(path)?;
+        let expected = Content::parse(expected_content, expected_encoding, &path)?;
+        let content = Content::parse(content, encoding, &path)?;
+        let Some(tree) = self.tree(session_id) else {
+            return Ok(None);
+        };
+        let mut tree = tree.write();
+        match tree.find(&path) {
+            Spot::File(file) if file.content.bytes() == expected.bytes() => {}
+            _ => return Ok(None),
+        }
+        self.quota.check_file(&path, content.len())?;
+        let file = tree.write(session_id, &path, content, Writer::Caller, &self.quota)?;
+        Ok(Some(View::of_file(session_id, &path, file).into_file(file)))
+    }
+
+    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
+        // Freed after the lock is: the guard does not outlive this statement.
+        let forgotten = self.sessions.write().remove(&session_id);
+        drop(forgotten);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The tree of a session's files, and finding a place in it.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::files::content::Content;
+use crate::files::path::segments;
+use crate::files::quota::Usage;
+
+/// All files of one session.
+pub(super) struct Tree {
+    pub(super) root: Directory,
+    pub(super) usage: Usage,
+}
+
+/// What files and directories have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Meta {
+    pub(super) id: Uuid,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) updated_at: DateTime<Utc>,
+}
+
+pub(super) struct Directory {
+    pub(super) meta: Meta,
+    pub(super) children: BTreeMap<Box<str>, Node>,
+}
+
+pub(super) struct File {
+    pub(super) meta: Meta,
+    pub(super) is_readonly: bool,
+    pub(super) content: Content,
+}
+
+pub(super) enum Node {
+    File(File),
+    Directory(Box<Directory>),
+}
+
+/// What is at a path.
+pub(super) enum Spot<'a> {
+    File(&'a File),
+    Directory(&'a Directory),
+    /// Nothing; `parents` directories are missing on the way.
+    Missing {
+        parents: u64,
+    },
+    /// Nothing, and nothing can be: `file` is in the way.
+    BelowFile {
+        file: &'a str,
+    },
+}
+
+impl Meta {
+    pub(super) fn new() -> Self {
+        let now = Utc::now();
+        Self {
+            id: Uuid::now_v7(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}
+
+impl Directory {
+    pub(super) fn new(meta: Meta) -> Self {
+        Self {
+            meta,
+            children: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        // The root is there before anybody makes it, so it has no id of its own.
+        let meta = Meta {
+            id: Uuid::nil(),
+            ..Meta::new()
+        };
+        Self {
+            root: Directory::new(meta),
+            usage: Usage::default(),
+        }
+    }
+}
+
+impl Tree {
+    /// Finds what is at a normalised path.
+    pub(super) fn find<'a>(&'a self, path: &'a str) -> Spot<'a> {
+        let mut directory = &self.root;
+        let mut names = segments(path);
+        let mut end = 0;
+        while let Some(name) = names.next() {
+            end += 1 + name.len();
+            match directory.children.get(name) {
+                Some(Node::Directory(child)) => directory = child,
+                Some(Node::File(file)) if end == path.len() => return Spot::File(file),
+                Some(Node::File(_)) => return Spot::BelowFile { file: &path[..end] },
+                None => {
+                    return Spot::Missing {
+                        parents: names.count() as u64,
+                    };
+                }
+            }
+        }
+        Spot::Directory(directory)
+    }
+}

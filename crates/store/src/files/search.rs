@@ -1,0 +1,190 @@
+//! Searching text, with the same answer on every store.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use regex::{Regex, RegexBuilder};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::session_file::GrepMatch;
+
+/// How many hits a search returns at most.
+pub const MAX_HITS: usize = 1_000;
+/// How many characters of a line a hit shows at most.
+pub const MAX_LINE_CHARS: usize = 1_000;
+/// How long a pattern may be.
+pub const MAX_PATTERN_BYTES: usize = 4_096;
+/// How big a file may be to be searched.
+pub const MAX_SEARCHED_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How much memory a compiled pattern may take.
+const PATTERN_MEMORY: usize = 2 * 1024 * 1024;
+
+/// A search that is given file after file, in the order of [`path_order`].
+pub(crate) struct Search<'a> {
+    regex: Regex,
+    whole_text: WholeText,
+    path_pattern: Option<&'a str>,
+    hits: Vec<GrepMatch>,
+}
+
+/// Whether a look at the whole text can rule a file out before it is taken apart into lines.
+///
+/// `^` and `$` stand for the ends of each line, also in the whole text; but `\A`, `\z` and a switched-off flag mean the
+/// ends of whatever is looked at, and `$` does not see the end of a line before `\r\n`. The test is by the letters of
+/// the pattern: where it errs, it errs on the side of looking at every line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WholeText {
+    RulesOut,
+    RulesOutWithoutCarriageReturns,
+    SaysNothing,
+}
+
+impl WholeText {
+    fn of(pattern: &str) -> Self {
+        let ends_of_text = pattern.contains("\\A") || pattern.contains("\\z");
+        let switches_flags = pattern.contains('?') && pattern.contains('-');
+        if ends_of_text || switches_flags {
+            Self::SaysNothing
+        } else if pattern.contains('$') {
+            Self::RulesOutWithoutCarriageReturns
+        } else {
+            Self::RulesOut
+        }
+    }
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(pattern: &str, path_pattern: Option<&'a str>) -> Result<Self> {
+        let refuse = |why: String| {
+            let shown: String = pattern.chars().take(200).collect();
+            AgentLoopError::tool(format!("invalid search pattern `{shown}`: {why}"))
+        };
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(refuse(format!("longer than {MAX_PATTERN_BYTES} bytes")));
+        }
+        let regex = RegexBuilder::new(pattern)
+            .multi_line(true)
+            .size_limit(PATTERN_MEMORY)
+            .dfa_size_limit(PATTERN_MEMORY)
+            .build()
+            .map_err(|error| refuse(error.to_string()))?;
+        Ok(Self {
+            regex,
+            whole_text: WholeText::of(pattern),
+            path_pattern,
+            hits: Vec::new(),
+        })
+    }
+
+    /// Tells whether paths matter, so that a caller without one need not make it.
+    pub(crate) const fn asks_for_paths(&self) -> bool {
+        self.path_pattern.is_some()
+    }
+
+    pub(crate) fn takes_path(&self, path: &str) -> bool {
+        self.path_pattern.is_none_or(|part| path.contains(part))
+    }
+
+    /// Tells quickly whether a text may have a hit.
+    pub(crate) fn may_hit(&self, text: &str) -> bool {
+        if text.len() as u64 > MAX_SEARCHED_BYTES {
+            return false;
+        }
+        match self.whole_text {
+            WholeText::SaysNothing => true,
+            WholeText::RulesOut => self.regex.is_match(text),
+            WholeText::RulesOutWithoutCarriageReturns => {
+                self.regex.is_match(text) || text.contains('\r')
+            }
+        }
+    }
+
+    /// Takes the lines of a text that hit; breaks when no more hits are wanted.
+    pub(crate) fn take_lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {
+        for (index, line) in text.lines().enumerate() {
+            if !self.regex.is_match(line) {
+                continue;
+            }
+            self.hits.push(GrepMatch {
+                path: path.to_owned(),
+                line_number: index + 1,
+                line: cut(line).to_owned(),
+            });
+            if self.hits.len() == MAX_HITS {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(crate) fn into_hits(self) -> Vec<GrepMatch> {
+        self.hits
+    }
+}
+
+fn cut(line: &str) -> &str {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => &line[..end],
+        None => line,
+    }
+}
+
+/// Compares two names of one directory by the paths that they lead to.
+///
+/// What is in a directory has a `/` after the directory's name, and some characters sort before it: `a.txt` comes before
+/// all of `a/`.
+pub(crate) fn path_order(a: (&str, bool), b: (&str, bool)) -> Ordering {
+    let (a, a_is_directory) = (a.0.as_bytes(), a.1);
+    let (b, b_is_directory) = (b.0.as_bytes(), b.1);
+    let common = a.len().min(b.len());
+    let next = |name: &[u8], is_directory: bool| {
+        name.get(common).copied().or(is_directory.then_some(b'/'))
+    };
+    a[..common]
+        .cmp(&b[..common])
+        .then_with(|| next(a, a_is_directory).cmp(&next(b, b_is_directory)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pattern: &str, text: &str) -> Vec<usize> {
+        let mut search = Search::new(pattern, None).unwrap();
+        if search.may_hit(text) {
+            let _ = search.take_lines("/f", text);
+        }
+        search
+            .into_hits()
+            .iter()
+            .map(|hit| hit.line_number)
+            .collect()
+    }
+
+    #[test]
+    fn a_look_at_the_whole_text_hides_no_line() {
+        let text = "one\r\ntwo\nthree\n\nsix";
+        for (pattern, expected) in [
+            ("one$", &[1][..]),
+            ("^two$", &[2]),
+            ("\\Athree\\z", &[3]),
+            ("(?-m)^six$", &[5]),
+            ("(?x) ( ?-m) ^six$", &[5]),
+            ("^$", &[4]),
+            ("e\\b", &[1, 3]),
+            ("o\\nt", &[]),
+            ("(?s)one.*six", &[]),
+            ("", &[1, 2, 3, 4, 5]),
+            ("(?i)SIX", &[5]),
+        ] {
+            assert_eq!(lines(pattern, text), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_directory_comes_where_its_path_does() {
+        let mut names = [("a", true), ("a.txt", false), ("a0", false), ("a-b", true)];
+        names.sort_by(|a, b| path_order(*a, *b));
+        assert_eq!(names.map(|(name, _)| name), ["a-b", "a.txt", "a", "a0"]);
+    }
+}

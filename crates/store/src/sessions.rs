@@ -1,0 +1,88 @@
+//! Sessions in memory.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::session::Session;
+use windlass_core::traits::{SessionMutator, SessionStore};
+use windlass_core::typed_id::SessionId;
+
+use crate::lock::Shared;
+
+/// Sessions in memory; clones share them.
+#[derive(Default, Clone)]
+pub struct InMemorySessionStore {
+    sessions: Shared<HashMap<SessionId, Session>>,
+}
+
+impl InMemorySessionStore {
+    /// Makes an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a session or replaces the one with its id.
+    pub async fn add_session(&self, session: Session) {
+        self.sessions.write().insert(session.id, session);
+    }
+
+    /// Changes a session in one step and returns what it became; `None` when it is not there.
+    ///
+    /// The change is made on a copy, so that one that panics leaves the session as it was. The id cannot be changed.
+    pub fn update(
+        &self,
+        session_id: SessionId,
+        change: impl FnOnce(&mut Session),
+    ) -> Option<Session> {
+        let mut sessions = self.sessions.write();
+        let stored = sessions.get_mut(&session_id)?;
+        let mut changed = stored.clone();
+        change(&mut changed);
+        changed.id = session_id;
+        stored.clone_from(&changed);
+        Some(changed)
+    }
+
+    /// Removes a session and returns it.
+    pub fn remove_session(&self, session_id: SessionId) -> Option<Session> {
+        self.sessions.write().remove(&session_id)
+    }
+
+    /// Lists the sessions, the oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<Session> {
+        let mut sessions: Vec<Session> = self.sessions.read().values().cloned().collect();
+        sessions.sort_by_key(|session| (session.created_at, session.id.uuid()));
+        sessions
+    }
+}
+
+impl fmt::Debug for InMemorySessionStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemorySessionStore")
+            .field("sessions", &self.sessions.read().len())
+            .finish()
+    }
+}
+
+#[async_trait]
+impl SessionStore for InMemorySessionStore {
+    async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
+        Ok(self.sessions.read().get(&session_id).cloned())
+    }
+}
+
+#[async_trait]
+impl SessionMutator for InMemorySessionStore {
+    async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
+        self.update(session_id, |session| {
+            session.title = Some(title);
+            session.updated_at = Utc::now();
+        })
+        .ok_or_else(|| AgentLoopError::store(format!("session not found: {session_id}")))
+    }
+}

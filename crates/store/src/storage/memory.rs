@@ -1,0 +1,172 @@
+//! Keys and secrets in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use secrecy::{ExposeSecret, SecretString};
+use windlass_core::error::Result;
+use windlass_core::traits::{KeyInfo, SecretInfo, SessionStorageStore};
+use windlass_core::typed_id::SessionId;
+
+use crate::lock::Shared;
+
+/// A value with its times.
+struct Entry<V> {
+    value: V,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+type Names<V> = BTreeMap<String, Entry<V>>;
+
+/// What is kept for one session. A [`SecretString`] wipes its bytes whenever it is dropped, which covers replacing,
+/// deleting and forgetting alike.
+#[derive(Default)]
+struct Kept {
+    values: Names<String>,
+    secrets: Names<SecretString>,
+}
+
+/// Keys and secrets in memory, each session for itself; clones share them.
+#[derive(Default, Clone)]
+pub struct InMemorySessionStorageStore {
+    sessions: Shared<HashMap<SessionId, Kept>>,
+}
+
+impl InMemorySessionStorageStore {
+    /// Makes an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn look<R>(&self, session_id: SessionId, look: impl FnOnce(&Kept) -> R) -> Option<R> {
+        self.sessions.read().get(&session_id).map(look)
+    }
+
+    /// Deletes from a session, and the session's own entry with its last name.
+    fn delete(&self, session_id: SessionId, delete: impl FnOnce(&mut Kept) -> bool) -> bool {
+        let mut sessions = self.sessions.write();
+        let Some(kept) = sessions.get_mut(&session_id) else {
+            return false;
+        };
+        let deleted = delete(kept);
+        if kept.values.is_empty() && kept.secrets.is_empty() {
+            sessions.remove(&session_id);
+        }
+        deleted
+    }
+}
+
+fn put<V>(names: &mut Names<V>, name: &str, value: V) {
+    let now = Utc::now();
+    match names.get_mut(name) {
+        Some(entry) => {
+            entry.value = value;
+            entry.updated_at = now;
+        }
+        None => {
+            let entry = Entry {
+                value,
+                created_at: now,
+                updated_at: now,
+            };
+            names.insert(name.to_owned(), entry);
+        }
+    }
+}
+
+/// Prints how much is kept, never a name or a value.
+impl fmt::Debug for InMemorySessionStorageStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sessions = self.sessions.read();
+        f.debug_struct("InMemorySessionStorageStore")
+            .field("sessions", &sessions.len())
+            .field(
+                "values",
+                &sessions
+                    .values()
+                    .map(|kept| kept.values.len())
+                    .sum::<usize>(),
+            )
+            .field(
+                "secrets",
+                &sessions
+                    .values()
+                    .map(|kept| kept.secrets.len())
+                    .sum::<usize>(),
+            )
+            .finish()
+    }
+}
+
+#[async_trait]
+impl SessionStorageStore for InMemorySessionStorageStore {
+    async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()> {
+        let mut sessions = self.sessions.write();
+        let kept = sessions.entry(session_id).or_default();
+        put(&mut kept.values, key, value.to_owned());
+        Ok(())
+    }
+
+    async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>> {
+        let found = self.look(session_id, |kept| {
+            kept.values.get(key).map(|entry| entry.value.clone())
+        });
+        Ok(found.flatten())
+    }
+
+    async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool> {
+        Ok(self.delete(session_id, |kept| kept.values.remove(key).is_some()))
+    }
+
+    async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>> {
+        let listed = self.look(session_id, |kept| {
+            let info = |(key, entry): (&String, &Entry<String>)| KeyInfo {
+                key: key.clone(),
+                created_at: entry.created_at,
+                updated_at: entry.updated_at,
+            };
+            kept.values.iter().map(info).collect()
+        });
+        Ok(listed.unwrap_or_default())
+    }
+
+    async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()> {
+        let mut sessions = self.sessions.write();
+        let kept = sessions.entry(session_id).or_default();
+        put(&mut kept.secrets, name, SecretString::from(value));
+        Ok(())
+    }
+
+    async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>> {
+        let found = self.look(session_id, |kept| {
+            let entry = kept.secrets.get(name)?;
+            Some(entry.value.expose_secret().to_owned())
+        });
+        Ok(found.flatten())
+    }
+
+    async fn delete_secret(&self, session_id: SessionId, name: &str) -> Result<bool> {
+        Ok(self.delete(session_id, |kept| kept.secrets.remove(name).is_some()))
+    }
+
+    async fn list_secrets(&self, session_id: SessionId) -> Result<Vec<SecretInfo>> {
+        let listed = self.look(session_id, |kept| {
+            let info = |(name, entry): (&String, &Entry<SecretString>)| SecretInfo {
+                name: name.clone(),
+                created_at: entry.created_at,
+                updated_at: entry.updated_at,
+            };
+            kept.secrets.iter().map(info).collect()
+        });
+        Ok(listed.unwrap_or_default())
+    }
+
+    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
+        self.sessions.write().remove(&session_id);
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! Keys and secrets of sessions.
+
+mod memory;
+
+pub use memory::InMemorySessionStorageStore;
