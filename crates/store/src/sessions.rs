@@ -30,21 +30,21 @@ impl InMemorySessionStore {
         self.sessions.write().insert(session.id, session);
     }
 
-    /// Changes a session in one step and returns what it became; `None` when it is not there.
-    ///
-    /// The change is made on a copy, so that one that panics leaves the session as it was. The id cannot be changed.
-    pub fn update(
-        &self,
-        session_id: SessionId,
-        change: impl FnOnce(&mut Session),
-    ) -> Option<Session> {
-        let mut sessions = self.sessions.write();
-        let stored = sessions.get_mut(&session_id)?;
-        let mut changed = stored.clone();
-        change(&mut changed);
-        changed.id = session_id;
-        stored.clone_from(&changed);
-        Some(changed)
+    /// Changes a session in place, in one step; tells whether it is there.
+    pub fn modify(&self, session_id: SessionId, change: impl FnOnce(&mut Session)) -> bool {
+        match self.sessions.write().get_mut(&session_id) {
+            Some(session) => {
+                change(session);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Tells whether a session is there.
+    #[must_use]
+    pub fn contains(&self, session_id: SessionId) -> bool {
+        self.sessions.read().contains_key(&session_id)
     }
 
     /// Removes a session and returns it.
@@ -79,10 +79,12 @@ impl SessionStore for InMemorySessionStore {
 #[async_trait]
 impl SessionMutator for InMemorySessionStore {
     async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
-        self.update(session_id, |session| {
-            session.title = Some(title);
-            session.updated_at = Utc::now();
-        })
-        .ok_or_else(|| AgentLoopError::store(format!("session not found: {session_id}")))
+        let mut sessions = self.sessions.write();
+        let session = sessions
+            .get_mut(&session_id)
+            .ok_or_else(|| AgentLoopError::store(format!("session not found: {session_id}")))?;
+        session.title = Some(title);
+        session.updated_at = Utc::now();
+        Ok(session.clone())
     }
 }

@@ -272,9 +272,10 @@ impl Thread {
         thread
     }
 
-    /// Moves on to where a decision led; call it when its events are durable.
-    pub fn commit(&mut self, decision: Decision) {
+    /// Moves on to where a decision led, when its events are durable; returns them and what to do.
+    pub fn commit(&mut self, decision: Decision) -> (Vec<Arc<Event>>, Vec<Command>) {
         *self = *decision.after;
+        (decision.events, decision.commands)
     }
 
     /// Returns the session.

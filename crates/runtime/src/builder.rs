@@ -1,0 +1,232 @@
+//! Makes a runtime.
+
+use std::sync::Arc;
+
+use windlass_core::agent::Agent;
+use windlass_core::capabilities::Capability;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::harness::Harness;
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
+use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::session::Session;
+use windlass_core::session_file::InitialFile;
+use windlass_core::traits::{SessionFileSystem, SessionFileSystemFactoryContext};
+use windlass_core::typed_id::SessionId;
+use windlass_store::InMemorySessionFileStore;
+
+use crate::backends::RuntimeBackends;
+use crate::builders::SingleSessionBuilder;
+use crate::inner::Inner;
+use crate::runtime::InProcessRuntime;
+use crate::runtime::open_session;
+use crate::settings::RuntimeSettings;
+use crate::world::{SystemWorld, World};
+
+/// The model that the simulator answers as when no other is set.
+const SIMULATED_MODEL: &str = "llmsim-model";
+
+/// Makes an [`InProcessRuntime`]. Begins with the built-in capabilities, no driver, and files in memory.
+#[derive(Default)]
+pub struct InProcessRuntimeBuilder {
+    platform: PlatformDefinition,
+    backends: Option<RuntimeBackends>,
+    llm_sim: Option<LlmSimConfig>,
+    default_model: Option<ModelWithProvider>,
+    factory_context: SessionFileSystemFactoryContext,
+    harnesses: Vec<Harness>,
+    agents: Vec<Agent>,
+    sessions: Vec<Session>,
+    default_session_id: Option<SessionId>,
+    files: Vec<(SessionId, InitialFile)>,
+    settings: RuntimeSettings,
+    world: Option<Arc<dyn World>>,
+}
+
+impl std::fmt::Debug for InProcessRuntimeBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InProcessRuntimeBuilder")
+            .field("platform", &self.platform)
+            .field("sessions", &self.sessions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl InProcessRuntimeBuilder {
+    /// Begins a runtime.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Sets capabilities, drivers, files and network.
+    #[must_use]
+    pub fn platform_definition(mut self, platform: PlatformDefinition) -> Self {
+        self.platform = platform;
+        self
+    }
+    /// Sets what records are kept in.
+    #[must_use]
+    pub fn backends(mut self, backends: RuntimeBackends) -> Self {
+        self.backends = Some(backends);
+        self
+    }
+    /// Uses the simulator; without a default model, it is the model.
+    #[must_use]
+    pub fn llm_sim(mut self, config: LlmSimConfig) -> Self {
+        self.llm_sim = Some(config);
+        self
+    }
+    /// Sets the model to use when nothing names one.
+    #[must_use]
+    pub fn default_model(mut self, model: ModelWithProvider) -> Self {
+        self.default_model = Some(model);
+        self
+    }
+    /// Sets values for the platform's file system factory.
+    #[must_use]
+    pub fn session_file_system_factory_context(
+        mut self,
+        context: SessionFileSystemFactoryContext,
+    ) -> Self {
+        self.factory_context = context;
+        self
+    }
+    /// Adds a capability to the platform.
+    #[must_use]
+    pub fn capability<C: Capability + 'static>(mut self, capability: C) -> Self {
+        self.platform.capability_registry_mut().register(capability);
+        self
+    }
+    /// Replaces the platform's drivers.
+    #[must_use]
+    pub fn driver_registry(mut self, drivers: DriverRegistry) -> Self {
+        *self.platform.driver_registry_mut() = drivers;
+        self
+    }
+    /// Adds a harness.
+    #[must_use]
+    pub fn harness(mut self, harness: Harness) -> Self {
+        self.harnesses.push(harness);
+        self
+    }
+    /// Adds an agent.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agents.push(agent);
+        self
+    }
+    /// Adds a session.
+    #[must_use]
+    pub fn session(mut self, session: Session) -> Self {
+        self.sessions.push(session);
+        self
+    }
+    /// Adds a session with a harness and an agent of its own, and makes it the default one.
+    #[must_use]
+    pub fn single_session<F: FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>(
+        mut self,
+        f: F,
+    ) -> Self {
+        let (harness, agent, session) = f(SingleSessionBuilder::new()).build();
+        self.default_session_id = Some(session.id);
+        self.harness(harness).agent(agent).session(session)
+    }
+    /// Puts a text file into a session.
+    #[must_use]
+    pub fn seed_text_file(
+        mut self,
+        session_id: SessionId,
+        path: impl Into<String>,
+        content: impl Into<String>,
+    ) -> Self {
+        let file = InitialFile {
+            path: path.into(),
+            content: content.into(),
+            encoding: "text".to_owned(),
+            is_readonly: false,
+        };
+        self.files.push((session_id, file));
+        self
+    }
+    /// Sets timeouts, limits and retries.
+    #[must_use]
+    pub fn settings(mut self, settings: RuntimeSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+    /// Sets where time and chance come from.
+    #[must_use]
+    pub fn world(mut self, world: Arc<dyn World>) -> Self {
+        self.world = Some(world);
+        self
+    }
+
+    /// Makes the runtime. Everything that a session builds on is checked here.
+    pub async fn build(mut self) -> Result<InProcessRuntime> {
+        let backends = self
+            .backends
+            .take()
+            .unwrap_or_else(RuntimeBackends::in_memory);
+        if let Some(config) = self.llm_sim.take() {
+            self.platform
+                .driver_registry_mut()
+                .register(ProviderType::LlmSim, move |_, _| {
+                    Box::new(LlmSimDriver::new(config.clone()))
+                });
+            self.default_model.get_or_insert_with(simulated_model);
+        }
+        if let Some(model) = self.default_model.take() {
+            backends.provider_store.set_default_model(model).await?;
+        } else if backends.provider_store.get_default_model().await?.is_none() {
+            return Err(AgentLoopError::config(
+                "no default model is set; set one with `default_model` or use `llm_sim`",
+            ));
+        }
+        let files = self.file_system(&backends).await?;
+        let world = self.world.unwrap_or_else(|| Arc::new(SystemWorld));
+        let inner = Inner::new(
+            self.platform,
+            backends,
+            files,
+            self.settings,
+            world,
+            self.default_session_id,
+        );
+        for harness in self.harnesses {
+            inner.backends.harness_store.add_harness(harness).await?;
+        }
+        for agent in self.agents {
+            inner.backends.agent_store.add_agent(agent).await?;
+        }
+        for session in self.sessions {
+            open_session(&inner, session).await?;
+        }
+        for (session_id, file) in self.files {
+            inner.files.seed_initial_file(session_id, &file).await?;
+        }
+        Ok(InProcessRuntime { inner })
+    }
+
+    async fn file_system(&self, backends: &RuntimeBackends) -> Result<Arc<dyn SessionFileSystem>> {
+        if let Some(files) = &backends.file_system {
+            return Ok(Arc::clone(files));
+        }
+        let factory = self.platform.session_file_system_factory();
+        if factory.is_disabled() {
+            return Ok(Arc::new(InMemorySessionFileStore::new()));
+        }
+        factory
+            .create_session_file_system(self.factory_context.clone())
+            .await
+    }
+}
+
+fn simulated_model() -> ModelWithProvider {
+    ModelWithProvider {
+        model: SIMULATED_MODEL.to_owned(),
+        provider_type: LlmProviderType::LlmSim,
+        api_key: None,
+        base_url: None,
+    }
+}

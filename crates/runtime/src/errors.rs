@@ -1,0 +1,58 @@
+//! From the errors of the parts to the one that applications see.
+
+use windlass_core::error::AgentLoopError;
+use windlass_core::typed_id::SessionId;
+use windlass_store::JournalError;
+use windlass_turn::{Failure, Rejected};
+
+pub(crate) fn from_journal(error: JournalError) -> AgentLoopError {
+    AgentLoopError::StoreUnavailable(error.to_string())
+}
+
+pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> AgentLoopError {
+    match rejected {
+        Rejected::Busy(turn_id) => AgentLoopError::TurnBusy {
+            session_id,
+            turn_id,
+        },
+        Rejected::Waiting {
+            turn_id,
+            waiting_for,
+        } => AgentLoopError::TurnWaiting {
+            turn_id,
+            waiting_for,
+        },
+        Rejected::NoTurn => AgentLoopError::NoActiveTurn(session_id),
+        Rejected::NoPendingCall { call, reason } => AgentLoopError::NoPendingCall {
+            call_id: call,
+            reason: reason.to_owned(),
+        },
+        Rejected::Quota(quota) => AgentLoopError::QuotaExceeded(quota),
+        Rejected::Stale(_) | Rejected::NotEmittable(_) => {
+            AgentLoopError::event(rejected.to_string())
+        }
+        Rejected::NotImportable(_) => AgentLoopError::store(rejected.to_string()),
+    }
+}
+
+/// What a turn records of an error. The text names the cause once.
+pub(crate) fn to_failure(error: &AgentLoopError) -> Failure {
+    Failure {
+        code: code(error).to_owned(),
+        message: error.to_string(),
+        user_message: error.user_facing_message(),
+        fields: None,
+    }
+}
+
+fn code(error: &AgentLoopError) -> &'static str {
+    match error {
+        AgentLoopError::Configuration(_) | AgentLoopError::DriverNotRegistered(_) => {
+            "configuration"
+        }
+        AgentLoopError::HarnessNotFound(_) | AgentLoopError::AgentNotFound(_) => "configuration",
+        AgentLoopError::QuotaExceeded(_) => "quota_exceeded",
+        AgentLoopError::Internal(_) => "internal",
+        _ => error.kind().as_str(),
+    }
+}

@@ -1,0 +1,141 @@
+//! What all clones of a runtime share.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventRequest};
+use windlass_core::history::History;
+use windlass_core::message::Message;
+use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::traits::SessionFileSystem;
+use windlass_core::typed_id::{ExecId, SessionId};
+
+use crate::backends::RuntimeBackends;
+use crate::drivers::Drivers;
+use crate::settings::RuntimeSettings;
+use crate::steps::arguments::Checker;
+use crate::thread::{Mail, Slot};
+use crate::world::World;
+
+/// What all clones of a runtime share.
+pub(crate) struct Inner {
+    pub(crate) platform: PlatformDefinition,
+    pub(crate) backends: RuntimeBackends,
+    pub(crate) files: Arc<dyn SessionFileSystem>,
+    pub(crate) drivers: Drivers,
+    pub(crate) arguments: Checker,
+    pub(crate) settings: RuntimeSettings,
+    pub(crate) world: Arc<dyn World>,
+    /// Whether messages are copied to a store of the embedder's own.
+    pub(crate) mirrors_messages: bool,
+    /// Whether events are copied to a bus of the embedder's own.
+    pub(crate) mirrors_events: bool,
+    pub(crate) default_session_id: Option<SessionId>,
+    pub(crate) tickets: AtomicU64,
+    slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        platform: PlatformDefinition,
+        backends: RuntimeBackends,
+        files: Arc<dyn SessionFileSystem>,
+        settings: RuntimeSettings,
+        world: Arc<dyn World>,
+        default_session_id: Option<SessionId>,
+    ) -> Arc<Self> {
+        let drivers = Drivers::new(platform.driver_registry().clone());
+        let inner = Arc::new(Self {
+            mirrors_messages: !same(&backends.message_store, &backends.views.messages),
+            mirrors_events: !same(&backends.event_bus, &backends.views.events),
+            platform,
+            backends,
+            files,
+            drivers,
+            arguments: Checker::default(),
+            settings,
+            world,
+            default_session_id,
+            tickets: AtomicU64::new(0),
+            slots: Mutex::default(),
+        });
+        inner.backends.views.messages.attached.attach(&inner);
+        inner.backends.views.events.attached.attach(&inner);
+        inner
+    }
+
+    fn known_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&session_id)
+            .cloned()
+    }
+
+    /// Returns the place of a session's thread; a session that does not exist has none.
+    pub(crate) async fn slot(&self, session_id: SessionId) -> Result<Arc<Slot>> {
+        if let Some(slot) = self.known_slot(session_id) {
+            return Ok(slot);
+        }
+        if !self.backends.session_store.has_session(session_id).await? {
+            return Err(AgentLoopError::SessionNotFound(session_id));
+        }
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(
+            slots
+                .entry(session_id)
+                .or_insert_with(|| Arc::new(Slot::new(session_id))),
+        ))
+    }
+
+    pub(crate) fn take_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&session_id)
+    }
+
+    /// Returns the conversation of a session as it is recorded, shared.
+    pub(crate) async fn history(self: &Arc<Self>, session_id: SessionId) -> Result<History> {
+        let slot = self.slot(session_id).await?;
+        if let Some(history) = slot.published() {
+            return Ok(history);
+        }
+        slot.ask(self, |reply| Mail::Open { reply }).await?;
+        Ok(slot.published().unwrap_or_default())
+    }
+
+    pub(crate) async fn import(
+        self: &Arc<Self>,
+        session_id: SessionId,
+        message: Message,
+    ) -> Result<()> {
+        let slot = self.slot(session_id).await?;
+        slot.ask(self, |reply| Mail::Import {
+            message: Box::new(message),
+            reply,
+        })
+        .await
+    }
+
+    pub(crate) async fn emit(
+        self: &Arc<Self>,
+        exec_id: ExecId,
+        request: EventRequest,
+    ) -> Result<Event> {
+        let slot = self.slot(request.session_id).await?;
+        slot.ask(self, |reply| Mail::Emit {
+            exec_id,
+            request: Box::new(request),
+            reply,
+        })
+        .await
+    }
+}
+
+/// Tells whether two handles of different types stand for one object.
+fn same<A: ?Sized, B: ?Sized>(a: &Arc<A>, b: &Arc<B>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
+}

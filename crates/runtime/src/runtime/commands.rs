@@ -1,0 +1,155 @@
+//! Commands that a person types.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::capabilities::Capability;
+use windlass_core::command::{
+    CommandDescriptor, CommandExecutionContext, CommandResult, ExecuteCommandRequest,
+};
+use windlass_core::command_host::{
+    CommandHost, CommandTurnContext, SessionCompletion, SessionCompletionError,
+    SessionCompletionRequest,
+};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::history::History;
+use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest, collect};
+use windlass_core::typed_id::SessionId;
+
+use super::{InProcessRuntime, last_controls};
+use crate::inner::Inner;
+use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble};
+
+impl InProcessRuntime {
+    /// Lists the commands of a session's capabilities; of two with one name, the first is shown.
+    pub async fn list_commands(&self, session_id: SessionId) -> Result<Vec<CommandDescriptor>> {
+        let mut commands: Vec<CommandDescriptor> = Vec::new();
+        for capability in self.capabilities(session_id).await? {
+            for command in capability.commands() {
+                if !commands.iter().any(|known| known.name == command.name) {
+                    commands.push(command);
+                }
+            }
+        }
+        Ok(commands)
+    }
+
+    /// Carries out a command of the first capability that declares it.
+    pub async fn execute_command(
+        &self,
+        session_id: SessionId,
+        request: ExecuteCommandRequest,
+    ) -> Result<CommandResult> {
+        let declares = |capability: &Arc<dyn Capability>| {
+            capability
+                .commands()
+                .iter()
+                .any(|command| command.name == request.name)
+        };
+        let owner = self
+            .capabilities(session_id)
+            .await?
+            .into_iter()
+            .find(declares);
+        let owner = owner.ok_or_else(|| {
+            AgentLoopError::config(format!("no capability declares command /{}", request.name))
+        })?;
+        let host = Arc::new(SessionHost {
+            inner: Arc::clone(&self.inner),
+            session_id,
+        });
+        let context = CommandExecutionContext { session_id, host };
+        // In a task of its own, so that a command that panics is only a command that failed.
+        let name = request.name.clone();
+        let running = tokio::spawn(async move { owner.execute_command(&request, &context).await });
+        running
+            .await
+            .unwrap_or_else(|_| Err(AgentLoopError::tool(format!("command /{name} panicked"))))
+    }
+
+    async fn capabilities(&self, session_id: SessionId) -> Result<Vec<Arc<dyn Capability>>> {
+        let records = Records::load(&self.inner, session_id).await?;
+        let contributions = Contributions::collect(&self.inner, &records.overlay, "")?;
+        Ok(contributions
+            .capabilities
+            .into_iter()
+            .map(|resolved| resolved.capability)
+            .collect())
+    }
+}
+
+/// What a command sees of its session.
+struct SessionHost {
+    inner: Arc<Inner>,
+    session_id: SessionId,
+}
+
+impl SessionHost {
+    async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, Assembled)> {
+        let history = self.inner.history(self.session_id).await?;
+        let own = last_controls(history.iter().rev().map(|message| &**message));
+        let wishes = Wishes {
+            controls: request.controls.clone().or(own),
+            ..Wishes::default()
+        };
+        let assembled = assemble(&self.inner, self.session_id, wishes).await?;
+        Ok((history, assembled))
+    }
+
+    async fn complete(&self, request: SessionCompletionRequest) -> Result<SessionCompletion> {
+        let (mut history, Assembled { context, .. }) = self.assemble(&request).await?;
+        if request.without_history {
+            history = History::default();
+        }
+        request
+            .messages
+            .into_iter()
+            .for_each(|message| history.push(Arc::new(message)));
+        let config = LlmCallConfig {
+            tools: Vec::new(),
+            ..(*context.call_config).clone()
+        };
+        let stream = context
+            .driver
+            .stream(LlmRequest {
+                session_id: self.session_id,
+                turn_id: None,
+                exec_id: None,
+                system_prompt: request
+                    .system_prompt
+                    .map_or(context.system_prompt, Into::into),
+                history,
+                config: Arc::new(config),
+            })
+            .await?;
+        let response = collect(stream).await?;
+        Ok(SessionCompletion {
+            text: response.text,
+            usage: response.metadata.usage(),
+        })
+    }
+}
+
+#[async_trait]
+impl CommandHost for SessionHost {
+    async fn turn_context(&self) -> Result<CommandTurnContext> {
+        let (history, assembled) = self.assemble(&SessionCompletionRequest::default()).await?;
+        let Assembled {
+            records, context, ..
+        } = assembled;
+        Ok(CommandTurnContext {
+            session: records.session,
+            messages: history.iter().map(|message| (**message).clone()).collect(),
+            system_prompt: context.system_prompt.to_string(),
+            model: context.model,
+            resolved_locale: context.locale,
+        })
+    }
+
+    async fn completion(
+        &self,
+        request: SessionCompletionRequest,
+    ) -> std::result::Result<SessionCompletion, SessionCompletionError> {
+        Ok(self.complete(request).await?)
+    }
+}

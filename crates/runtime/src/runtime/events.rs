@@ -1,0 +1,207 @@
+//! Reading events: all, by page, or as they come.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use tokio::sync::watch;
+use windlass_core::error::Result;
+use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData};
+use windlass_core::typed_id::{EventId, SessionId};
+use windlass_store::{Page, StreamKey};
+
+use super::InProcessRuntime;
+use crate::errors::from_journal;
+use crate::inner::Inner;
+
+/// How many events a reader takes at a time.
+const PAGE: usize = 256;
+
+impl InProcessRuntime {
+    /// Returns the events of all sessions in the order in which they were recorded.
+    pub async fn events(&self) -> Result<Vec<Event>> {
+        let events = self
+            .inner
+            .backends
+            .journal
+            .read_all()
+            .await
+            .map_err(from_journal)?;
+        Ok(events.iter().map(|event| Event::clone(event)).collect())
+    }
+
+    /// Returns all events of a session, shared.
+    pub async fn events_for(&self, session_id: SessionId) -> Result<Vec<Arc<Event>>> {
+        self.events_since(session_id, 0, usize::MAX).await
+    }
+
+    /// Returns the events of a session after a number, at most `limit`; costs what it returns.
+    pub async fn events_since(
+        &self,
+        session_id: SessionId,
+        sequence: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>> {
+        self.inner.slot(session_id).await?;
+        let key = StreamKey::from(session_id);
+        let page = self
+            .inner
+            .backends
+            .journal
+            .read(&key, sequence, limit)
+            .await
+            .map_err(from_journal)?;
+        Ok(page.events)
+    }
+
+    /// Returns the events of a session from now on, as they are recorded.
+    pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
+        self.inner.slot(session_id).await?;
+        let key = StreamKey::from(session_id);
+        let journal = &self.inner.backends.journal;
+        let head = journal
+            .read(&key, u64::MAX, 0)
+            .await
+            .map_err(from_journal)?
+            .head;
+        self.subscribe_after(session_id, head).await
+    }
+
+    /// Returns the events of a session after a number: first those that are recorded, then as they come.
+    pub async fn subscribe_after(
+        &self,
+        session_id: SessionId,
+        sequence: u64,
+    ) -> Result<EventStream> {
+        self.inner.slot(session_id).await?;
+        let key = StreamKey::from(session_id);
+        let doorbell = self
+            .inner
+            .backends
+            .journal
+            .watch(&key)
+            .await
+            .map_err(from_journal)?;
+        Ok(EventStream {
+            state: State::Ready(Box::new(Cursor {
+                inner: Arc::clone(&self.inner),
+                session_id,
+                key,
+                after: sequence,
+                doorbell,
+                page: VecDeque::new(),
+            })),
+        })
+    }
+}
+
+/// The events of a session, read from the journal at the reader's own pace: a slow reader falls behind and loses
+/// nothing. What retention has removed shows as one `journal.pruned` event with the range. It ends when the session
+/// is removed.
+pub struct EventStream {
+    state: State,
+}
+
+type Reading = Pin<Box<dyn Future<Output = (Box<Cursor>, Option<Arc<Event>>)> + Send>>;
+
+enum State {
+    Ready(Box<Cursor>),
+    Reading(Reading),
+    Ended,
+}
+
+struct Cursor {
+    inner: Arc<Inner>,
+    session_id: SessionId,
+    key: StreamKey,
+    after: u64,
+    doorbell: watch::Receiver<u64>,
+    page: VecDeque<Arc<Event>>,
+}
+
+impl EventStream {
+    /// Waits for the next event; `None` when the session is gone.
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Arc<Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return Poll::Ready(None),
+                State::Ready(mut cursor) => {
+                    if let Some(event) = cursor.page.pop_front() {
+                        self.state = State::Ready(cursor);
+                        return Poll::Ready(Some(event));
+                    }
+                    self.state = State::Reading(Box::pin(cursor.read_on()));
+                }
+                State::Reading(mut reading) => {
+                    let polled = reading.as_mut().poll(cx);
+                    if polled.is_pending() {
+                        self.state = State::Reading(reading);
+                    }
+                    let (cursor, event) = ready!(polled);
+                    if event.is_some() {
+                        self.state = State::Ready(cursor);
+                    }
+                    return Poll::Ready(event);
+                }
+            }
+        }
+    }
+}
+
+impl Cursor {
+    /// Reads the next page, waiting for it if need be, and returns its first event.
+    async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<Arc<Event>>) {
+        let journal = Arc::clone(&self.inner.backends.journal);
+        loop {
+            self.doorbell.borrow_and_update();
+            let Ok(Page { pruned, events, .. }) = journal.read(&self.key, self.after, PAGE).await
+            else {
+                return (self, None);
+            };
+            let gap = pruned.map(|range| {
+                self.after = *range.end();
+                Arc::new(self.gap(*range.start(), *range.end()))
+            });
+            if let Some(last) = events.last() {
+                self.after = last.seq();
+            }
+            self.page = gap.into_iter().chain(events).collect();
+            if let Some(event) = self.page.pop_front() {
+                return (self, Some(event));
+            }
+            if self.doorbell.changed().await.is_err() {
+                return (self, None);
+            }
+        }
+    }
+
+    /// What a reader finds in place of records that retention has removed. It is in no journal and has no number.
+    fn gap(&self, first_sequence: u64, last_sequence: u64) -> Event {
+        let data = EventData::JournalPruned(JournalPrunedData {
+            first_sequence,
+            last_sequence,
+            digest: None,
+        });
+        Event {
+            id: EventId::from_uuid(self.inner.world.uuid()),
+            event_type: data.event_type().to_owned(),
+            ts: self.inner.world.now(),
+            session_id: self.session_id,
+            context: EventContext::default(),
+            data,
+            metadata: None,
+            tags: None,
+            sequence: None,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The runtime that a program embeds.
+
+mod commands;
+mod events;
+mod host_adapter;
+mod sessions;
+mod turns;
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::error::Result;
+use windlass_core::message::{Controls, Message, MessageRole};
+use windlass_core::runtime_context::AssembledTurnContext;
+use windlass_core::session_file::SessionFile;
+use windlass_core::typed_id::SessionId;
+
+use crate::builder::InProcessRuntimeBuilder;
+use crate::inner::Inner;
+use crate::turn_context::{Wishes, assemble};
+
+pub use events::EventStream;
+pub use host_adapter::RuntimeHostAdapter;
+pub(crate) use sessions::open_session;
+
+/// Runs agents inside of a program. Clones share everything.
+#[derive(Clone)]
+pub struct InProcessRuntime {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl fmt::Debug for InProcessRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcessRuntime")
+            .field("platform", &self.inner.platform)
+            .field("settings", &self.inner.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl InProcessRuntime {
+    /// Begins a runtime.
+    #[must_use]
+    pub fn builder() -> InProcessRuntimeBuilder {
+        InProcessRuntimeBuilder::new()
+    }
+
+    /// Returns the session that `single_session` made.
+    #[must_use]
+    pub fn default_session_id(&self) -> Option<SessionId> {
+        self.inner.default_session_id
+    }
+
+    /// Returns all messages of a session, oldest first.
+    pub async fn messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
+        let history = self.inner.history(session_id).await?;
+        Ok(history
+            .iter()
+            .map(|message| Message::clone(message))
+            .collect())
+    }
+
+    /// Returns one page of a session's messages; costs what it returns.
+    pub async fn messages_page(
+        &self,
+        session_id: SessionId,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Vec<Message>> {
+        let history = self.inner.history(session_id).await?;
+        Ok(history
+            .page(offset, limit)
+            .map(|message| Message::clone(message))
+            .collect())
+    }
+
+    /// Reads a file of a session.
+    pub async fn read_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+    ) -> Result<Option<SessionFile>> {
+        self.inner.files.read_file(session_id, path).await
+    }
+
+    /// Returns everything that the next turn would work with.
+    pub async fn load_context(&self, session_id: SessionId) -> Result<AssembledTurnContext> {
+        let history = self.inner.history(session_id).await?;
+        let wishes = Wishes {
+            controls: last_controls(history.iter().rev().map(|m| &**m)),
+            ..Wishes::default()
+        };
+        let assembled = assemble(&self.inner, session_id, wishes).await?;
+        Ok(assembled.into_view(
+            history
+                .iter()
+                .map(|message| Message::clone(message))
+                .collect(),
+        ))
+    }
+}
+
+/// Returns what the newest input of a conversation wished, newest first.
+pub(crate) fn last_controls<'a>(
+    newest_first: impl IntoIterator<Item = &'a Message>,
+) -> Option<Controls> {
+    let newest = newest_first
+        .into_iter()
+        .find(|message| message.role == MessageRole::User)?;
+    newest.controls.clone()
+}

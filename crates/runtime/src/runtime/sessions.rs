@@ -1,0 +1,183 @@
+//! Adding, listing and removing harnesses, agents and sessions.
+
+use std::sync::Arc;
+
+use windlass_core::agent::Agent;
+use windlass_core::capabilities::ResolvedCapability;
+use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::harness::Harness;
+use windlass_core::session::Session;
+use windlass_core::session_file::InitialFile;
+use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
+use windlass_store::StreamKey;
+
+use super::InProcessRuntime;
+use crate::errors::from_journal;
+use crate::inner::Inner;
+use crate::thread::Mail;
+use crate::turn_context::{Contributions, Records};
+
+impl InProcessRuntime {
+    /// Adds or replaces a harness. Sessions that stand on it see the change at their next turn.
+    pub async fn add_harness(&self, harness: Harness) -> Result<()> {
+        self.inner.backends.harness_store.add_harness(harness).await
+    }
+
+    /// Returns all harnesses.
+    pub async fn list_harnesses(&self) -> Result<Vec<Harness>> {
+        self.inner.backends.harness_store.list_harnesses().await
+    }
+
+    /// Removes a harness. Sessions that stand on it stay, but have no more turns.
+    pub async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
+        self.inner.backends.harness_store.remove_harness(id).await
+    }
+
+    /// Adds or replaces an agent.
+    pub async fn add_agent(&self, agent: Agent) -> Result<()> {
+        self.inner.backends.agent_store.add_agent(agent).await
+    }
+
+    /// Returns all agents.
+    pub async fn list_agents(&self) -> Result<Vec<Agent>> {
+        self.inner.backends.agent_store.list_agents().await
+    }
+
+    /// Removes an agent. Sessions that use it stay, but have no more turns.
+    pub async fn remove_agent(&self, id: AgentId) -> Result<bool> {
+        self.inner.backends.agent_store.remove_agent(id).await
+    }
+
+    /// Adds a session, checks what it builds on, and puts its files in place.
+    pub async fn add_session(&self, session: Session) -> Result<()> {
+        open_session(&self.inner, session).await
+    }
+
+    /// Returns a session's record.
+    pub async fn session(&self, session_id: SessionId) -> Result<Session> {
+        let session = self
+            .inner
+            .backends
+            .session_store
+            .get_session(session_id)
+            .await?;
+        session.ok_or(AgentLoopError::SessionNotFound(session_id))
+    }
+
+    /// Returns all sessions.
+    pub async fn list_sessions(&self) -> Result<Vec<Session>> {
+        self.inner.backends.session_store.list_sessions().await
+    }
+
+    /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
+    pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
+        let inner = &self.inner;
+        let slot = inner.slot(session_id).await?;
+        slot.ask(inner, |reply| Mail::Close { reply }).await?;
+        inner.take_slot(session_id);
+        inner
+            .backends
+            .session_store
+            .remove_session(session_id)
+            .await?;
+        inner
+            .backends
+            .journal
+            .remove(&StreamKey::from(session_id))
+            .await
+            .map_err(from_journal)?;
+        inner.files.forget_session(session_id).await?;
+        inner
+            .backends
+            .storage_store
+            .forget_session(session_id)
+            .await?;
+        inner.drivers.forget_session(session_id);
+        Ok(())
+    }
+}
+
+/// Records a session and puts its files in place. What it builds on must be sound before anything is kept.
+pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
+    let session_id = session.id;
+    let records = Records::of_session(inner, session).await?;
+    let contributions = Contributions::collect(inner, &records.overlay, "")?;
+    inner
+        .backends
+        .session_store
+        .add_session(records.session)
+        .await?;
+    for ResolvedCapability { capability, .. } in &contributions.capabilities {
+        let skills = capability
+            .contribute_skills()
+            .into_iter()
+            .flat_map(|skill| files_of_skill(&skill));
+        let mounts = capability
+            .mounts()
+            .into_iter()
+            .flat_map(|mount| files_of_mount(&mount));
+        for file in mounts.chain(skills) {
+            inner.files.seed_initial_file(session_id, &file).await?;
+        }
+    }
+    for file in &records.overlay.initial_files {
+        inner.files.seed_initial_file(session_id, file).await?;
+    }
+    Ok(())
+}
+
+fn files_of_mount(mount: &MountPoint) -> Vec<InitialFile> {
+    let mut files = Vec::new();
+    collect(
+        &mount.path,
+        &mount.source.0,
+        mount.access == MountAccess::ReadOnly,
+        &mut files,
+    );
+    files
+}
+
+fn collect(path: &str, entry: &MountEntry, is_readonly: bool, files: &mut Vec<InitialFile>) {
+    match entry {
+        MountEntry::File { content, encoding } => files.push(InitialFile {
+            path: path.to_owned(),
+            content: content.clone(),
+            encoding: encoding.clone(),
+            is_readonly,
+        }),
+        MountEntry::Directory { entries } => {
+            for (name, entry) in entries {
+                collect(
+                    &format!("{}/{name}", path.trim_end_matches('/')),
+                    entry,
+                    is_readonly,
+                    files,
+                );
+            }
+        }
+    }
+}
+
+fn files_of_skill(skill: &SkillContribution) -> Vec<InitialFile> {
+    let root = format!("/.agents/skills/{}", skill.name);
+    let readonly = |path: String, content: String| InitialFile {
+        path,
+        content,
+        encoding: "text".to_owned(),
+        is_readonly: true,
+    };
+    let SkillContribution {
+        name,
+        description,
+        instructions,
+        files,
+    } = skill;
+    let main = format!("---\nname: {name}\ndescription: {description}\n---\n\n{instructions}\n");
+    let others = files
+        .iter()
+        .map(|(path, content)| readonly(format!("{root}/{path}"), content.clone()));
+    std::iter::once(readonly(format!("{root}/SKILL.md"), main))
+        .chain(others)
+        .collect()
+}

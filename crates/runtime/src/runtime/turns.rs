@@ -1,0 +1,233 @@
+//! Starting, steering and stopping turns.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::message::InputMessage;
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::{SessionId, TurnId};
+
+use super::InProcessRuntime;
+use crate::inner::Inner;
+use crate::thread::{Mail, Slot, Submission};
+use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
+
+/// Stops what a caller asked for when the caller goes away before its answer is there.
+struct CallerGuard {
+    inner: Arc<Inner>,
+    slot: Arc<Slot>,
+    ticket: u64,
+    armed: bool,
+}
+
+impl Drop for CallerGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            // A session that is gone has nothing left to stop.
+            let _ = self.slot.send(
+                &self.inner,
+                Mail::Abandon {
+                    ticket: self.ticket,
+                },
+            );
+        }
+    }
+}
+
+impl InProcessRuntime {
+    /// Says a text and waits until the turn ends or waits for somebody.
+    pub async fn run_text_turn(
+        &self,
+        session_id: SessionId,
+        text: impl Into<String>,
+    ) -> Result<TurnResult> {
+        self.run_turn(session_id, text.into()).await
+    }
+
+    /// Runs a turn and waits until it ends or waits for somebody. Dropping the future cancels the turn.
+    pub async fn run_turn(
+        &self,
+        session_id: SessionId,
+        input: impl Into<InputMessage>,
+    ) -> Result<TurnResult> {
+        self.run_turn_with(session_id, input, TurnOptions::default())
+            .await
+    }
+
+    /// Runs a turn with wishes of its own.
+    pub async fn run_turn_with(
+        &self,
+        session_id: SessionId,
+        input: impl Into<InputMessage>,
+        options: TurnOptions,
+    ) -> Result<TurnResult> {
+        let cancel = options.cancel.clone();
+        if cancel.as_ref().is_some_and(|cancel| cancel.is_cancelled()) {
+            return Err(AgentLoopError::Cancelled);
+        }
+        let slot = self.inner.slot(session_id).await?;
+        let ticket = self.next_ticket();
+        let mut guard = CallerGuard {
+            inner: Arc::clone(&self.inner),
+            slot: Arc::clone(&slot),
+            ticket,
+            armed: true,
+        };
+        let running = async {
+            let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
+            handle.wait().await
+        };
+        let result = match cancel {
+            None => running.await,
+            Some(cancel) => {
+                tokio::pin!(running);
+                tokio::select! {
+                    biased;
+                    result = &mut running => result,
+                    () = cancel.cancelled() => {
+                        slot.send(&self.inner, Mail::Abandon { ticket })?;
+                        match running.await {
+                            // The input never became a turn.
+                            Err(AgentLoopError::StoreUnavailable(_)) => Err(AgentLoopError::Cancelled),
+                            result => result,
+                        }
+                    }
+                }
+            }
+        };
+        guard.armed = false;
+        result
+    }
+
+    /// Says something; returns when it is durable. Dropping the handle cancels nothing.
+    pub async fn submit(
+        &self,
+        session_id: SessionId,
+        input: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        self.submit_with(session_id, input, TurnOptions::default())
+            .await
+    }
+
+    /// Says something with wishes for its turn; `cancel` stops the turn as long as the runtime lives.
+    pub async fn submit_with(
+        &self,
+        session_id: SessionId,
+        input: impl Into<InputMessage>,
+        options: TurnOptions,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let cancel = options.cancel.clone();
+        let ticket = self.next_ticket();
+        let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
+        if let Some(cancel) = cancel {
+            let (inner, turn_id) = (Arc::clone(&self.inner), handle.turn_id);
+            tokio::spawn(async move {
+                cancel.cancelled().await;
+                let stop = |reply| Mail::Interrupt {
+                    turn_id: Some(turn_id),
+                    reason: None,
+                    reply,
+                };
+                let _ = slot.ask(&inner, stop).await;
+            });
+        }
+        Ok(handle)
+    }
+
+    async fn submit_to(
+        &self,
+        slot: &Arc<Slot>,
+        ticket: u64,
+        message: InputMessage,
+        options: TurnOptions,
+    ) -> Result<TurnHandle> {
+        let TurnOptions {
+            turn_timeout,
+            tool_timeout,
+            on_event,
+            on_busy,
+            ..
+        } = options;
+        slot.ask(&self.inner, |reply| {
+            let submission = Submission {
+                ticket,
+                message,
+                on_busy,
+                turn_timeout,
+                tool_timeout,
+                on_event,
+                reply,
+            };
+            Mail::Submit(Box::new(submission))
+        })
+        .await
+    }
+
+    fn next_ticket(&self) -> u64 {
+        self.inner.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Says something to the running turn, which reads it at its next model call.
+    pub async fn steer(
+        &self,
+        session_id: SessionId,
+        input: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let message = Box::new(input.into());
+        slot.ask(&self.inner, |reply| Mail::Steer { message, reply })
+            .await
+    }
+
+    /// Stops the running turn. What is finished, and what was said so far, is kept.
+    pub async fn cancel_turn(&self, session_id: SessionId) -> Result<()> {
+        self.interrupt(session_id, None, None).await
+    }
+
+    /// Stops a turn that is running or waits in the queue; `None` is the running one.
+    pub async fn interrupt(
+        &self,
+        session_id: SessionId,
+        turn_id: Option<TurnId>,
+        reason: Option<String>,
+    ) -> Result<()> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| Mail::Interrupt {
+            turn_id,
+            reason,
+            reply,
+        })
+        .await
+    }
+
+    /// Answers calls that wait for somebody outside: all of them or none are taken.
+    pub async fn submit_tool_results(
+        &self,
+        session_id: SessionId,
+        results: Vec<ToolResult>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| Mail::ToolResults { results, reply })
+            .await
+    }
+
+    /// Allows or refuses a call that waits for it. A call is named by the provider's id or by its step.
+    pub async fn decide_tool_call(
+        &self,
+        session_id: SessionId,
+        call_id: impl Into<String>,
+        approve: bool,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let call = call_id.into();
+        slot.ask(&self.inner, |reply| Mail::Approval {
+            call,
+            approve,
+            reason: None,
+            reply,
+        })
+        .await
+    }
+}

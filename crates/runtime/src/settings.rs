@@ -1,0 +1,62 @@
+//! What an operator can set for a whole runtime.
+
+use std::time::Duration;
+
+use windlass_turn::Limits;
+
+/// How often and how patiently a failed model call is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// How many attempts follow the first.
+    pub max_retries: u32,
+    /// The wait before the first of them; each further one doubles it.
+    pub base_delay: Duration,
+    /// The longest wait, also when the provider asks for more.
+    pub max_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What an operator can set for a whole runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeSettings {
+    /// How long a turn may take.
+    pub turn_timeout: Option<Duration>,
+    /// How long a tool call may take, unless the tool or the turn says otherwise.
+    pub tool_timeout: Option<Duration>,
+    /// How long a turn waits for somebody.
+    pub wait_timeout: Option<Duration>,
+    /// How long a model call may be silent.
+    pub model_silence: Option<Duration>,
+    /// How many calls of one answer run at once.
+    pub max_parallel_calls: usize,
+    /// How many bytes of a tool's result the model gets.
+    pub max_tool_result_bytes: usize,
+    /// How much a session may hold.
+    pub limits: Limits,
+    /// How failed model calls are tried again.
+    pub retry: RetryPolicy,
+}
+
+impl Default for RuntimeSettings {
+    fn default() -> Self {
+        Self {
+            turn_timeout: None,
+            tool_timeout: Some(Duration::from_secs(300)),
+            wait_timeout: None,
+            model_silence: Some(Duration::from_secs(120)),
+            max_parallel_calls: 32,
+            max_tool_result_bytes: 64 * 1024,
+            limits: Limits::default(),
+            retry: RetryPolicy::default(),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Checks the arguments of a call against the tool's schema before the tool sees them.
+
+use serde_json::Value;
+
+#[cfg(feature = "schema")]
+pub(crate) use whole::Checker;
+
+#[cfg(not(feature = "schema"))]
+pub(crate) use basic::Checker;
+
+/// Checks with the whole of JSON Schema.
+#[cfg(feature = "schema")]
+mod whole {
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use jsonschema::Validator;
+    use serde_json::Value;
+
+    use super::basic;
+
+    /// How many compiled schemas are kept; a platform has tens of tools, not thousands.
+    const MAX_KEPT: usize = 1024;
+
+    struct Compiled {
+        schema: Value,
+        /// `None` when the schema itself is not valid.
+        validator: Option<Arc<Validator>>,
+    }
+
+    /// Compiles each schema once.
+    #[derive(Default)]
+    pub(crate) struct Checker {
+        compiled: Mutex<HashMap<String, Compiled>>,
+    }
+
+    impl Checker {
+        pub(crate) fn check(
+            &self,
+            tool: &str,
+            schema: &Value,
+            arguments: &Value,
+        ) -> Result<(), String> {
+            match self.validator(tool, schema) {
+                Some(validator) => validator.validate(arguments).map_err(|error| {
+                    let place = error.instance_path().to_string();
+                    if place.is_empty() {
+                        error.to_string()
+                    } else {
+                        format!("{place}: {error}")
+                    }
+                }),
+                // A schema that is no schema still names required properties and types.
+                None => basic::Checker::default().check(tool, schema, arguments),
+            }
+        }
+
+        fn validator(&self, tool: &str, schema: &Value) -> Option<Arc<Validator>> {
+            let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = compiled.get(tool)
+                && known.schema == *schema
+            {
+                return known.validator.clone();
+            }
+            let validator = jsonschema::validator_for(schema)
+                .inspect_err(|error| tracing::warn!(tool, %error, "the tool's parameter schema is not valid"))
+                .ok()
+                .map(Arc::new);
+            if compiled.len() >= MAX_KEPT {
+                compiled.clear();
+            }
+            compiled.insert(
+                tool.to_owned(),
+                Compiled {
+                    schema: schema.clone(),
+                    validator: validator.clone(),
+                },
+            );
+            validator
+        }
+    }
+}
+
+/// Checks required names, types of properties, and names that are not allowed.
+mod basic {
+    use serde_json::Value;
+
+    #[derive(Default)]
+    pub(crate) struct Checker {}
+
+    impl Checker {
+        #[expect(clippy::unused_self, reason = "the same call as of the other checker")]
+        pub(crate) fn check(
+            &self,
+            _tool: &str,
+            schema: &Value,
+            arguments: &Value,
+        ) -> Result<(), String> {
+            let Some(given) = arguments.as_object() else {
+                let wants_object = schema.get("type").is_none_or(|kind| kind == "object");
+                return if wants_object {
+                    Err(format!("{arguments} is not an object"))
+                } else {
+                    Ok(())
+                };
+            };
+            let required = schema.get("required").and_then(Value::as_array);
+            for name in required.into_iter().flatten().filter_map(Value::as_str) {
+                if !given.contains_key(name) {
+                    return Err(format!("\"{name}\" is a required property"));
+                }
+            }
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+            for (name, value) in given {
+                match properties.and_then(|properties| properties.get(name)) {
+                    Some(property) => check_type(name, property, value)?,
+                    None if closed => {
+                        return Err(format!("additional property \"{name}\" is not allowed"));
+                    }
+                    None => {}
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn check_type(name: &str, property: &Value, value: &Value) -> Result<(), String> {
+        let fits = |kind: &str| match kind {
+            "string" => value.is_string(),
+            "number" => value.is_number(),
+            "integer" => {
+                value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0)
+            }
+            "boolean" => value.is_boolean(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            "null" => value.is_null(),
+            _ => true,
+        };
+        let (ok, wanted) = match property.get("type") {
+            Some(Value::String(kind)) => (fits(kind), kind.clone()),
+            Some(Value::Array(kinds)) => {
+                let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
+                (kinds.iter().any(|kind| fits(kind)), kinds.join(" or "))
+            }
+            _ => return Ok(()),
+        };
+        if ok {
+            Ok(())
+        } else {
+            Err(format!("/{name}: {value} is not of type {wanted}"))
+        }
+    }
+}
+
+/// A model that has nothing to say often says null where an object is meant.
+pub(crate) fn normalised(arguments: Value) -> Value {
+    match arguments {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(checker: &Checker, arguments: Value) -> Option<String> {
+        let schema = json!({
+            "type": "object",
+            "properties": { "a": { "type": "number" }, "b": { "type": ["string", "null"] } },
+            "required": ["a"],
+            "additionalProperties": false
+        });
+        checker.check("tool", &schema, &arguments).err()
+    }
+
+    fn both(check: impl Fn(Value) -> Option<String>) {
+        assert_eq!(check(json!({"a": 1})), None);
+        assert_eq!(check(json!({"a": 1, "b": null})), None);
+        for (arguments, named) in [
+            (json!({}), "\"a\""),
+            (json!({"a": "x"}), "/a"),
+            (json!({"a": 1, "c": 2}), "c"),
+            (json!([1]), "[1]"),
+        ] {
+            let error = check(arguments.clone()).unwrap_or_else(|| panic!("{arguments} passed"));
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn r18_what_breaks_the_schema_is_named() {
+        let checker = Checker::default();
+        both(|arguments| error(&checker, arguments));
+    }
+
+    #[test]
+    fn the_basic_checks_alone_name_the_same_properties() {
+        let schema = json!({
+            "properties": { "a": { "type": "number" }, "b": { "type": ["string", "null"] } },
+            "required": ["a"],
+            "additionalProperties": false
+        });
+        both(|arguments| {
+            basic::Checker::default()
+                .check("tool", &schema, &arguments)
+                .err()
+        });
+    }
+
+    #[test]
+    fn a_changed_schema_of_the_same_tool_is_compiled_again() {
+        let checker = Checker::default();
+        let strict = json!({"required": ["a"]});
+        assert!(checker.check("tool", &strict, &json!({})).is_err());
+        assert!(checker.check("tool", &json!({}), &json!({})).is_ok());
+        assert!(checker.check("tool", &strict, &json!({})).is_err());
+    }
+}

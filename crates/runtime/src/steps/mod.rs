@@ -1,0 +1,8 @@
+//! Steps: what a turn does in the world.
+
+pub(crate) mod arguments;
+mod emitter;
+pub(crate) mod model;
+mod output;
+mod prompt_view;
+pub(crate) mod tool;

@@ -1,0 +1,330 @@
+//! A model call: connecting, streaming, trying again.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use windlass_core::atoms::{OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict};
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
+use windlass_core::llm_driver_registry::{
+    LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
+};
+use windlass_core::message::ExecutionPhase;
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::ExecId;
+
+use super::prompt_view;
+use crate::settings::RetryPolicy;
+use crate::thread::StepScope;
+use crate::world::{Sleep, World};
+
+/// What a model call has to tell.
+pub(crate) enum Progress {
+    /// More text.
+    Text(String),
+    /// More thinking.
+    Thinking(String),
+    /// The end.
+    Finished(Box<Reply>),
+    /// The end, without an answer.
+    Failed(AgentLoopError, Box<LlmGenerationMetadata>),
+}
+
+/// A whole answer.
+pub(crate) struct Reply {
+    pub(crate) text: String,
+    pub(crate) thinking: Option<String>,
+    pub(crate) thinking_signature: Option<String>,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) phase: Option<ExecutionPhase>,
+    pub(crate) metadata: LlmGenerationMetadata,
+    pub(crate) prompt: Option<PromptRef>,
+}
+
+type Connecting = Pin<Box<dyn Future<Output = Result<LlmResponseStream>> + Send>>;
+
+enum State {
+    Connecting(Connecting),
+    Streaming(LlmResponseStream),
+    Pausing(Sleep),
+    Ended,
+}
+
+/// A model call under way. It is polled by its thread, and dropping it ends the call.
+pub(crate) struct ModelCall {
+    pub(crate) exec_id: ExecId,
+    world: Arc<dyn World>,
+    driver: Arc<dyn LlmDriver>,
+    request: LlmRequest,
+    prompt: Option<PromptRef>,
+    provider: String,
+    policy: RetryPolicy,
+    max_silence: Option<Duration>,
+    silence: Option<Sleep>,
+    state: State,
+    retry: RetryMetadata,
+    started_at: DateTime<Utc>,
+    first_piece_at: Option<DateTime<Utc>>,
+    guardrails: Vec<Box<dyn OutputGuardrailRun>>,
+    text: String,
+    thinking: Option<String>,
+    thinking_signature: Option<String>,
+    calls: Vec<ToolCall>,
+}
+
+impl ModelCall {
+    pub(crate) fn start(scope: &StepScope<'_>, exec_id: ExecId, iteration: usize) -> Self {
+        let StepScope {
+            inner,
+            context,
+            thread,
+            ..
+        } = scope;
+        let turn_id = thread.turn().map(|turn| turn.id);
+        let (history, prompt) = prompt_view::of(scope, iteration);
+        let request = LlmRequest {
+            session_id: thread.session_id(),
+            turn_id,
+            exec_id: Some(exec_id),
+            system_prompt: Arc::clone(&context.system_prompt),
+            history,
+            config: Arc::clone(&context.call_config),
+        };
+        let armed = turn_id.map(|turn_id| OutputGuardrailContext {
+            session_id: thread.session_id(),
+            turn_id,
+            system_prompt: &context.system_prompt,
+        });
+        let guardrails = &context.contributions.guardrails;
+        let guardrails = armed
+            .iter()
+            .flat_map(|armed| guardrails.iter().filter_map(|rail| rail.arm(armed)));
+        Self {
+            exec_id,
+            world: Arc::clone(&inner.world),
+            state: State::Connecting(connect(&context.driver, &request)),
+            driver: Arc::clone(&context.driver),
+            request,
+            prompt,
+            provider: context.model.provider_type.to_string(),
+            policy: inner.settings.retry,
+            max_silence: inner.settings.model_silence,
+            silence: None,
+            retry: RetryMetadata::default(),
+            started_at: inner.world.now(),
+            first_piece_at: None,
+            guardrails: guardrails.collect(),
+            text: String::new(),
+            thinking: None,
+            thinking_signature: None,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Waits for the next thing to tell. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Progress {
+        loop {
+            match poll_fn(|cx| self.poll_state(cx)).await {
+                Ok(None) => {}
+                Ok(Some(event)) => {
+                    if let Some(progress) = self.take(event) {
+                        return progress;
+                    }
+                }
+                Err(error) => {
+                    if let Some(progress) = self.fail_or_retry(error) {
+                        return progress;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the call on. A driver that panics has failed; it does not take the thread with it.
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LlmStreamEvent>>> {
+        let polled = catch_unwind(AssertUnwindSafe(|| match &mut self.state {
+            State::Connecting(connecting) => connecting.as_mut().poll(cx).map(|stream| {
+                self.state = State::Streaming(stream?);
+                Ok(None)
+            }),
+            State::Streaming(stream) => stream.as_mut().poll_next(cx).map(|event| match event {
+                Some(event) => event.map(Some),
+                None => Err(AgentLoopError::provider(ProviderError::new(
+                    ErrorKind::Server,
+                    "the model's answer broke off before its end",
+                ))),
+            }),
+            State::Pausing(pause) => pause.as_mut().poll(cx).map(|()| {
+                self.state = State::Connecting(connect(&self.driver, &self.request));
+                Ok(None)
+            }),
+            State::Ended => Poll::Pending,
+        }));
+        match polled {
+            Ok(Poll::Ready(result)) => {
+                self.silence = None;
+                Poll::Ready(result)
+            }
+            Ok(Poll::Pending) => self.poll_silence(cx),
+            Err(_) => Poll::Ready(Err(AgentLoopError::llm("the model driver panicked"))),
+        }
+    }
+
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LlmStreamEvent>>> {
+        let Some(limit) = self.max_silence else {
+            return Poll::Pending;
+        };
+        if matches!(self.state, State::Pausing(_) | State::Ended) {
+            return Poll::Pending;
+        }
+        let silence = self.silence.get_or_insert_with(|| self.world.sleep(limit));
+        silence.as_mut().poll(cx).map(|()| {
+            let text = format!("the model was silent for {} ms", limit.as_millis());
+            Err(AgentLoopError::provider(ProviderError::new(
+                ErrorKind::Timeout,
+                text,
+            )))
+        })
+    }
+
+    fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
+        self.first_piece_at.get_or_insert_with(|| self.world.now());
+        match event {
+            LlmStreamEvent::TextDelta(delta) if delta.is_empty() => None,
+            LlmStreamEvent::TextDelta(delta) => Some(self.take_text(delta)),
+            LlmStreamEvent::ThinkingDelta(delta) => {
+                self.thinking.get_or_insert_default().push_str(&delta);
+                Some(Progress::Thinking(delta))
+            }
+            LlmStreamEvent::ThinkingSignature(signature) => {
+                self.thinking_signature = Some(signature);
+                None
+            }
+            LlmStreamEvent::ReasonItem { .. } => None,
+            LlmStreamEvent::ToolCalls(calls) => {
+                self.calls.extend(calls);
+                None
+            }
+            LlmStreamEvent::Done(metadata) => Some(self.finish(*metadata)),
+            LlmStreamEvent::Error(message) => self.fail_or_retry(AgentLoopError::Llm(message)),
+        }
+    }
+
+    fn take_text(&mut self, delta: String) -> Progress {
+        self.text.push_str(&delta);
+        let text = &self.text;
+        let verdict = self
+            .guardrails
+            .iter_mut()
+            .map(|rail| rail.check(text, &delta));
+        let replaced = verdict.into_iter().find_map(|verdict| match verdict {
+            OutputGuardrailVerdict::Pass => None,
+            OutputGuardrailVerdict::Replace { text, reason } => Some((text, reason)),
+        });
+        match replaced {
+            None => Progress::Text(delta),
+            Some((text, reason)) => {
+                self.text = text;
+                self.calls.clear();
+                let finish_reason = Some(format!("guardrail: {reason}"));
+                self.finish(LlmCompletionMetadata {
+                    finish_reason,
+                    ..LlmCompletionMetadata::default()
+                })
+            }
+        }
+    }
+
+    fn finish(&mut self, done: LlmCompletionMetadata) -> Progress {
+        self.state = State::Ended;
+        let retry = done.retry_metadata.clone();
+        let metadata = LlmGenerationMetadata {
+            usage: done.usage(),
+            success: true,
+            model: done
+                .model
+                .unwrap_or_else(|| self.request.config.model.clone()),
+            finish_reasons: done.finish_reason.map(|reason| vec![reason]),
+            response_id: done.response_id,
+            retry: retry.or_else(|| self.retries()),
+            ..self.figures()
+        };
+        Progress::Finished(Box::new(Reply {
+            text: std::mem::take(&mut self.text),
+            thinking: self.thinking.take(),
+            thinking_signature: self.thinking_signature.take(),
+            calls: std::mem::take(&mut self.calls),
+            phase: done.phase,
+            metadata,
+            prompt: self.prompt.take(),
+        }))
+    }
+
+    /// Only what nobody has seen yet can be tried again without taking words back.
+    fn fail_or_retry(&mut self, error: AgentLoopError) -> Option<Progress> {
+        let nothing_shown = self.text.is_empty() && self.thinking.is_none();
+        if error.kind().is_transient()
+            && nothing_shown
+            && self.retry.retries < self.policy.max_retries
+        {
+            let pause = self.pause_before_retry(&error);
+            self.retry.retries += 1;
+            self.retry.last_error = Some(error.kind().to_string());
+            self.retry.waited_ms += u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            self.calls.clear();
+            self.state = State::Pausing(self.world.sleep(pause));
+            return None;
+        }
+        self.state = State::Ended;
+        let metadata = LlmGenerationMetadata {
+            model: self.request.config.model.clone(),
+            success: false,
+            error: Some(error.to_string()),
+            retry: self.retries(),
+            ..self.figures()
+        };
+        Some(Progress::Failed(error, Box::new(metadata)))
+    }
+
+    /// The provider's wish, else doubling waits of which a random half is kept, so that many callers spread out.
+    fn pause_before_retry(&self, error: &AgentLoopError) -> Duration {
+        let wait = match error.retry_after() {
+            Some(wait) => wait,
+            None => {
+                let full = self
+                    .policy
+                    .base_delay
+                    .saturating_mul(1 << self.retry.retries.min(16));
+                let chance = self.world.uuid().as_u128() % 1000;
+                full / 2 + (full / 2).mul_f64(chance as f64 / 1000.0)
+            }
+        };
+        wait.min(self.policy.max_delay)
+    }
+
+    fn retries(&self) -> Option<RetryMetadata> {
+        (self.retry.retries > 0).then(|| self.retry.clone())
+    }
+
+    fn figures(&self) -> LlmGenerationMetadata {
+        let since_start = |at: DateTime<Utc>| {
+            u64::try_from((at - self.started_at).num_milliseconds()).unwrap_or(0)
+        };
+        LlmGenerationMetadata {
+            provider: Some(self.provider.clone()),
+            duration_ms: Some(since_start(self.world.now())),
+            time_to_first_token_ms: self.first_piece_at.map(since_start),
+            ..LlmGenerationMetadata::default()
+        }
+    }
+}
+
+fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
+    let (driver, request) = (Arc::clone(driver), request.clone());
+    Box::pin(async move { driver.stream(request).await })
+}

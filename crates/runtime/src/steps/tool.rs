@@ -1,0 +1,271 @@
+//! A tool call: hooks, the tool itself, its limits, its result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::atoms::PreToolUseDecision;
+use windlass_core::events::{EventContext, ToolStatus};
+use windlass_core::tools::{
+    INTERNAL_ERROR_TEXT, Tool, ToolCall, ToolDefinition, ToolExecutionResult, ToolPolicy,
+    ToolResult,
+};
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_turn::{RequestedCall, ToolOutcome, Wait};
+
+use super::emitter::StepEmitter;
+use super::{arguments, output};
+use crate::inner::Inner;
+use crate::thread::StepScope;
+use crate::turn_context::TurnContext;
+
+/// Looks at a call before anything is recorded of it: is there such a tool, and do the arguments fit?
+pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall) -> RequestedCall {
+    call.arguments = arguments::normalised(call.arguments);
+    for hook in &context.contributions.tool_call {
+        let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            hook.transform(call.clone())
+        }));
+        call = changed.unwrap_or(call);
+    }
+    let refusal = match context.contributions.definitions.get(&call.name) {
+        None => Some(format!(
+            "unknown tool `{}`; it does not exist or is not enabled here",
+            call.name
+        )),
+        Some(definition) if cannot_run(context, definition) => Some(format!(
+            "tool `{}` is offered but nothing here can run it",
+            call.name
+        )),
+        Some(definition) => check(inner, definition, &call).err(),
+    };
+    RequestedCall { call, refusal }
+}
+
+fn cannot_run(context: &TurnContext, definition: &ToolDefinition) -> bool {
+    definition.policy() != ToolPolicy::ClientSide
+        && !context.contributions.tools.has(definition.name())
+}
+
+fn check(inner: &Inner, definition: &ToolDefinition, call: &ToolCall) -> Result<(), String> {
+    inner
+        .arguments
+        .check(&call.name, definition.parameters(), &call.arguments)
+        .map_err(|error| format!("invalid arguments for tool `{}`: {error}", call.name))
+}
+
+/// A call that is about to run, with all it needs, so that it can run in a task of its own.
+pub(crate) struct ToolRun {
+    inner: Arc<Inner>,
+    context: Arc<TurnContext>,
+    session_id: SessionId,
+    turn_id: TurnId,
+    exec_id: ExecId,
+    call: Arc<ToolCall>,
+}
+
+impl ToolRun {
+    pub(crate) fn new(
+        scope: &StepScope<'_>,
+        turn_id: TurnId,
+        exec_id: ExecId,
+        call: Arc<ToolCall>,
+    ) -> Self {
+        Self {
+            inner: Arc::clone(scope.inner),
+            context: Arc::clone(scope.context),
+            session_id: scope.thread.session_id(),
+            turn_id,
+            exec_id,
+            call,
+        }
+    }
+
+    /// Carries the call out. Whatever happens, there is an outcome.
+    pub(crate) async fn run(self) -> ToolOutcome {
+        let parts = &self.context.contributions;
+        let (tool, definition) = (
+            parts.tools.get(&self.call.name),
+            parts.definitions.get(&self.call.name),
+        );
+        let (Some(tool), Some(definition)) = (tool, definition) else {
+            return failed(
+                &self.call,
+                format!("tool `{}` is no longer available", self.call.name),
+            );
+        };
+        let started_at = self.inner.world.now();
+        let tool_context = self.tool_context();
+        let (call, ran) = match self.before(definition, &tool_context).await {
+            Err(refusal) => return failed(&self.call, refusal),
+            Ok(call) => {
+                let ran = self
+                    .limited(definition, tool.as_ref(), &call, &tool_context)
+                    .await;
+                (call, ran)
+            }
+        };
+        let mut outcome = match ran {
+            Some(result) => outcome_of(&call, result),
+            None => timed_out(&call, self.timeout(definition)),
+        };
+        for hook in &parts.post_tool_exec {
+            hook.after_exec(&call, definition, &mut outcome.result, &tool_context)
+                .await;
+        }
+        output::cap(
+            &mut outcome.result,
+            self.inner.settings.max_tool_result_bytes,
+        );
+        let took = (self.inner.world.now() - started_at).num_milliseconds();
+        outcome.duration_ms = u64::try_from(took).ok();
+        outcome
+    }
+
+    /// Lets hooks look at the call. Nobody may slip other arguments in behind an approval.
+    async fn before(
+        &self,
+        definition: &ToolDefinition,
+        context: &ToolContext,
+    ) -> Result<ToolCall, String> {
+        let mut call = (*self.call).clone();
+        let hooks = &self.context.contributions.pre_tool_use;
+        if hooks.is_empty() {
+            return Ok(call);
+        }
+        for hook in hooks {
+            match hook.before_exec(call, definition, context).await {
+                PreToolUseDecision::Continue(next) => call = next,
+                PreToolUseDecision::Block { reason, .. } => {
+                    return Err(format!("blocked: {reason}"));
+                }
+            }
+        }
+        if call.arguments != self.call.arguments {
+            if definition.policy() == ToolPolicy::RequiresApproval {
+                return Err("a hook changed the arguments after they were approved".to_owned());
+            }
+            check(&self.inner, definition, &call)?;
+        }
+        call.id.clone_from(&self.call.id);
+        Ok(call)
+    }
+
+    /// Runs the tool within its time; `None` when that ran out.
+    async fn limited(
+        &self,
+        definition: &ToolDefinition,
+        tool: &dyn Tool,
+        call: &ToolCall,
+        context: &ToolContext,
+    ) -> Option<ToolExecutionResult> {
+        let execution = tool.execute_with_context(call.arguments.clone(), context);
+        match self.timeout(definition) {
+            None => Some(execution.await),
+            Some(limit) => {
+                let sleep = self.inner.world.sleep(limit);
+                tokio::select! {
+                    biased;
+                    result = execution => Some(result),
+                    () = sleep => None,
+                }
+            }
+        }
+    }
+
+    fn timeout(&self, definition: &ToolDefinition) -> Option<Duration> {
+        definition
+            .hints()
+            .timeout_ms
+            .map(Duration::from_millis)
+            .or(self.context.tool_timeout)
+    }
+
+    fn tool_context(&self) -> ToolContext {
+        let Inner {
+            backends,
+            files,
+            platform,
+            ..
+        } = &*self.inner;
+        let parts = &self.context.contributions;
+        ToolContext {
+            connection_resolver: backends.connection_resolver.clone(),
+            file_store: Some(Arc::clone(files)),
+            storage_store: Some(Arc::clone(&backends.storage_store)),
+            message_retriever: Some(Arc::clone(&backends.views.messages) as _),
+            session_store: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
+            session_mutator: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
+            agent_store: Some(Arc::new(Arc::clone(&backends.agent_store)) as _),
+            egress_service: Some(platform.egress_service()),
+            event_emitter: Some(Arc::new(StepEmitter::new(
+                &self.inner,
+                self.session_id,
+                self.exec_id,
+            ))),
+            event_context: Some(EventContext::of_step(self.turn_id, self.exec_id)),
+            tool_call_id: Some(self.call.id.clone()),
+            capability_registry: Some(platform.capability_registry().clone()),
+            tool_registry: Some(Arc::clone(&parts.tools)),
+            visible_tool_names: Some(Arc::clone(&self.context.visible_tool_names)),
+            network_access: self.context.network_access.clone(),
+            locale: self.context.locale.clone(),
+            ..ToolContext::new(self.session_id)
+        }
+    }
+}
+
+fn outcome_of(call: &ToolCall, result: ToolExecutionResult) -> ToolOutcome {
+    let wait = match &result {
+        ToolExecutionResult::ConnectionRequired { provider } => Some(Wait::Connection {
+            provider: provider.clone(),
+        }),
+        ToolExecutionResult::InternalError(error) => {
+            tracing::error!(tool = call.name, call = call.id, %error, "a tool failed internally");
+            None
+        }
+        _ => None,
+    };
+    let status = if result.is_error() {
+        ToolStatus::Error
+    } else {
+        ToolStatus::Success
+    };
+    let result = result.into_tool_result(&call.id, &call.name);
+    ToolOutcome {
+        status,
+        result,
+        duration_ms: None,
+        wait,
+    }
+}
+
+fn failed(call: &ToolCall, error: String) -> ToolOutcome {
+    let result = ToolResult::failure(&call.id, error);
+    ToolOutcome {
+        status: ToolStatus::Error,
+        result,
+        duration_ms: None,
+        wait: None,
+    }
+}
+
+fn timed_out(call: &ToolCall, limit: Option<Duration>) -> ToolOutcome {
+    let limit = limit.unwrap_or_default().as_millis();
+    let outcome = failed(
+        call,
+        format!(
+            "tool `{}` did not finish within {limit} ms and was stopped",
+            call.name
+        ),
+    );
+    ToolOutcome {
+        status: ToolStatus::Timeout,
+        ..outcome
+    }
+}
+
+/// The outcome of a call that panicked, or whose task is gone. The details were logged; the model learns little.
+pub(crate) fn panicked(call: &ToolCall) -> ToolOutcome {
+    failed(call, INTERNAL_ERROR_TEXT.to_owned())
+}

@@ -1,0 +1,547 @@
+//! The task that owns a thread while it has something to do.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::Event;
+use windlass_core::tools::ToolCall;
+use windlass_core::typed_id::ExecId;
+use windlass_store::{Claim, StreamKey};
+use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
+
+use super::mail::{Mail, Submission};
+use super::prepare::Preparing;
+use super::slot::Slot;
+use super::waiters::Waiters;
+use super::{StepScope, commit};
+use crate::errors::{from_journal, from_rejection, to_failure};
+use crate::inner::Inner;
+use crate::steps::model::{ModelCall, Progress};
+use crate::steps::tool::{self, ToolRun};
+use crate::turn_context::TurnContext;
+use crate::world::Sleep;
+
+/// Streamed text is recorded at the latest after this time, or this many bytes.
+const CHUNK_SPAN: Duration = Duration::from_millis(32);
+const CHUNK_BYTES: usize = 16 * 1024;
+/// How many events are folded at a time.
+const FOLD_PAGE: usize = 1024;
+
+/// A thread that has nothing to do.
+pub(crate) struct Resting {
+    thread: Thread,
+    claim: Claim,
+}
+
+struct RunningTool {
+    call: Arc<ToolCall>,
+    task: AbortHandle,
+}
+
+/// Streamed text that is not recorded yet.
+#[derive(Default)]
+struct Pending {
+    tail: Tail,
+    flush: Option<Sleep>,
+}
+
+/// The task that owns a thread.
+pub(crate) struct Actor {
+    pub(super) inner: Arc<Inner>,
+    pub(super) slot: Arc<Slot>,
+    pub(super) thread: Thread,
+    pub(super) claim: Claim,
+    pub(super) context: Option<Arc<TurnContext>>,
+    pub(super) waiters: Waiters,
+    pub(super) backlog: VecDeque<Box<Submission>>,
+    pub(super) preparing: Option<Preparing>,
+    model: Option<ModelCall>,
+    pending: Pending,
+    tools: JoinSet<ToolOutcome>,
+    running: HashMap<ExecId, RunningTool>,
+    tasks: HashMap<Id, ExecId>,
+    alarm: Option<(DateTime<Utc>, Sleep)>,
+    idle_plan: TurnPlan,
+}
+
+/// Marks the slot as faulted if the actor's task ends in any way but its own.
+struct FaultGuard<'a>(&'a Slot);
+
+impl Drop for FaultGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fault();
+    }
+}
+
+enum Happened {
+    Mail,
+    Prepared(Result<Arc<TurnContext>>),
+    Model(Progress),
+    Tool(Option<std::result::Result<(Id, ToolOutcome), JoinError>>),
+    ChunkDue,
+    Deadline,
+}
+
+impl Actor {
+    /// Works until nothing is left to do.
+    pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, resting: Option<Box<Resting>>) {
+        let guard = FaultGuard(&slot);
+        match Self::open(inner, &slot, resting).await {
+            Ok(actor) => {
+                if let Err(error) = Box::pin(actor.run()).await {
+                    tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
+                    return;
+                }
+                std::mem::forget(guard);
+            }
+            Err(error) => {
+                tracing::error!(session = %slot.session_id, %error, "the thread cannot be opened")
+            }
+        }
+    }
+
+    async fn open(
+        inner: Arc<Inner>,
+        slot: &Arc<Slot>,
+        resting: Option<Box<Resting>>,
+    ) -> Result<Self> {
+        let (Resting { thread, claim }, is_fresh) = match resting {
+            Some(resting) => (*resting, false),
+            None => (fold(&inner, slot).await?, true),
+        };
+        slot.publish(thread.history());
+        let mut actor = Self {
+            inner,
+            slot: Arc::clone(slot),
+            thread,
+            claim,
+            context: None,
+            waiters: Waiters::default(),
+            backlog: VecDeque::new(),
+            preparing: None,
+            model: None,
+            pending: Pending::default(),
+            tools: JoinSet::new(),
+            running: HashMap::new(),
+            tasks: HashMap::new(),
+            alarm: None,
+            idle_plan: TurnPlan::default(),
+        };
+        actor.idle_plan.limits = actor.inner.settings.limits;
+        if is_fresh {
+            actor.resume();
+        }
+        Ok(actor)
+    }
+
+    /// Takes up what an earlier life left behind.
+    fn resume(&mut self) {
+        if self.thread.turn().is_some() {
+            self.preparing = Some(Preparing::to_recover(self));
+        } else {
+            self.restart_steps();
+        }
+    }
+
+    /// Starts what should run and does not.
+    pub(super) fn restart_steps(&mut self) {
+        for command in self.thread.pending_commands() {
+            let exec_id = command.exec_id();
+            let runs = |exec_id| {
+                self.running.contains_key(&exec_id)
+                    || self
+                        .model
+                        .as_ref()
+                        .is_some_and(|call| call.exec_id == exec_id)
+            };
+            if !exec_id.is_some_and(runs) {
+                self.perform(command);
+            }
+        }
+    }
+
+    async fn run(mut self) -> Result<()> {
+        loop {
+            while let Some(mail) = self.slot.next_mail() {
+                if matches!(mail, Mail::Close { .. }) {
+                    return self.close(mail).await;
+                }
+                self.read(mail).await?;
+            }
+            self.take_backlog().await?;
+            if self.is_at_rest() {
+                let resting = Box::new(Resting {
+                    thread: self.thread,
+                    claim: self.claim,
+                });
+                let Err(resting) = self.slot.rest(resting) else {
+                    return Ok(());
+                };
+                (self.thread, self.claim) = (resting.thread, resting.claim);
+                continue;
+            }
+            match self.wait().await {
+                Happened::Mail => {}
+                Happened::Prepared(context) => self.prepared(context).await?,
+                Happened::Model(progress) => self.model_progress(progress).await?,
+                Happened::Tool(joined) => self.tool_joined(joined).await?,
+                Happened::ChunkDue => self.flush_chunk().await?,
+                Happened::Deadline => {
+                    self.alarm = None;
+                    self.decide(Input::Timer).await?;
+                }
+            }
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.thread.turn().is_none()
+            && self.thread.queue().is_empty()
+            && self.preparing.is_none()
+            && self.backlog.is_empty()
+    }
+
+    async fn wait(&mut self) -> Happened {
+        self.set_alarm();
+        let Self {
+            slot,
+            preparing,
+            model,
+            pending,
+            tools,
+            alarm,
+            ..
+        } = self;
+        tokio::select! {
+            biased;
+            () = slot.mail_arrived() => Happened::Mail,
+            context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Happened::Prepared(context),
+            joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
+            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
+            () = async { match &mut pending.flush { Some(due) => due.await, None => std::future::pending().await } } => Happened::ChunkDue,
+            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let deadline = self.thread.next_deadline();
+        if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
+            self.alarm = deadline.map(|at| {
+                let span = (at - self.inner.world.now()).to_std().unwrap_or_default();
+                (at, self.inner.world.sleep(span))
+            });
+        }
+    }
+
+    async fn read(&mut self, mail: Mail) -> Result<()> {
+        match mail {
+            Mail::Open { reply } => drop(reply.send(Ok(()))),
+            Mail::Submit(submission) => self.backlog.push_back(submission),
+            Mail::Steer { message, reply } => {
+                let outcome = self.try_decide(Input::Steer { message: *message }).await?;
+                self.answer_with_handle(outcome, reply);
+            }
+            Mail::Interrupt {
+                turn_id,
+                reason,
+                reply,
+            } => {
+                let interrupted = self.interrupt(turn_id, reason).await?;
+                let _ = reply.send(interrupted);
+            }
+            Mail::Abandon { ticket } => self.abandon(ticket).await?,
+            Mail::ToolResults { results, reply } => {
+                let outcome = self.try_decide(Input::ToolResults { results }).await?;
+                self.answer_with_handle(outcome, reply);
+            }
+            Mail::Approval {
+                call,
+                approve,
+                reason,
+                reply,
+            } => {
+                use windlass_core::events::Decision::{Allow, Deny};
+                let decision = if approve { Allow } else { Deny };
+                let outcome = self
+                    .try_decide(Input::Approval {
+                        call,
+                        decision,
+                        reason,
+                    })
+                    .await?;
+                self.answer_with_handle(outcome, reply);
+            }
+            Mail::Emit {
+                exec_id,
+                request,
+                reply,
+            } => {
+                let outcome = self
+                    .try_decide(Input::Emit {
+                        exec_id,
+                        data: request.data,
+                    })
+                    .await?;
+                let event = outcome.and_then(|accepted| {
+                    let event = accepted.events.first().map(|event| Event::clone(event));
+                    event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
+                });
+                let _ = reply.send(event);
+            }
+            Mail::Import { message, reply } => {
+                let outcome = self.try_decide(Input::Import { message: *message }).await?;
+                let _ = reply.send(outcome.map(drop));
+            }
+            Mail::Close { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Ends what runs, so that everybody who waits hears of it, and takes no more mail.
+    async fn close(mut self, mail: Mail) -> Result<()> {
+        let queued: Vec<_> = self
+            .thread
+            .queue()
+            .iter()
+            .map(|queued| Some(queued.turn_id))
+            .collect();
+        let reason = Some("the session was removed".to_owned());
+        for turn_id in std::iter::once(None).chain(queued) {
+            let _ = self
+                .try_decide(Input::Interrupt {
+                    turn_id,
+                    reason: reason.clone(),
+                })
+                .await?;
+        }
+        self.slot.close();
+        if let Mail::Close { reply } = mail {
+            let _ = reply.send(Ok(()));
+        }
+        Ok(())
+    }
+
+    /// Decides an input of our own; that it came too late is no error.
+    pub(super) async fn decide(&mut self, input: Input) -> Result<()> {
+        if let Err(error) = self.try_decide(input).await? {
+            tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
+        }
+        Ok(())
+    }
+
+    /// Decides an input. The outer error is the journal's and ends this life of the thread; the inner is the
+    /// caller's.
+    pub(super) async fn try_decide(&mut self, input: Input) -> Result<Result<commit::Accepted>> {
+        let context = self.context.clone();
+        self.try_decide_with(input, context).await
+    }
+
+    pub(super) async fn try_decide_with(
+        &mut self,
+        input: Input,
+        context: Option<Arc<TurnContext>>,
+    ) -> Result<Result<commit::Accepted>> {
+        let decided = {
+            let moment = Moment {
+                now: self.inner.world.now(),
+                uuid: self.inner.world.uuid(),
+                plan: context
+                    .as_ref()
+                    .map_or(&self.idle_plan, |context| &context.plan),
+                tail: Some(&self.pending.tail),
+            };
+            self.thread.decide(input, &moment)
+        };
+        match decided {
+            Err(rejected) => Ok(Err(from_rejection(self.thread.session_id(), rejected))),
+            Ok(decision) => self.commit(decision).await.map(Ok),
+        }
+    }
+
+    /// Does what a durable decision asks for.
+    pub(super) fn perform(&mut self, command: Command) {
+        match command {
+            Command::Stop { exec_id } => self.stop(exec_id),
+            Command::Prepare { .. } => self.preparing = Some(Preparing::to_begin(self)),
+            Command::CallModel { exec_id, iteration } => {
+                let Some(context) = &self.context else { return };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                self.model = Some(ModelCall::start(&scope, exec_id, iteration));
+            }
+            Command::RunTool { exec_id, call } => {
+                let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
+                    return;
+                };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                let run = ToolRun::new(&scope, turn.id, exec_id, Arc::clone(&call));
+                let task = self.tools.spawn(run.run());
+                self.tasks.insert(task.id(), exec_id);
+                self.running.insert(exec_id, RunningTool { call, task });
+            }
+        }
+    }
+
+    fn stop(&mut self, exec_id: ExecId) {
+        if self
+            .model
+            .as_ref()
+            .is_some_and(|model| model.exec_id == exec_id)
+        {
+            self.model = None;
+            self.pending = Pending::default();
+        }
+        if let Some(tool) = self.running.remove(&exec_id) {
+            tool.task.abort();
+        }
+    }
+
+    async fn model_progress(&mut self, progress: Progress) -> Result<()> {
+        match progress {
+            Progress::Text(text) => self.pending.tail.text.push_str(&text),
+            Progress::Thinking(text) => self.pending.tail.thinking.push_str(&text),
+            Progress::Finished(reply) => {
+                let Some((exec_id, context)) = self
+                    .model
+                    .take()
+                    .map(|model| model.exec_id)
+                    .zip(self.context.as_ref())
+                else {
+                    return Ok(());
+                };
+                let check = |call| tool::preflight(&self.inner, context, call);
+                let answer = Answer {
+                    text: reply.text,
+                    thinking: reply.thinking,
+                    thinking_signature: reply.thinking_signature,
+                    calls: reply.calls.into_iter().map(check).collect(),
+                    phase: reply.phase,
+                    metadata: reply.metadata,
+                    prompt: reply.prompt,
+                };
+                return self
+                    .end_model_call(Input::ModelFinished {
+                        exec_id,
+                        answer: Box::new(answer),
+                    })
+                    .await;
+            }
+            Progress::Failed(error, metadata) => {
+                let Some(exec_id) = self.model.take().map(|model| model.exec_id) else {
+                    return Ok(());
+                };
+                let failure = to_failure(&error);
+                return self
+                    .end_model_call(Input::ModelFailed {
+                        exec_id,
+                        failure,
+                        metadata,
+                    })
+                    .await;
+            }
+        }
+        if self.pending.tail.len() >= CHUNK_BYTES {
+            return self.flush_chunk().await;
+        }
+        if self.pending.flush.is_none() {
+            self.pending.flush = Some(self.inner.world.sleep(CHUNK_SPAN));
+        }
+        Ok(())
+    }
+
+    async fn end_model_call(&mut self, input: Input) -> Result<()> {
+        self.pending.flush = None;
+        self.decide(input).await?;
+        Ok(())
+    }
+
+    /// Records the streamed text so far.
+    async fn flush_chunk(&mut self) -> Result<()> {
+        self.pending.flush = None;
+        let Some(model) = &self.model else {
+            return Ok(());
+        };
+        let decided = {
+            let moment = Moment {
+                now: self.inner.world.now(),
+                uuid: self.inner.world.uuid(),
+                plan: self
+                    .context
+                    .as_ref()
+                    .map_or(&self.idle_plan, |context| &context.plan),
+                tail: Some(&self.pending.tail),
+            };
+            self.thread.chunk(model.exec_id, &moment)
+        };
+        if let Ok(decision) = decided {
+            self.commit(decision).await?;
+        }
+        Ok(())
+    }
+
+    async fn tool_joined(
+        &mut self,
+        joined: Option<std::result::Result<(Id, ToolOutcome), JoinError>>,
+    ) -> Result<()> {
+        let (id, outcome) = match joined {
+            None => return Ok(()),
+            Some(Ok((id, outcome))) => (id, Some(outcome)),
+            Some(Err(error)) => (error.id(), None),
+        };
+        // A tool that was stopped is known no more; its end is nobody's business.
+        let Some(exec_id) = self.tasks.remove(&id) else {
+            return Ok(());
+        };
+        let Some(tool) = self.running.remove(&exec_id) else {
+            return Ok(());
+        };
+        let outcome = outcome.unwrap_or_else(|| {
+            tracing::error!(
+                tool = tool.call.name,
+                call = tool.call.id,
+                "a tool panicked"
+            );
+            tool::panicked(&tool.call)
+        });
+        self.decide(Input::ToolFinished {
+            exec_id,
+            outcome: Box::new(outcome),
+        })
+        .await
+    }
+
+    /// Text that a commit has recorded is no longer pending.
+    pub(super) fn tail_recorded(&mut self) {
+        self.pending.tail = Tail::default();
+    }
+}
+
+/// Claims the stream of a session and folds it.
+async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
+    let journal = &inner.backends.journal;
+    let key = StreamKey::from(slot.session_id);
+    let claim = journal.claim(&key).await.map_err(from_journal)?;
+    let mut thread = Thread::new(slot.session_id);
+    while thread.head() < claim.head {
+        let page = journal
+            .read(&key, thread.head(), FOLD_PAGE)
+            .await
+            .map_err(from_journal)?;
+        if page.events.is_empty() {
+            break;
+        }
+        page.events.iter().for_each(|event| thread.evolve(event));
+    }
+    Ok(Resting { thread, claim })
+}

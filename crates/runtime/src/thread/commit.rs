@@ -1,0 +1,152 @@
+//! Records a decision, moves the thread on, tells whoever should know, and does what follows.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass_core::error::Result;
+use windlass_core::events::{Event, EventData, EventRequest};
+use windlass_core::message::Message;
+use windlass_core::session::SessionStatus;
+use windlass_core::typed_id::{MessageId, TurnId};
+use windlass_store::Batch;
+use windlass_turn::Decision;
+
+use super::actor::Actor;
+use crate::backends::SessionProgress;
+use crate::errors::from_journal;
+
+/// What became of an input that was taken.
+pub(crate) struct Accepted {
+    pub(crate) turn_id: Option<TurnId>,
+    pub(crate) message_id: Option<MessageId>,
+    pub(crate) events: Vec<Arc<Event>>,
+}
+
+impl Actor {
+    /// Makes a decision durable, and only then lets it have any effect.
+    pub(super) async fn commit(&mut self, decision: Decision) -> Result<Accepted> {
+        let (turn_id, message_id) = (decision.turn_id, decision.message_id);
+        if !decision.events.is_empty() {
+            let batch = Batch {
+                first_seq: self.thread.head() + 1,
+                records: decision.events.clone(),
+            };
+            self.inner
+                .backends
+                .journal
+                .append(&self.claim, batch)
+                .await
+                .map_err(from_journal)?;
+        }
+        let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
+        let (events, commands) = self.thread.commit(decision);
+        if !events.is_empty() {
+            self.tail_recorded_in(&events);
+            self.slot.publish(self.thread.history());
+            self.note_progress(status_before, &events).await;
+            self.mirror(&events, messages_before).await;
+            self.waiters.observe(&events);
+            if self.thread.turn().is_none() {
+                self.context = None;
+            }
+            commands
+                .into_iter()
+                .for_each(|command| self.perform(command));
+            self.waiters.settle(&self.thread, &events);
+        }
+        Ok(Accepted {
+            turn_id,
+            message_id,
+            events,
+        })
+    }
+
+    fn tail_recorded_in(&mut self, events: &[Arc<Event>]) {
+        let records_text = |event: &Arc<Event>| {
+            matches!(
+                event.data,
+                EventData::OutputMessageDelta(_)
+                    | EventData::ReasonThinkingDelta(_)
+                    | EventData::ReasonCompleted(_)
+            )
+        };
+        if events.iter().any(records_text) {
+            self.tail_recorded();
+        }
+    }
+
+    /// Brings the session's record up to date when its status changed.
+    async fn note_progress(&mut self, before: SessionStatus, events: &[Arc<Event>]) {
+        let status = self.thread.status();
+        let ended = events.iter().any(|event| event.data.ends_turn());
+        if status == before && !ended {
+            return;
+        }
+        let progress = SessionProgress {
+            status,
+            started_at: self.thread.started_at(),
+            usage: self.thread.usage(),
+            updated_at: events
+                .last()
+                .map_or_else(|| self.inner.world.now(), |event| event.ts),
+        };
+        let session_id = self.thread.session_id();
+        if let Err(error) = self
+            .inner
+            .backends
+            .session_store
+            .note_progress(session_id, progress)
+            .await
+        {
+            tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
+        }
+    }
+
+    /// Copies to stores of the embedder's own. They are never read; one that fails is behind, nothing is lost.
+    async fn mirror(&mut self, events: &[Arc<Event>], messages_before: usize) {
+        let inner = &self.inner;
+        let session_id = self.thread.session_id();
+        let warn = |what: &str, error: windlass_core::AgentLoopError| {
+            tracing::warn!(session = %session_id, %error, "{what} could not be copied to the embedder's store");
+        };
+        if inner.mirrors_messages {
+            let history = self.thread.history();
+            for message in history.page(messages_before, history.len() - messages_before) {
+                if let Err(error) = inner
+                    .backends
+                    .message_store
+                    .store_message(session_id, Message::clone(message))
+                    .await
+                {
+                    warn("a message", error);
+                }
+            }
+        }
+        if inner.mirrors_events {
+            for event in events {
+                if let Err(error) = inner.backends.event_bus.emit(request_of(event)).await {
+                    warn("an event", error);
+                }
+            }
+        }
+    }
+}
+
+fn request_of(event: &Event) -> EventRequest {
+    EventRequest {
+        event_type: event.event_type.clone(),
+        ts: event.ts,
+        session_id: event.session_id,
+        context: event.context.clone(),
+        data: event.data.clone(),
+        metadata: event.metadata.clone(),
+        tags: event.tags.clone(),
+    }
+}
+
+/// Calls an observer of the application's; one that panics is only ours to log.
+pub(super) fn observe(observer: &(dyn Fn(&Event) + Send + Sync), event: &Event) {
+    if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+        tracing::error!(event = event.event_type, "an observer of events panicked");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a thread can be sent.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use windlass_core::error::Result;
+use windlass_core::events::{Event, EventRequest};
+use windlass_core::message::{InputMessage, Message};
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::{ExecId, TurnId};
+use windlass_turn::OnBusy;
+
+use crate::turn_result::{EventObserver, TurnHandle};
+
+/// Where an answer goes. Nobody may be listening any more.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// An input with its wishes.
+pub(crate) struct Submission {
+    /// Names the submission before it has a turn.
+    pub(crate) ticket: u64,
+    pub(crate) message: InputMessage,
+    pub(crate) on_busy: OnBusy,
+    pub(crate) turn_timeout: Option<Duration>,
+    pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) on_event: Option<EventObserver>,
+    pub(crate) reply: Reply<TurnHandle>,
+}
+
+/// What a thread can be sent. Boxed where large, since mail is queued.
+pub(crate) enum Mail {
+    /// Nothing but to have the thread in memory.
+    Open {
+        reply: Reply<()>,
+    },
+    Submit(Box<Submission>),
+    Steer {
+        message: Box<InputMessage>,
+        reply: Reply<TurnHandle>,
+    },
+    Interrupt {
+        turn_id: Option<TurnId>,
+        reason: Option<String>,
+        reply: Reply<()>,
+    },
+    /// The caller of a submission is gone.
+    Abandon {
+        ticket: u64,
+    },
+    ToolResults {
+        results: Vec<ToolResult>,
+        reply: Reply<TurnHandle>,
+    },
+    Approval {
+        call: String,
+        approve: bool,
+        reason: Option<String>,
+        reply: Reply<TurnHandle>,
+    },
+    Emit {
+        exec_id: ExecId,
+        request: Box<EventRequest>,
+        reply: Reply<Event>,
+    },
+    Import {
+        message: Box<Message>,
+        reply: Reply<()>,
+    },
+    /// The session is removed: end what runs and take no more.
+    Close {
+        reply: Reply<()>,
+    },
+}

@@ -1,0 +1,29 @@
+//! The thread of a session: one task that owns it while it has something to do.
+//!
+//! A [`Slot`] stands for the session all the time: it holds the mailbox and what readers may see. While there is
+//! work, an [`actor::Actor`] owns the state, takes mail, decides, records, and runs the steps. When nothing is left
+//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else.
+
+mod actor;
+mod commit;
+mod mail;
+mod prepare;
+mod slot;
+mod waiters;
+
+use std::sync::Arc;
+
+use windlass_turn::Thread;
+
+use crate::inner::Inner;
+use crate::turn_context::TurnContext;
+
+pub(crate) use mail::{Mail, Submission};
+pub(crate) use slot::Slot;
+
+/// What a step is started from.
+pub(crate) struct StepScope<'a> {
+    pub(crate) inner: &'a Arc<Inner>,
+    pub(crate) context: &'a Arc<TurnContext>,
+    pub(crate) thread: &'a Thread,
+}

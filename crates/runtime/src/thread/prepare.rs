@@ -1,0 +1,263 @@
+//! From a submission to its turn: the context is made beside the thread, so that nothing stalls an interrupt.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::message::Controls;
+use windlass_core::typed_id::TurnId;
+use windlass_turn::{Input, OnBusy};
+
+use super::actor::Actor;
+use super::commit::Accepted;
+use super::mail::{Reply, Submission};
+use crate::errors::to_failure;
+use crate::turn_context::{TurnContext, Wishes, assemble};
+use crate::turn_result::TurnHandle;
+
+type Making = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
+
+/// What a context is made for.
+enum Purpose {
+    /// An input that starts a turn at once.
+    Start(Box<Submission>),
+    /// The first of the inputs that wait.
+    Begin,
+    /// A turn of an earlier life.
+    Recover,
+}
+
+/// A context in the making.
+pub(super) struct Preparing {
+    purpose: Purpose,
+    making: Making,
+}
+
+impl Preparing {
+    fn new(
+        actor: &Actor,
+        purpose: Purpose,
+        controls: Option<Controls>,
+        tool_timeout: Option<Duration>,
+    ) -> Self {
+        let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);
+        let wishes = Wishes {
+            controls,
+            tool_timeout,
+        };
+        let making = Box::pin(async move {
+            let assembled = assemble(&inner, session_id, wishes).await?;
+            Ok(Arc::new(assembled.context))
+        });
+        Self { purpose, making }
+    }
+
+    /// Makes the context of the first input that waits.
+    pub(super) fn to_begin(actor: &Actor) -> Self {
+        let controls = actor
+            .thread
+            .queue()
+            .front()
+            .and_then(|next| next.message.controls.clone());
+        Self::new(actor, Purpose::Begin, controls, None)
+    }
+
+    /// Makes the context of a turn that an earlier life began.
+    pub(super) fn to_recover(actor: &Actor) -> Self {
+        let input = actor.thread.turn().map(|turn| turn.input_message_id);
+        let message = actor
+            .thread
+            .history()
+            .iter()
+            .rev()
+            .find(|message| Some(message.id) == input);
+        Self::new(
+            actor,
+            Purpose::Recover,
+            message.and_then(|message| message.controls.clone()),
+            None,
+        )
+    }
+
+    pub(super) async fn ready(&mut self) -> Result<Arc<TurnContext>> {
+        poll_fn(|cx| self.making.as_mut().poll(cx)).await
+    }
+}
+
+impl Actor {
+    /// Takes submissions in their order: one after the other, since each may start the turn that the next finds.
+    pub(super) async fn take_backlog(&mut self) -> Result<()> {
+        while self.preparing.is_none()
+            && let Some(submission) = self.backlog.pop_front()
+        {
+            if self.thread.turn().is_some() || !self.thread.queue().is_empty() {
+                let input = input_of(&submission);
+                let outcome = self.try_decide(input).await?;
+                self.accept(*submission, outcome);
+            } else {
+                let (controls, tool_timeout) =
+                    (submission.message.controls.clone(), submission.tool_timeout);
+                self.preparing = Some(Preparing::new(
+                    self,
+                    Purpose::Start(submission),
+                    controls,
+                    tool_timeout,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A context is made, or cannot be: the input starts its turn, or its caller hears why not.
+    pub(super) async fn prepared(&mut self, context: Result<Arc<TurnContext>>) -> Result<()> {
+        let Some(Preparing { purpose, .. }) = self.preparing.take() else {
+            return Ok(());
+        };
+        match (purpose, context) {
+            (Purpose::Start(submission), Err(error)) => drop(submission.reply.send(Err(error))),
+            (Purpose::Start(submission), Ok(context)) => {
+                let input = input_of(&submission);
+                self.context = Some(Arc::clone(&context));
+                let outcome = self.try_decide_with(input, Some(context)).await?;
+                self.accept(*submission, outcome);
+            }
+            (Purpose::Begin, Ok(context)) => {
+                self.context = Some(context);
+                self.decide(Input::Begin { failure: None }).await?;
+            }
+            (Purpose::Begin, Err(error)) => {
+                let failure = Some(to_failure(&error));
+                self.decide(Input::Begin { failure }).await?;
+            }
+            (Purpose::Recover, Ok(context)) => {
+                self.context = Some(context);
+                self.decide(Input::Recover).await?;
+                self.restart_steps();
+            }
+            (Purpose::Recover, Err(error)) => {
+                let reason = Some(format!("the turn cannot go on: {error}"));
+                self.decide(Input::Interrupt {
+                    turn_id: None,
+                    reason,
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever submitted has gone away: what it asked for is not wanted any more.
+    pub(super) async fn abandon(&mut self, ticket: u64) -> Result<()> {
+        self.backlog
+            .retain(|submission| submission.ticket != ticket);
+        if let Some(Preparing {
+            purpose: Purpose::Start(submission),
+            ..
+        }) = &self.preparing
+            && submission.ticket == ticket
+        {
+            self.preparing = None;
+        }
+        if let Some(turn_id) = self.waiters.turn_of(ticket) {
+            let reason = Some("the caller went away".to_owned());
+            self.decide(Input::Interrupt {
+                turn_id: Some(turn_id),
+                reason,
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Stops a turn, or an input that is on its way to become one.
+    pub(super) async fn interrupt(
+        &mut self,
+        turn_id: Option<TurnId>,
+        reason: Option<String>,
+    ) -> Result<Result<()>> {
+        let mut target = turn_id;
+        if turn_id.is_none() && self.thread.turn().is_none() {
+            if let Some(Preparing {
+                purpose: Purpose::Start(_),
+                ..
+            }) = &self.preparing
+            {
+                if let Some(Preparing {
+                    purpose: Purpose::Start(submission),
+                    ..
+                }) = self.preparing.take()
+                {
+                    let _ = submission.reply.send(Err(AgentLoopError::Cancelled));
+                }
+                return Ok(Ok(()));
+            }
+            target = self.thread.queue().front().map(|next| next.turn_id);
+        }
+        let outcome = self
+            .try_decide(Input::Interrupt {
+                turn_id: target,
+                reason,
+            })
+            .await?;
+        Ok(outcome.map(drop))
+    }
+
+    fn accept(&mut self, submission: Submission, outcome: Result<Accepted>) {
+        let Submission {
+            ticket,
+            on_busy,
+            on_event,
+            reply,
+            ..
+        } = submission;
+        if let Ok(Accepted {
+            turn_id: Some(turn_id),
+            events,
+            ..
+        }) = &outcome
+        {
+            // Whoever only steers does not own the turn: going away must not stop it.
+            if on_busy != OnBusy::Steer {
+                self.waiters.add_ticket(ticket, *turn_id);
+            }
+            if let Some(observer) = on_event {
+                self.waiters.add_observer(*turn_id, observer, events);
+            }
+        }
+        self.answer_with_handle(outcome, reply);
+    }
+
+    /// Answers with a handle on the turn that took an input.
+    pub(super) fn answer_with_handle(
+        &mut self,
+        outcome: Result<Accepted>,
+        reply: Reply<TurnHandle>,
+    ) {
+        let session_id = self.slot.session_id;
+        let handle = outcome.and_then(|accepted| {
+            let turn_id = accepted
+                .turn_id
+                .ok_or(AgentLoopError::NoActiveTurn(session_id))?;
+            let result = self.waiters.wait_for(turn_id);
+            // The input itself may have ended the turn, or left it waiting.
+            self.waiters.settle(&self.thread, &accepted.events);
+            Ok(TurnHandle {
+                session_id,
+                turn_id,
+                message_id: accepted.message_id,
+                result,
+            })
+        });
+        let _ = reply.send(handle);
+    }
+}
+
+fn input_of(submission: &Submission) -> Input {
+    Input::Submit {
+        message: submission.message.clone(),
+        on_busy: submission.on_busy,
+        timeout: submission.turn_timeout,
+    }
+}

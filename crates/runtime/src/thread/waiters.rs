@@ -1,0 +1,196 @@
+//! Who waits for a turn, and what they are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use windlass_core::events::{Event, EventData};
+use windlass_core::typed_id::{MessageId, TurnId};
+use windlass_turn::{Thread, Turn};
+
+use super::commit::observe;
+use crate::turn_result::{EventObserver, StopReason, TurnResult};
+
+struct Waiter {
+    turn_id: TurnId,
+    result: oneshot::Sender<TurnResult>,
+}
+
+struct Ticket {
+    number: u64,
+    turn_id: TurnId,
+}
+
+/// Who waits for a turn of the thread.
+#[derive(Default)]
+pub(super) struct Waiters {
+    waiting: Vec<Waiter>,
+    observers: Vec<(TurnId, EventObserver)>,
+    tickets: Vec<Ticket>,
+}
+
+impl Waiters {
+    /// Returns where the result of a turn will arrive.
+    pub(super) fn wait_for(&mut self, turn_id: TurnId) -> oneshot::Receiver<TurnResult> {
+        let (result, receiver) = oneshot::channel();
+        self.waiting.push(Waiter { turn_id, result });
+        receiver
+    }
+
+    /// Adds an observer, which has missed the events that its own input led to.
+    pub(super) fn add_observer(
+        &mut self,
+        turn_id: TurnId,
+        observer: EventObserver,
+        missed: &[Arc<Event>],
+    ) {
+        let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(turn_id);
+        missed
+            .iter()
+            .filter(of_turn)
+            .for_each(|event| observe(observer.as_ref(), event));
+        self.observers.push((turn_id, observer));
+    }
+
+    pub(super) fn add_ticket(&mut self, number: u64, turn_id: TurnId) {
+        self.tickets.push(Ticket { number, turn_id });
+    }
+
+    pub(super) fn turn_of(&self, ticket: u64) -> Option<TurnId> {
+        self.tickets
+            .iter()
+            .find(|known| known.number == ticket)
+            .map(|known| known.turn_id)
+    }
+
+    /// Shows events to the observers of their turns.
+    pub(super) fn observe(&self, events: &[Arc<Event>]) {
+        for (turn_id, observer) in &self.observers {
+            let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(*turn_id);
+            events
+                .iter()
+                .filter(of_turn)
+                .for_each(|event| observe(observer.as_ref(), event));
+        }
+    }
+
+    /// Tells everybody whose turn ended, or now waits for somebody outside.
+    pub(super) fn settle(&mut self, thread: &Thread, events: &[Arc<Event>]) {
+        for event in events.iter().filter(|event| event.data.ends_turn()) {
+            let Some(result) = ended(thread, event) else {
+                continue;
+            };
+            self.tell(&result);
+            self.observers
+                .retain(|(turn_id, _)| *turn_id != result.turn_id);
+            self.tickets
+                .retain(|ticket| ticket.turn_id != result.turn_id);
+        }
+        if let Some(result) = thread.turn().and_then(|turn| parked(thread, turn, events)) {
+            self.tell(&result);
+        }
+    }
+
+    fn tell(&mut self, result: &TurnResult) {
+        for waiter in self
+            .waiting
+            .extract_if(.., |waiter| waiter.turn_id == result.turn_id)
+        {
+            // Whoever has gone away does not want to know.
+            let _ = waiter.result.send(result.clone());
+        }
+    }
+}
+
+/// A turn that waits for somebody, as its callers see it.
+pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Option<TurnResult> {
+    let waiting_for = turn.waiting_for()?;
+    let stop_reason = match waiting_for.approvals.is_empty() {
+        true => StopReason::WaitingForToolResults,
+        false => StopReason::WaitingForApproval,
+    };
+    let took = events
+        .last()
+        .map(|event| (event.ts - turn.started_at).to_std().unwrap_or_default());
+    Some(TurnResult {
+        success: false,
+        response: text_of(thread, turn.last_message_id),
+        iterations: turn.iterations,
+        tool_calls_count: turn.tool_calls,
+        error: None,
+        error_code: None,
+        turn_id: turn.id,
+        stop_reason,
+        waiting_for: Some(waiting_for),
+        usage: turn.usage,
+        duration: took.unwrap_or_default(),
+    })
+}
+
+fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
+    let millis = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
+    let count = |count: Option<usize>| count.unwrap_or(0);
+    Some(match &event.data {
+        EventData::TurnCompleted(data) => TurnResult {
+            success: true,
+            response: text_of(thread, data.final_message_id),
+            iterations: data.iterations,
+            tool_calls_count: count(data.tool_call_count),
+            error: None,
+            error_code: None,
+            turn_id: data.turn_id,
+            stop_reason: StopReason::Completed,
+            waiting_for: None,
+            usage: data.usage,
+            duration: millis(data.duration_ms),
+        },
+        EventData::TurnFailed(data) => TurnResult {
+            success: false,
+            response: text_of(thread, data.final_message_id),
+            iterations: count(data.iterations),
+            tool_calls_count: count(data.tool_call_count),
+            error: Some(data.error.clone()),
+            error_code: data.error_code.clone(),
+            turn_id: data.turn_id,
+            stop_reason: match data.error_code.as_deref() {
+                Some("max_iterations") => StopReason::MaxIterations,
+                Some("turn_timeout") => StopReason::TimedOut,
+                _ => StopReason::Failed,
+            },
+            waiting_for: None,
+            usage: data.usage,
+            duration: millis(data.duration_ms),
+        },
+        EventData::TurnCancelled(data) => TurnResult {
+            success: false,
+            response: text_of(thread, data.final_message_id),
+            iterations: count(data.iterations),
+            tool_calls_count: count(data.tool_call_count),
+            error: Some(
+                data.reason
+                    .clone()
+                    .map_or_else(|| "Cancelled".to_owned(), |why| format!("Cancelled: {why}")),
+            ),
+            error_code: Some("cancelled".to_owned()),
+            turn_id: data.turn_id,
+            stop_reason: StopReason::Cancelled,
+            waiting_for: None,
+            usage: data.usage,
+            duration: millis(data.duration_ms),
+        },
+        _ => return None,
+    })
+}
+
+/// The message is one of the newest: at most the results of its calls stand behind it.
+fn text_of(thread: &Thread, id: Option<MessageId>) -> String {
+    let message = thread
+        .history()
+        .iter()
+        .rev()
+        .find(|message| Some(message.id) == id);
+    message
+        .and_then(|message| message.text())
+        .unwrap_or_default()
+        .to_owned()
+}

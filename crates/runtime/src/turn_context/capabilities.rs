@@ -1,0 +1,163 @@
+//! What the enabled capabilities bring into a turn.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass_core::atoms::{
+    ModelViewProvider, OutputGuardrail, PostToolExecHook, PreToolUseHook, ToolCallHook,
+    ToolDefinitionHook,
+};
+use windlass_core::capabilities::{Capability, ResolvedCapability, resolve_capabilities};
+use windlass_core::config_layer::AgentConfigOverlay;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::message_filter::MessageFilterProvider;
+use windlass_core::tools::{ToolDefinition, ToolRegistry};
+
+use crate::inner::Inner;
+
+/// Something that applies to messages, with its capability's configuration.
+pub(crate) struct Configured<T: ?Sized> {
+    pub(crate) part: Arc<T>,
+    pub(crate) config: serde_json::Value,
+}
+
+/// What the enabled capabilities bring into a turn.
+pub(crate) struct Contributions {
+    pub(crate) capabilities: Vec<ResolvedCapability>,
+    pub(crate) tools: Arc<ToolRegistry>,
+    pub(crate) definitions: HashMap<String, Arc<ToolDefinition>>,
+    pub(crate) pre_tool_use: Vec<Arc<dyn PreToolUseHook>>,
+    pub(crate) post_tool_exec: Vec<Arc<dyn PostToolExecHook>>,
+    pub(crate) tool_call: Vec<Arc<dyn ToolCallHook>>,
+    pub(crate) filters: Vec<Configured<dyn MessageFilterProvider>>,
+    pub(crate) views: Vec<Configured<dyn ModelViewProvider>>,
+    pub(crate) guardrails: Vec<Arc<dyn OutputGuardrail>>,
+    definition_hooks: Vec<Arc<dyn ToolDefinitionHook>>,
+    offered: Vec<ToolDefinition>,
+}
+
+impl Contributions {
+    /// Asks each capability once for everything.
+    pub(crate) fn collect(
+        inner: &Inner,
+        overlay: &AgentConfigOverlay,
+        model: &str,
+    ) -> Result<Self> {
+        let resolved =
+            resolve_capabilities(inner.platform.capability_registry(), &overlay.capabilities)?;
+        let mut parts = Self {
+            capabilities: Vec::with_capacity(resolved.len()),
+            tools: Arc::default(),
+            definitions: HashMap::new(),
+            pre_tool_use: Vec::new(),
+            post_tool_exec: Vec::new(),
+            tool_call: Vec::new(),
+            filters: Vec::new(),
+            views: Vec::new(),
+            guardrails: Vec::new(),
+            definition_hooks: Vec::new(),
+            offered: Vec::new(),
+        };
+        let mut registry = ToolRegistry::new();
+        for ResolvedCapability { capability, config } in resolved {
+            let capability = capability.resolve_for_model(model).unwrap_or(capability);
+            guarded(capability.as_ref(), || {
+                parts.ask(capability.as_ref(), &config, &mut registry)
+            })?;
+            parts
+                .capabilities
+                .push(ResolvedCapability { capability, config });
+        }
+        parts.filters.sort_by_key(|filter| filter.part.priority());
+        parts.tools = Arc::new(registry);
+        Ok(parts)
+    }
+
+    fn ask(
+        &mut self,
+        capability: &dyn Capability,
+        config: &serde_json::Value,
+        registry: &mut ToolRegistry,
+    ) {
+        for tool in capability.tools_with_config(config) {
+            self.offered
+                .push(labelled(tool.to_definition(), capability));
+            registry.register_boxed(tool);
+        }
+        self.offered.extend(
+            capability
+                .tool_definitions()
+                .into_iter()
+                .map(|tool| labelled(tool, capability)),
+        );
+        self.pre_tool_use.extend(capability.pre_tool_use_hooks());
+        self.post_tool_exec
+            .extend(capability.post_tool_exec_hooks());
+        self.tool_call.extend(capability.tool_call_hooks());
+        self.definition_hooks
+            .extend(capability.tool_definition_hooks_with_config(config));
+        self.guardrails.extend(capability.output_guardrails());
+        let configured = |part| Configured {
+            part,
+            config: config.clone(),
+        };
+        self.filters
+            .extend(capability.message_filter_provider().map(configured));
+        let configured = |part| Configured {
+            part,
+            config: config.clone(),
+        };
+        self.views
+            .extend(capability.model_view_provider().map(configured));
+    }
+
+    /// Returns the definitions that the model is offered: of capabilities, then of records. A later name replaces.
+    pub(crate) fn take_definitions(
+        &mut self,
+        overlay: &AgentConfigOverlay,
+    ) -> Result<Vec<ToolDefinition>> {
+        let mut offered: Vec<ToolDefinition> = Vec::new();
+        for tool in std::mem::take(&mut self.offered)
+            .into_iter()
+            .chain(overlay.tools.iter().cloned())
+        {
+            match offered
+                .iter_mut()
+                .find(|earlier| earlier.name() == tool.name())
+            {
+                Some(earlier) => *earlier = tool,
+                None => offered.push(tool),
+            }
+        }
+        for hook in &self.definition_hooks {
+            offered = catch_unwind(AssertUnwindSafe(|| hook.transform(offered)))
+                .map_err(|_| AgentLoopError::config("a tool definition hook panicked"))?;
+        }
+        self.definitions = offered
+            .iter()
+            .map(|tool| (tool.name().to_owned(), Arc::new(tool.clone())))
+            .collect();
+        Ok(offered)
+    }
+}
+
+fn labelled(mut tool: ToolDefinition, capability: &dyn Capability) -> ToolDefinition {
+    let hints = tool.hints_mut();
+    hints
+        .capability_id
+        .get_or_insert_with(|| capability.id().to_owned());
+    hints
+        .capability_name
+        .get_or_insert_with(|| capability.name().to_owned());
+    match (tool.category(), capability.category()) {
+        (None, Some(category)) => tool.with_category(category),
+        _ => tool,
+    }
+}
+
+/// A capability that panics is a configuration error of its own, not the end of the thread.
+fn guarded<T>(capability: &dyn Capability, ask: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(ask))
+        .map_err(|_| AgentLoopError::config(format!("capability `{}` panicked", capability.id())))
+}

@@ -1,0 +1,206 @@
+//! What a turn works with: records, layers, capabilities and model, resolved once.
+
+mod capabilities;
+mod prompt;
+mod records;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::capabilities::ResolvedCapability;
+use windlass_core::capability_types::AgentCapabilityConfig;
+use windlass_core::digest::Digest128;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::llm_driver_registry::{LlmCallConfig, LlmDriver, SESSION_ID_KEY};
+use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::message::{Controls, Message};
+use windlass_core::network_access::NetworkAccessList;
+use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
+use windlass_core::runtime_context::AssembledTurnContext;
+use windlass_core::tools::ToolDefinition;
+use windlass_core::typed_id::{ModelId, SessionId};
+use windlass_turn::{ToolSpec, TurnPlan};
+
+use crate::inner::Inner;
+pub(crate) use capabilities::Contributions;
+pub(crate) use records::Records;
+
+/// Everything that a turn works with. Made once per turn and shared by its steps.
+pub(crate) struct TurnContext {
+    pub(crate) plan: TurnPlan,
+    pub(crate) system_prompt: Arc<str>,
+    pub(crate) model: ModelWithProvider,
+    pub(crate) driver: Arc<dyn LlmDriver>,
+    pub(crate) call_config: Arc<LlmCallConfig>,
+    pub(crate) contributions: Contributions,
+    pub(crate) locale: Option<String>,
+    pub(crate) network_access: Option<NetworkAccessList>,
+    pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) visible_tool_names: Arc<HashSet<String>>,
+}
+
+/// What the newest input of a conversation wishes, and who spoke before.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    pub(crate) controls: Option<Controls>,
+    pub(crate) tool_timeout: Option<Duration>,
+}
+
+/// A context with what only people look at.
+pub(crate) struct Assembled {
+    pub(crate) records: Records,
+    pub(crate) context: TurnContext,
+    pub(crate) model_id: Option<ModelId>,
+}
+
+impl Assembled {
+    /// Puts everything on view.
+    pub(crate) fn into_view(self, messages: Vec<Message>) -> AssembledTurnContext {
+        let Self {
+            records,
+            context,
+            model_id,
+        } = self;
+        let runtime_agent = RuntimeAgent {
+            tools: context.call_config.tools.clone(),
+            system_prompt: context.system_prompt.to_string(),
+            model: context.model.model.clone(),
+            max_iterations: context.plan.max_iterations,
+            temperature: context.call_config.temperature,
+            max_tokens: context.call_config.max_tokens,
+            network_access: context.network_access.clone(),
+        };
+        AssembledTurnContext {
+            harness_chain: records.harness_chain,
+            agent: records.agent,
+            session: records.session,
+            messages,
+            runtime_agent,
+            model_with_provider: context.model,
+            effective_overlay: records.overlay,
+            resolved_capability_configs: context
+                .contributions
+                .capabilities
+                .iter()
+                .map(config_of)
+                .collect(),
+            resolved_model_id: model_id,
+            resolved_locale: context.locale,
+        }
+    }
+}
+
+fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
+    AgentCapabilityConfig::with_config(resolved.capability.id(), resolved.config.clone())
+}
+
+/// Resolves what a turn of a session works with.
+pub(crate) async fn assemble(
+    inner: &Inner,
+    session_id: SessionId,
+    wishes: Wishes,
+) -> Result<Assembled> {
+    let records = Records::load(inner, session_id).await?;
+    records.check_usable()?;
+    let controls = wishes.controls.unwrap_or_default();
+    let model_id = controls.model_id.or(records.overlay.default_model_id);
+    let model = find_model(inner, model_id).await?;
+    let driver = inner.drivers.get(&model)?;
+    let locale = controls.locale.or_else(|| records.session.locale.clone());
+    let mut contributions = Contributions::collect(inner, &records.overlay, &model.model)?;
+    let system_prompt = prompt::assemble(
+        inner,
+        session_id,
+        &records.overlay,
+        &contributions,
+        locale.as_deref(),
+        &model.model,
+    )
+    .await?;
+    let definitions = contributions.take_definitions(&records.overlay)?;
+    let settings = &inner.settings;
+    let call_config = LlmCallConfig {
+        model: model.model.clone(),
+        reasoning_effort: controls.reasoning.and_then(|reasoning| reasoning.effort),
+        metadata: HashMap::from([(SESSION_ID_KEY.to_owned(), session_id.to_string())]),
+        tools: definitions,
+        ..LlmCallConfig::default()
+    };
+    let plan = TurnPlan {
+        digest: digest(&system_prompt, &call_config, &model),
+        model: model.model.clone(),
+        max_iterations: records
+            .overlay
+            .max_iterations
+            .unwrap_or(DEFAULT_MAX_ITERATIONS),
+        tool_names: call_config
+            .tools
+            .iter()
+            .map(|tool| tool.name().to_owned())
+            .collect(),
+        tools: call_config
+            .tools
+            .iter()
+            .map(|tool| (tool.name().to_owned(), spec(tool)))
+            .collect(),
+        max_parallel_calls: settings.max_parallel_calls,
+        turn_timeout: settings.turn_timeout,
+        wait_timeout: settings.wait_timeout,
+        limits: settings.limits,
+    };
+    let visible_tool_names = Arc::new(plan.tool_names.iter().cloned().collect());
+    let context = TurnContext {
+        plan,
+        system_prompt: system_prompt.into(),
+        driver,
+        call_config: Arc::new(call_config),
+        contributions,
+        visible_tool_names,
+        locale,
+        network_access: records.overlay.network_access.clone(),
+        tool_timeout: wishes.tool_timeout.or(settings.tool_timeout),
+        model,
+    };
+    Ok(Assembled {
+        records,
+        context,
+        model_id,
+    })
+}
+
+fn spec(tool: &ToolDefinition) -> ToolSpec {
+    let hints = tool.hints();
+    ToolSpec {
+        policy: tool.policy(),
+        concurrency_class: hints.concurrency_class.clone(),
+        side_effects: hints.side_effects(),
+        display_name: tool.display_name().map(str::to_owned),
+        capability_id: hints.capability_id.clone(),
+    }
+}
+
+/// Names the configuration: what the model is told and offered, and which model it is. Never the key.
+fn digest(system_prompt: &str, config: &LlmCallConfig, model: &ModelWithProvider) -> String {
+    let tools = Digest128::of_json(&config.tools);
+    let named = format!(
+        "{tools}\0{}\0{}\0{system_prompt}",
+        model.provider_type, model.model
+    );
+    Digest128::of(named.as_bytes()).to_string()
+}
+
+async fn find_model(inner: &Inner, id: Option<ModelId>) -> Result<ModelWithProvider> {
+    let store = &inner.backends.provider_store;
+    match id {
+        Some(id) => {
+            let found = store.get_model_with_provider(id).await?;
+            found.ok_or_else(|| AgentLoopError::model_not_available(id.to_string()))
+        }
+        None => store.get_default_model().await?.ok_or_else(|| {
+            AgentLoopError::config(
+                "no default model is set; set one with `default_model` or use `llm_sim`",
+            )
+        }),
+    }
+}

@@ -1,0 +1,78 @@
+//! The system prompt of a turn.
+
+use std::fmt::Write;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
+use windlass_core::capabilities::{ResolvedCapability, SystemPromptContext};
+use windlass_core::config_layer::AgentConfigOverlay;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::typed_id::SessionId;
+
+use super::Contributions;
+use crate::inner::Inner;
+
+/// Joins the contributions of capabilities and the prompts of the layers.
+pub(super) async fn assemble(
+    inner: &Inner,
+    session_id: SessionId,
+    overlay: &AgentConfigOverlay,
+    contributions: &Contributions,
+    locale: Option<&str>,
+    model: &str,
+) -> Result<String> {
+    let context = SystemPromptContext {
+        session_id,
+        locale: locale.map(str::to_owned),
+        file_store: Some(inner.files.clone()),
+        model: Some(model.to_owned()),
+    };
+    let mut blocks = String::new();
+    for resolved in &contributions.capabilities {
+        if let Some(text) = contribution(resolved, &context).await? {
+            let id = resolved.capability.id();
+            let _ = write!(
+                blocks,
+                "<capability id=\"{id}\">\n{}\n</capability>\n\n",
+                text.trim()
+            );
+        }
+    }
+    let own = overlay.system_prompt.as_deref().unwrap_or_default();
+    let mut prompt = String::new();
+    if let Some(locale) = locale {
+        let _ = write!(
+            prompt,
+            "<locale preference=\"{locale}\">\nAnswer in this locale unless the user asks otherwise.\n</locale>\n\n"
+        );
+    }
+    prompt.push_str(&blocks);
+    match (blocks.is_empty(), own.is_empty()) {
+        (_, true) => prompt.truncate(prompt.trim_end().len()),
+        (true, false) => prompt.push_str(own),
+        (false, false) => {
+            let _ = write!(prompt, "<system-prompt>\n{own}\n</system-prompt>");
+        }
+    }
+    Ok(prompt)
+}
+
+async fn contribution(
+    resolved: &ResolvedCapability,
+    context: &SystemPromptContext,
+) -> Result<Option<String>> {
+    let ResolvedCapability { capability, config } = resolved;
+    let mut asking = capability.system_prompt_contribution_with_config(context, config);
+    let text = poll_fn(
+        |cx| match catch_unwind(AssertUnwindSafe(|| asking.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(AgentLoopError::config(format!(
+                "capability `{}` panicked while writing its part of the prompt",
+                capability.id()
+            )))),
+        },
+    )
+    .await?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
+}
