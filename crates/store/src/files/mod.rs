@@ -4,10 +4,16 @@ mod content;
 mod memory;
 mod path;
 mod quota;
+#[cfg(feature = "real-disk")]
+mod real_disk;
 mod rules;
 mod search;
+mod view;
+mod writer;
 
 pub use memory::{InMemorySessionFileStore, InMemorySessionFileSystemFactory};
 pub use path::MAX_DEPTH;
 pub use quota::FileQuota;
+#[cfg(feature = "real-disk")]
+pub use real_disk::{MAX_READ_BYTES, RealDiskFileStore, RealDiskSessionFileSystemFactory};
 pub use search::{MAX_HITS, MAX_LINE_CHARS, MAX_PATTERN_BYTES, MAX_SEARCHED_BYTES};
