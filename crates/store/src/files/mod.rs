@@ -1,5 +1,7 @@
 //! Files of sessions: in memory, in a directory of the host, and with guards around either.
 
+mod approval;
+mod blocklist;
 mod content;
 mod memory;
 mod path;
@@ -11,6 +13,8 @@ mod search;
 mod view;
 mod writer;
 
+pub use approval::{ApprovalGatingFileStore, FileApprovalGate};
+pub use blocklist::{DEFAULT_WRITE_BLOCKLIST, WriteBlocklistFileStore};
 pub use memory::{InMemorySessionFileStore, InMemorySessionFileSystemFactory};
 pub use path::MAX_DEPTH;
 pub use quota::FileQuota;
