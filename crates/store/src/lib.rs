@@ -1,6 +1,7 @@
 //! What Windlass keeps: the journal of events, files, keys, secrets and sessions, each with its rules and a suite
 //! that checks them.
 
+pub mod conformance;
 pub mod files;
 pub mod journal;
 mod lock;

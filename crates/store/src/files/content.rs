@@ -60,13 +60,29 @@ impl Content {
                 })?;
                 Ok(match String::from_utf8(bytes) {
                     Ok(text) => Self::utf8(text.into(), Encoding::Base64),
-                    Err(error) => Self {
-                        body: Body::Bytes(error.into_bytes().into()),
-                        encoding: Encoding::Base64,
-                        searchable: false,
-                    },
+                    Err(error) => Self::bytes_only(error.into_bytes()),
                 })
             }
+        }
+    }
+
+    /// Takes the bytes of a file, as text where they are text.
+    #[cfg(feature = "real-disk")]
+    pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) if SessionFile::is_text_content(text.as_bytes()) => {
+                Self::utf8(text.into(), Encoding::Text)
+            }
+            Ok(text) => Self::utf8(text.into(), Encoding::Base64),
+            Err(error) => Self::bytes_only(error.into_bytes()),
+        }
+    }
+
+    fn bytes_only(bytes: Vec<u8>) -> Self {
+        Self {
+            body: Body::Bytes(bytes.into()),
+            encoding: Encoding::Base64,
+            searchable: false,
         }
     }
 

@@ -49,6 +49,11 @@ pub(crate) fn join(directory: &str, name: &str) -> String {
     path
 }
 
+/// Spells a normalised path so that it stays the same when it is normalised again.
+pub(crate) fn keep_workspace(path: &str) -> String {
+    format!(".{path}")
+}
+
 /// Tells whether a name is one of a file that is being written.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)

@@ -6,20 +6,13 @@ use chrono::Utc;
 use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 
-use super::tree::{Directory, File, Meta, Node, Spot, Tree};
+use super::tree::{Directory, File, Node, Spot, Tree, new_meta};
 use crate::files::content::Content;
 use crate::files::path::{join, segments, split_last};
 use crate::files::quota::{FileQuota, Usage};
 use crate::files::rules;
-
-/// Who writes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writer {
-    /// A tool: read-only files are refused, and a written file is never read-only.
-    Caller,
-    /// The host that sets a session up: it may replace what it made read-only itself.
-    Host { is_readonly: bool },
-}
+use crate::files::view::Meta;
+use crate::files::writer::Writer;
 
 impl Tree {
     /// Writes a file and makes its parents.
@@ -50,8 +43,8 @@ impl Tree {
 
         self.usage = after;
         let file = File {
-            meta: Meta::new(),
-            is_readonly: writer == Writer::Host { is_readonly: true },
+            meta: new_meta(),
+            is_readonly: writer.marks_read_only(),
             content,
         };
         let node = match self.make_directories(parent).children.entry(name.into()) {
@@ -122,7 +115,7 @@ impl Tree {
             let node = if directory.children.contains_key(name) {
                 directory.children.get_mut(name)
             } else {
-                let child = Node::Directory(Box::new(Directory::new(Meta::new())));
+                let child = Node::Directory(Box::new(Directory::new(new_meta())));
                 Some(directory.children.entry(name.into()).or_insert(child))
             };
             match node {

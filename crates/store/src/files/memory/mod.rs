@@ -19,11 +19,10 @@ use super::content::Content;
 use super::path;
 use super::quota::FileQuota;
 use super::search::Search;
+use super::writer::Writer;
 use crate::lock::Shared;
-use change::Writer;
 pub use factory::InMemorySessionFileSystemFactory;
 use tree::{Spot, Tree};
-use view::View;
 
 /// Files in memory, each session for itself; clones share them.
 ///
@@ -86,7 +85,7 @@ impl InMemorySessionFileStore {
         let tree = self.tree_or_new(session_id);
         let mut tree = tree.write();
         let file = tree.write(session_id, path, content, writer, &self.quota)?;
-        Ok(View::of_file(session_id, path, file).into_file(file))
+        Ok(file.view(session_id, path).into_file(Some(&file.content)))
     }
 }
 
@@ -107,10 +106,8 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            Spot::File(file) => Some(View::of_file(session_id, &path, file).into_file(file)),
-            Spot::Directory(directory) => {
-                Some(View::of_directory(session_id, &path, directory).into_directory())
-            }
+            Spot::File(file) => Some(file.view(session_id, &path).into_file(Some(&file.content))),
+            Spot::Directory(directory) => Some(directory.view(session_id, &path).into_file(None)),
             Spot::Missing { .. } | Spot::BelowFile { .. } => None,
         })
     }
@@ -148,9 +145,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
             Spot::Directory(directory) => directory
                 .children
                 .iter()
-                .map(|(name, node)| {
-                    View::of_node(session_id, &path::join(&path, name), node).into_info()
-                })
+                .map(|(name, node)| node.view(session_id, &path::join(&path, name)).into_info())
                 .collect(),
             _ => Vec::new(),
         })
@@ -161,10 +156,8 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            Spot::File(file) => Some(View::of_file(session_id, &path, file).into_stat()),
-            Spot::Directory(directory) => {
-                Some(View::of_directory(session_id, &path, directory).into_stat())
-            }
+            Spot::File(file) => Some(file.view(session_id, &path).into_stat()),
+            Spot::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
             Spot::Missing { .. } | Spot::BelowFile { .. } => None,
         })
     }
@@ -187,7 +180,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree_or_new(session_id);
         let mut tree = tree.write();
         let directory = tree.create_directory(session_id, &path, &self.quota)?;
-        Ok(View::of_directory(session_id, &path, directory).into_info())
+        Ok(directory.view(session_id, &path).into_info())
     }
 
     async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
@@ -216,7 +209,9 @@ impl SessionFileSystem for InMemorySessionFileStore {
         }
         self.quota.check_file(&path, content.len())?;
         let file = tree.write(session_id, &path, content, Writer::Caller, &self.quota)?;
-        Ok(Some(View::of_file(session_id, &path, file).into_file(file)))
+        Ok(Some(
+            file.view(session_id, &path).into_file(Some(&file.content)),
+        ))
     }
 
     async fn forget_session(&self, session_id: SessionId) -> Result<()> {

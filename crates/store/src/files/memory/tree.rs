@@ -2,25 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use uuid::Uuid;
 
 use crate::files::content::Content;
 use crate::files::path::segments;
 use crate::files::quota::Usage;
+use crate::files::view::Meta;
 
 /// All files of one session.
 pub(super) struct Tree {
     pub(super) root: Directory,
     pub(super) usage: Usage,
-}
-
-/// What files and directories have in common.
-#[derive(Clone, Copy)]
-pub(super) struct Meta {
-    pub(super) id: Uuid,
-    pub(super) created_at: DateTime<Utc>,
-    pub(super) updated_at: DateTime<Utc>,
 }
 
 pub(super) struct Directory {
@@ -53,14 +46,13 @@ pub(super) enum Spot<'a> {
     },
 }
 
-impl Meta {
-    pub(super) fn new() -> Self {
-        let now = Utc::now();
-        Self {
-            id: Uuid::now_v7(),
-            created_at: now,
-            updated_at: now,
-        }
+/// Makes what a new entry has.
+pub(super) fn new_meta() -> Meta {
+    let now = Utc::now();
+    Meta {
+        id: Uuid::now_v7(),
+        created_at: now,
+        updated_at: now,
     }
 }
 
@@ -78,7 +70,7 @@ impl Default for Tree {
         // The root is there before anybody makes it, so it has no id of its own.
         let meta = Meta {
             id: Uuid::nil(),
-            ..Meta::new()
+            ..new_meta()
         };
         Self {
             root: Directory::new(meta),

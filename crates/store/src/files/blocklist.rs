@@ -1,0 +1,194 @@
+//! A guard that keeps some directories from being written.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
+use windlass_core::traits::SessionFileSystem;
+use windlass_core::typed_id::SessionId;
+
+use super::path::{checked, keep_workspace, segments};
+
+/// The names that are not written by default: records of tools, and what can be built again.
+pub const DEFAULT_WRITE_BLOCKLIST: &[&str] = &[
+    ".git",
+    "node_modules",
+    "target",
+    "dist",
+    "build",
+    ".next",
+    ".venv",
+    "venv",
+    ".tox",
+    ".gradle",
+];
+
+/// Refuses to change what is at or below a blocked name, whoever asks; reading passes.
+#[derive(Clone)]
+pub struct WriteBlocklistFileStore {
+    inner: Arc<dyn SessionFileSystem>,
+    blocked: BTreeSet<String>,
+}
+
+impl WriteBlocklistFileStore {
+    /// Guards a store with [`DEFAULT_WRITE_BLOCKLIST`].
+    pub fn new(inner: Arc<dyn SessionFileSystem>) -> Self {
+        Self::with_blocklist(inner, DEFAULT_WRITE_BLOCKLIST.iter().copied())
+    }
+
+    /// Guards a store with other names; each stands for a whole segment of a path.
+    pub fn with_blocklist<N: Into<String>>(
+        inner: Arc<dyn SessionFileSystem>,
+        blocklist: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let fold = |name: N| folded(&name.into()).into_owned();
+        Self {
+            inner,
+            blocked: blocklist.into_iter().map(fold).collect(),
+        }
+    }
+
+    /// Returns the one spelling of a path if it may be changed. The inner store is given the caller's own: to normalise
+    /// twice would take a directory that is really called `workspace` for the root.
+    fn check(&self, path: &str) -> Result<String> {
+        let path = checked(path)?;
+        if let Some(name) = segments(&path).find(|name| self.blocks(name)) {
+            return Err(AgentLoopError::tool(format!(
+                "nothing in `{name}` may be changed: {path}"
+            )));
+        }
+        Ok(path)
+    }
+
+    fn blocks(&self, name: &str) -> bool {
+        self.blocked.contains(&*folded(name))
+    }
+
+    /// Refuses to delete a directory with something blocked inside, however deep.
+    async fn check_below(&self, session_id: SessionId, path: &str) -> Result<()> {
+        let mut open = vec![path.to_owned()];
+        while let Some(directory) = open.pop() {
+            let spelled = keep_workspace(&directory);
+            for entry in self.inner.list_directory(session_id, &spelled).await? {
+                if self.blocks(&entry.name) {
+                    return Err(AgentLoopError::tool(format!(
+                        "cannot delete {path}: nothing in `{}` may be changed: {}",
+                        entry.name, entry.path
+                    )));
+                }
+                if entry.is_directory {
+                    open.push(entry.path);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the host's file system takes `.GIT` for `.git`, so do we.
+fn folded(name: &str) -> std::borrow::Cow<'_, str> {
+    if cfg!(any(target_os = "macos", windows)) {
+        name.to_lowercase().into()
+    } else {
+        name.into()
+    }
+}
+
+impl fmt::Debug for WriteBlocklistFileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBlocklistFileStore")
+            .field("blocked", &self.blocked)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SessionFileSystem for WriteBlocklistFileStore {
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
+        self.inner.read_file(session_id, path).await
+    }
+
+    async fn write_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<SessionFile> {
+        self.check(path)?;
+        self.inner
+            .write_file(session_id, path, content, encoding)
+            .await
+    }
+
+    async fn delete_file(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        recursive: bool,
+    ) -> Result<bool> {
+        let directory = self.check(path)?;
+        if recursive && directory != "/" {
+            self.check_below(session_id, &directory).await?;
+        }
+        self.inner.delete_file(session_id, path, recursive).await
+    }
+
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
+        self.inner.list_directory(session_id, path).await
+    }
+
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
+        self.inner.stat_file(session_id, path).await
+    }
+
+    async fn grep_files(
+        &self,
+        session_id: SessionId,
+        pattern: &str,
+        path_pattern: Option<&str>,
+    ) -> Result<Vec<GrepMatch>> {
+        self.inner
+            .grep_files(session_id, pattern, path_pattern)
+            .await
+    }
+
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
+        self.check(path)?;
+        self.inner.create_directory(session_id, path).await
+    }
+
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
+        self.check(&file.path)?;
+        self.inner.seed_initial_file(session_id, file).await
+    }
+
+    async fn write_file_if_content_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected_content: &str,
+        expected_encoding: &str,
+        content: &str,
+        encoding: &str,
+    ) -> Result<Option<SessionFile>> {
+        self.check(path)?;
+        self.inner
+            .write_file_if_content_matches(
+                session_id,
+                path,
+                expected_content,
+                expected_encoding,
+                content,
+                encoding,
+            )
+            .await
+    }
+
+    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
+        self.inner.forget_session(session_id).await
+    }
+}

@@ -1,0 +1,194 @@
+//! The directory on the host, and finding a place in it through handles.
+//!
+//! Each name on the way is opened relative to the handle of its directory and without following links. A name that is
+//! swapped between two steps can make a step fail; it can never make it land elsewhere.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cap_fs_ext::DirExt;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata};
+use windlass_core::error::{AgentLoopError, Result};
+
+use super::error;
+use crate::files::path::{segments, split_last};
+use crate::lock::Shared;
+
+/// One directory of the host, and what the store remembers about it.
+pub(super) struct Disk {
+    pub(super) path: PathBuf,
+    pub(super) root: Dir,
+    /// The files that the host made read-only through this store.
+    pub(super) marks: Shared<BTreeSet<String>>,
+    /// Held through every change, so that what was checked still holds when it is done.
+    changing: Mutex<()>,
+}
+
+/// What is at a path.
+pub(super) enum Spot {
+    Missing,
+    /// Nothing, and nothing can be: `file` is in the way.
+    BelowFile {
+        file: String,
+    },
+    Root,
+    File(Place),
+    Directory(Place),
+}
+
+/// A name in a directory that is open.
+pub(super) struct Place {
+    pub(super) parent: Dir,
+    pub(super) name: String,
+    pub(super) metadata: Metadata,
+}
+
+/// A directory on the way, or why there is none.
+enum Step {
+    Into(Dir),
+    Missing,
+    File,
+}
+
+impl Disk {
+    pub(super) fn open(path: PathBuf) -> Result<Self> {
+        let root = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|error| {
+            AgentLoopError::config(format!(
+                "the root of the files must be an existing directory: {}: {error}",
+                path.display()
+            ))
+        })?;
+        Ok(Self {
+            path,
+            root,
+            marks: Shared::default(),
+            changing: Mutex::new(()),
+        })
+    }
+
+    pub(super) fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether writing and deleting is refused: by a mark of ours or by the host's permissions.
+    pub(super) fn is_read_only(&self, path: &str, metadata: &Metadata) -> bool {
+        metadata.permissions().readonly() || self.marks.read().contains(path)
+    }
+
+    /// Finds what is at a normalised path.
+    pub(super) fn find(&self, path: &str) -> Result<Spot> {
+        let Some((parent, name)) = split_last(path) else {
+            return Ok(Spot::Root);
+        };
+        let mut directory = self.root_handle(path)?;
+        let mut end = 0;
+        for segment in segments(parent) {
+            end += 1 + segment.len();
+            match step(&directory, segment, &path[..end])? {
+                Step::Into(child) => directory = child,
+                Step::Missing => return Ok(Spot::Missing),
+                Step::File => {
+                    let file = path[..end].to_owned();
+                    return Ok(Spot::BelowFile { file });
+                }
+            }
+        }
+        let metadata = match directory.symlink_metadata(name) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Spot::Missing),
+            Err(error) => return Err(error::io("look at", path)(error)),
+        };
+        let place = Place {
+            parent: directory,
+            name: name.to_owned(),
+            metadata,
+        };
+        if place.metadata.is_symlink() {
+            Err(error::symlink(path))
+        } else if place.metadata.is_dir() {
+            Ok(Spot::Directory(place))
+        } else if place.metadata.is_file() {
+            Ok(Spot::File(place))
+        } else {
+            Err(error::not_regular(path))
+        }
+    }
+
+    /// Returns the directory at a path after making what is missing.
+    pub(super) fn make_directories(&self, path: &str) -> Result<Dir> {
+        let mut directory = self.root_handle(path)?;
+        let mut end = 0;
+        for name in segments(path) {
+            end += 1 + name.len();
+            let so_far = &path[..end];
+            let mut found = step(&directory, name, so_far)?;
+            if matches!(found, Step::Missing) {
+                match directory.create_dir(name) {
+                    Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                        return Err(error::io("make the directory", so_far)(error));
+                    }
+                    _ => found = step(&directory, name, so_far)?,
+                }
+            }
+            directory = match found {
+                Step::Into(child) => child,
+                Step::File => return Err(crate::files::rules::below_file(so_far, path)),
+                Step::Missing => {
+                    let gone = std::io::Error::from(ErrorKind::NotFound);
+                    return Err(error::io("make the directory", so_far)(gone));
+                }
+            };
+        }
+        Ok(directory)
+    }
+
+    pub(super) fn root_handle(&self, path: &str) -> Result<Dir> {
+        self.root
+            .try_clone()
+            .map_err(error::io("open the root for", path))
+    }
+}
+
+impl Place {
+    /// Opens the directory that was found here; `None` when it has gone since.
+    pub(super) fn open_directory(&self, path: &str) -> Result<Option<Dir>> {
+        match step(&self.parent, &self.name, path)? {
+            Step::Into(directory) => Ok(Some(directory)),
+            Step::Missing | Step::File => Ok(None),
+        }
+    }
+}
+
+/// Opens a name as a directory, and only then asks what it is instead: the answer makes a message, never a way in.
+fn step(directory: &Dir, name: &str, path: &str) -> Result<Step> {
+    let failure = match directory.open_dir_nofollow(name) {
+        Ok(child) => return Ok(Step::Into(child)),
+        Err(failure) => failure,
+    };
+    match directory.symlink_metadata(name) {
+        Ok(metadata) if metadata.is_symlink() => Err(error::symlink(path)),
+        Ok(metadata) if metadata.is_dir() => Err(error::io("open", path)(failure)),
+        Ok(_) => Ok(Step::File),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Step::Missing),
+        Err(error) => Err(error::io("look at", path)(error)),
+    }
+}
+
+/// Returns what is in a directory, by name in byte order. What vanishes meanwhile is left out.
+pub(super) fn entries(directory: &Dir, path: &str) -> Result<Vec<(OsString, Metadata)>> {
+    let mut entries = Vec::new();
+    for entry in directory.entries().map_err(error::io("list", path))? {
+        let entry = entry.map_err(error::io("list", path))?;
+        match entry.metadata() {
+            Ok(metadata) => entries.push((entry.file_name(), metadata)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error::io("list", path)(error)),
+        }
+    }
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(entries)
+}

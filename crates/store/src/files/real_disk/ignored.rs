@@ -1,0 +1,46 @@
+//! Which files a repository asks to leave alone.
+
+use cap_std::fs::Dir;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::read::read_bytes;
+
+/// How big a `.gitignore` may be; a larger one is not read.
+const MAX_RULES_BYTES: u64 = 1024 * 1024;
+
+/// The rules of a directory and of those above it.
+pub(super) struct Ignored<'a> {
+    above: Option<&'a Ignored<'a>>,
+    rules: Gitignore,
+    /// How much of a path leads to the directory.
+    prefix: usize,
+}
+
+impl<'a> Ignored<'a> {
+    /// Reads the rules of a directory; `None` when it has none that can be read.
+    pub(super) fn read(directory: &Dir, path: &str, above: Option<&'a Self>) -> Option<Self> {
+        let (_, bytes) = read_bytes(directory, ".gitignore", path, MAX_RULES_BYTES).ok()??;
+        let mut builder = GitignoreBuilder::new("");
+        for line in String::from_utf8_lossy(&bytes?).lines() {
+            // As git does: a line that is no rule takes no other with it.
+            let _ = builder.add_line(None, line);
+        }
+        Some(Self {
+            above,
+            rules: builder.build().ok()?,
+            prefix: path.len() + 1,
+        })
+    }
+
+    /// Tells whether a path is ignored; the nearest directory with an opinion decides.
+    pub(super) fn is_ignored(&self, path: &str, is_directory: bool) -> bool {
+        match self.rules.matched(&path[self.prefix..], is_directory) {
+            Match::Ignore(_) => true,
+            Match::Whitelist(_) => false,
+            Match::None => self
+                .above
+                .is_some_and(|above| above.is_ignored(path, is_directory)),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Reading, listing and looking.
+
+use std::io::{ErrorKind, Read};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, Metadata, OpenOptions};
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::session_file::{FileInfo, FileStat, SessionFile};
+use windlass_core::typed_id::SessionId;
+
+use super::disk::{Disk, Spot, entries};
+use super::error;
+use super::view::view;
+use crate::files::content::Content;
+use crate::files::path::{is_temporary, join};
+
+/// How big a file may be to be read as a whole.
+pub const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
+
+impl Disk {
+    pub(super) fn read(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
+        let place = match self.find(path)? {
+            Spot::Missing | Spot::BelowFile { .. } => return Ok(None),
+            Spot::Root => return Ok(Some(self.root_view(session_id)?.into_file(None))),
+            Spot::Directory(place) => {
+                let view = view(self, session_id, path, &place.metadata);
+                return Ok(Some(view.into_file(None)));
+            }
+            Spot::File(place) => place,
+        };
+        let Some((metadata, bytes)) = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?
+        else {
+            return Ok(None);
+        };
+        let Some(bytes) = bytes else {
+            return Err(AgentLoopError::tool(format!(
+                "file is larger than {MAX_READ_BYTES} bytes: {path}"
+            )));
+        };
+        let content = Content::from_bytes(bytes);
+        let mut view = view(self, session_id, path, &metadata);
+        view.size_bytes = content.len();
+        Ok(Some(view.into_file(Some(&content))))
+    }
+
+    pub(super) fn stat(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
+        Ok(match self.find(path)? {
+            Spot::Missing | Spot::BelowFile { .. } => None,
+            Spot::Root => Some(self.root_view(session_id)?.into_stat()),
+            Spot::File(place) | Spot::Directory(place) => {
+                Some(view(self, session_id, path, &place.metadata).into_stat())
+            }
+        })
+    }
+
+    /// Lists what can be reached: no links, devices or sockets, and no names that a path cannot spell.
+    pub(super) fn list(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
+        let directory = match self.find(path)? {
+            Spot::Missing | Spot::BelowFile { .. } | Spot::File(_) => return Ok(Vec::new()),
+            Spot::Root => self.root_handle(path)?,
+            Spot::Directory(place) => match place.open_directory(path)? {
+                Some(directory) => directory,
+                None => return Ok(Vec::new()),
+            },
+        };
+        let listed = entries(&directory, path)?
+            .into_iter()
+            .filter_map(|(name, metadata)| {
+                let name = name.to_str().filter(|name| !is_temporary(name))?;
+                let reachable = metadata.is_dir() || metadata.is_file();
+                reachable.then(|| view(self, session_id, &join(path, name), &metadata).into_info())
+            })
+            .collect();
+        Ok(listed)
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// `None` when no file is there any more, no bytes when it is larger. A pipe that took the file's place is opened without
+/// waiting for its other end, and then refused.
+pub(super) fn read_bytes(
+    directory: &Dir,
+    name: &str,
+    path: &str,
+    limit: u64,
+) -> Result<Option<(Metadata, Option<Vec<u8>>)>> {
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = match directory.open_with(name, &options) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let is_symlink = directory
+                .symlink_metadata(name)
+                .is_ok_and(|metadata| metadata.is_symlink());
+            return Err(if is_symlink {
+                error::symlink(path)
+            } else {
+                error::io("read", path)(error)
+            });
+        }
+    };
+    let metadata = file.metadata().map_err(error::io("read", path))?;
+    if !metadata.is_file() {
+        return Err(error::not_regular(path));
+    }
+    if metadata.len() > limit {
+        return Ok(Some((metadata, None)));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    // It may grow while it is read.
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(error::io("read", path))?;
+    let fits = bytes.len() as u64 <= limit;
+    Ok(Some((metadata, fits.then_some(bytes))))
+}

@@ -1,0 +1,136 @@
+//! Writing files and making directories.
+
+use std::io::Write;
+
+use cap_std::fs::{Dir, Metadata, OpenOptions, Permissions};
+use windlass_core::error::Result;
+use windlass_core::session_file::{FileInfo, SessionFile};
+use windlass_core::typed_id::SessionId;
+
+use super::disk::{Disk, Spot};
+use super::error;
+use super::read::{MAX_READ_BYTES, read_bytes};
+use super::view::view;
+use crate::files::content::Content;
+use crate::files::path::{split_last, temporary_name};
+use crate::files::rules;
+use crate::files::writer::Writer;
+
+impl Disk {
+    pub(super) fn write(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &Content,
+        writer: Writer,
+    ) -> Result<SessionFile> {
+        let _changing = self.lock_changes();
+        self.write_while_locked(session_id, path, content, writer)
+    }
+
+    pub(super) fn write_if_matches(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        expected: &Content,
+        content: &Content,
+    ) -> Result<Option<SessionFile>> {
+        let _changing = self.lock_changes();
+        let Spot::File(place) = self.find(path)? else {
+            return Ok(None);
+        };
+        let found = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?;
+        match found.and_then(|(_, bytes)| bytes) {
+            Some(bytes) if bytes == expected.bytes() => self
+                .write_while_locked(session_id, path, content, Writer::Caller)
+                .map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn write_while_locked(
+        &self,
+        session_id: SessionId,
+        path: &str,
+        content: &Content,
+        writer: Writer,
+    ) -> Result<SessionFile> {
+        let (parent_path, name) = split_last(path).ok_or_else(|| rules::is_directory(path))?;
+        let (parent, permissions) = match self.find(path)? {
+            Spot::Root | Spot::Directory(_) => return Err(rules::is_directory(path)),
+            Spot::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            Spot::Missing => (self.make_directories(parent_path)?, None),
+            Spot::File(place) => {
+                let permissions = place.metadata.permissions();
+                let refused = match writer {
+                    Writer::Caller => self.is_read_only(path, &place.metadata),
+                    Writer::Host { .. } => permissions.readonly(),
+                };
+                if refused {
+                    return Err(rules::read_only(path));
+                }
+                (place.parent, Some(permissions))
+            }
+        };
+        let metadata = replace(&parent, name, path, content.bytes(), permissions)?;
+        if writer.marks_read_only() {
+            self.marks.write().insert(path.to_owned());
+        } else {
+            self.marks.write().remove(path);
+        }
+        Ok(view(self, session_id, path, &metadata).into_file(Some(content)))
+    }
+
+    pub(super) fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
+        let _changing = self.lock_changes();
+        match self.find(path)? {
+            Spot::File(_) => return Err(rules::is_file(path)),
+            Spot::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            Spot::Root => return Ok(self.root_view(session_id)?.into_info()),
+            Spot::Directory(_) | Spot::Missing => {}
+        }
+        let directory = self.make_directories(path)?;
+        let metadata = directory
+            .dir_metadata()
+            .map_err(error::io("look at", path))?;
+        Ok(view(self, session_id, path, &metadata).into_info())
+    }
+}
+
+/// Puts a whole file in the place of whatever has the name: readers see the old one or the new one.
+///
+/// It is not forced to the disk: a workspace is the tools' working copy, and the journal says what they did.
+fn replace(
+    directory: &Dir,
+    name: &str,
+    path: &str,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> Result<Metadata> {
+    let temporary = temporary_name();
+    let written = write_new(directory, &temporary, bytes, permissions).and_then(|metadata| {
+        directory.rename(&temporary, directory, name)?;
+        Ok(metadata)
+    });
+    written.map_err(|error| {
+        // If this fails too there is nothing left to try, and the first failure is the one to tell.
+        let _ = directory.remove_file(&temporary);
+        error::io("write", path)(error)
+    })
+}
+
+fn write_new(
+    directory: &Dir,
+    name: &str,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> std::io::Result<Metadata> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let mut file = directory.open_with(name, &options)?;
+    file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.metadata()
+}
