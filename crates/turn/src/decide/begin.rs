@@ -54,11 +54,16 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn begin_queued(&mut self, failure: Option<Failure>) -> Result<(), Rejected> {
+    /// A plan fits the input it was made for; that input may have been cancelled in the meantime.
+    pub(super) fn begin_queued(
+        &mut self,
+        turn_id: TurnId,
+        failure: Option<Failure>,
+    ) -> Result<(), Rejected> {
         let next = match (self.turn(), self.thread.queue.front()) {
-            (None, Some(next)) => next.clone(),
+            (None, Some(next)) if next.turn_id == turn_id => next.clone(),
             (Some(turn), _) => return Err(Rejected::Busy(turn.id)),
-            (None, None) => return Err(Rejected::NoTurn),
+            (None, _) => return Err(Rejected::NoTurn),
         };
         let timeout = next.timeout_ms.map(Duration::from_millis);
         self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
