@@ -140,7 +140,7 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn open_call(&mut self, call: &Call) {
+    fn open_call(&mut self, call: &Call) {
         let spec = self.plan().tools.get(&call.call.name);
         let data = ToolStartedData {
             tool_call: (*call.call).clone(),

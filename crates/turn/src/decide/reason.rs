@@ -87,9 +87,16 @@ impl Draft<'_> {
         }
     }
 
-    /// Brings text that is still in the actor's hands into the events.
-    pub(super) fn flush_tail(&mut self, exec_id: ExecId) {
-        let (Some(tail), Some(turn)) = (self.moment.tail, self.turn()) else {
+    /// Brings text of the running model call that is still in the actor's hands into the events.
+    pub(super) fn flush_running_tail(&mut self) {
+        if let Some(Phase::Reasoning(reason)) = self.turn().map(|turn| &turn.phase) {
+            self.flush_tail(reason.exec_id);
+        }
+    }
+
+    /// Brings text that is still in the actor's hands into the events, once.
+    fn flush_tail(&mut self, exec_id: ExecId) {
+        let (Some(tail), Some(turn)) = (self.moment.tail.take(), self.turn()) else {
             return;
         };
         let turn_id = turn.id;
