@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::digest::Digest128;
 use windlass_core::events::{Event, EventData, ToolCompletedData};
 use windlass_core::message::{Message, MessageRole};
 use windlass_core::tools::ToolCall;
@@ -121,6 +122,10 @@ impl Thread {
                     expires_at,
                 };
             }),
+            EventData::UserInputAnswered(data) => {
+                let digest = Digest128::of_json(&data.answer).to_string();
+                self.note_answer(event, &data.request_id, digest);
+            }
             EventData::ToolCompleted(data) => self.complete_call(event, data),
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
