@@ -40,11 +40,17 @@ impl Thread {
                     phase: Phase::Between,
                 });
             }
-            EventData::InputQueued(data) => self.queue.push_back(Queued {
-                turn_id: data.turn_id,
-                message: Arc::new(data.message.clone()),
-                timeout_ms: data.deadline_ms,
-            }),
+            EventData::InputQueued(data) => {
+                let queued = Queued {
+                    turn_id: data.turn_id,
+                    message: Arc::new(data.message.clone()),
+                    timeout_ms: data.deadline_ms,
+                };
+                match data.ahead {
+                    Some(true) => self.queue.push_front(queued),
+                    _ => self.queue.push_back(queued),
+                }
+            }
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
             EventData::ReasonStarted(_) => self.begin_reason(event),
             EventData::ReasonThinkingStarted(_) => {

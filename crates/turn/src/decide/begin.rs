@@ -14,6 +14,13 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{Failure, OnBusy};
 
+/// Where an input joins those that wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Last,
+}
+
 impl Draft<'_> {
     pub(super) fn submit(
         &mut self,
@@ -23,12 +30,15 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         self.check_quota()?;
         let Some(turn) = self.turn() else {
-            // An input that waits goes first.
-            if self.thread.queue.is_empty() {
-                let message = self.new_message(message);
-                self.start_turn(message, timeout);
-            } else {
-                self.enqueue(message, timeout);
+            let next = self.thread.queue.front().map(|next| next.turn_id);
+            match (next, on_busy) {
+                (None, _) => {
+                    let message = self.new_message(message);
+                    self.start_turn(message, timeout);
+                }
+                // An input that waits goes first; its turn is as good as running.
+                (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
+                (Some(_), _) => self.enqueue(message, timeout, Place::Last),
             }
             return Ok(());
         };
@@ -38,7 +48,7 @@ impl Draft<'_> {
             (OnBusy::Steer, _) => self.steer(message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
-                self.enqueue(message, timeout);
+                self.enqueue(message, timeout, Place::First);
                 Ok(())
             }
             // Waiting behind somebody who may never come would look like a hang.
@@ -48,7 +58,7 @@ impl Draft<'_> {
             }),
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
-                self.enqueue(message, timeout);
+                self.enqueue(message, timeout, Place::Last);
                 Ok(())
             }
         }
@@ -163,7 +173,7 @@ impl Draft<'_> {
         }
     }
 
-    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>) {
+    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>, place: Place) {
         let turn_id = TurnId::from_uuid(self.new_uuid());
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
@@ -174,6 +184,7 @@ impl Draft<'_> {
             turn_id,
             message,
             deadline_ms,
+            ahead: (place == Place::First).then_some(true),
         });
     }
 
