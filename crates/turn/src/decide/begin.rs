@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use windlass_core::error::QuotaExceeded;
 use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
     TranscriptRepairedData, TurnStartedData, TurnSteeredData,
@@ -28,7 +27,7 @@ impl Draft<'_> {
         on_busy: OnBusy,
         timeout: Option<Duration>,
     ) -> Result<(), Rejected> {
-        self.check_quota()?;
+        self.check_room()?;
         let Some(turn) = self.turn() else {
             let next = self.thread.queue.front().map(|next| next.turn_id);
             match (next, on_busy) {
@@ -75,6 +74,7 @@ impl Draft<'_> {
             (Some(turn), _) => return Err(Rejected::Busy(turn.id)),
             (None, _) => return Err(Rejected::NoTurn),
         };
+        let failure = failure.or_else(|| self.quota_failure());
         let timeout = next.timeout_ms.map(Duration::from_millis);
         self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
         match failure {
@@ -86,6 +86,7 @@ impl Draft<'_> {
 
     pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
         let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
+        self.check_room()?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
@@ -102,6 +103,7 @@ impl Draft<'_> {
         if self.turn().is_some() {
             return Err(Rejected::NotImportable("a turn is running"));
         }
+        self.check_room()?;
         let dangling = &self.thread.dangling;
         let id = message.id.uuid();
         self.message_id = Some(message.id);
@@ -191,24 +193,5 @@ impl Draft<'_> {
     fn new_message(&mut self, input: InputMessage) -> Message {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
-    }
-
-    /// Refuses more once a session holds what it may.
-    pub(super) fn check_quota(&self) -> Result<(), Rejected> {
-        let limits = self.plan().limits;
-        let messages = self.thread.history.len() as u64;
-        let check = |what, limit: Option<u64>, held: u64| match limit {
-            Some(limit) if held >= limit => {
-                let subject = format!("session {}", self.thread.session_id);
-                Err(Rejected::Quota(QuotaExceeded {
-                    what,
-                    limit,
-                    subject,
-                }))
-            }
-            _ => Ok(()),
-        };
-        check("messages", limits.max_messages, messages)?;
-        check("events", limits.max_events, self.thread.head)
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod begin;
 mod emit;
 mod end;
+mod quota;
 mod reason;
 mod recover;
 
