@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::digest::Digest128;
 use windlass_core::events::{Event, EventData, ToolCompletedData};
-use windlass_core::message::{Message, MessageRole};
+use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
@@ -142,14 +142,18 @@ impl Thread {
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
             EventData::TranscriptRepaired(data) => {
-                self.dangling.retain(|call| call.id != data.tool_call_id);
-                let result =
-                    Message::tool_result(&data.tool_call_id, None, Some(REPAIRED.to_owned()));
-                self.history.push(Arc::new(Message {
-                    id: data.message_id,
-                    created_at: event.ts,
-                    ..result
-                }));
+                self.settle_dangling(&data.tool_call_id);
+                let part = ToolResultContentPart {
+                    tool_call_id: data.tool_call_id.clone(),
+                    result: None,
+                    error: Some(REPAIRED.to_owned()),
+                };
+                self.history.push(Arc::new(Message::from_parts(
+                    data.message_id,
+                    MessageRole::ToolResult,
+                    vec![ContentPart::ToolResult(part)],
+                    event.ts,
+                )));
             }
             _ => {}
         }
@@ -161,14 +165,19 @@ impl Thread {
             Some(turn) if turn.input_message_id != message.id => turn.steered.push(message),
             Some(_) => self.history.push(message),
             None => {
-                if message.role == MessageRole::ToolResult {
-                    let answered = message.tool_call_id().map(str::to_owned);
-                    self.dangling
-                        .retain(|call| Some(&call.id) != answered.as_ref());
+                if let (MessageRole::ToolResult, Some(id)) = (message.role, message.tool_call_id())
+                {
+                    self.settle_dangling(id);
                 }
                 self.history.push(message);
             }
         }
+    }
+
+    /// A result answers one call, also where a provider gave several the same id.
+    fn settle_dangling(&mut self, call_id: &str) {
+        let place = self.dangling.iter().position(|call| call.id == call_id);
+        place.map(|place| self.dangling.remove(place));
     }
 
     fn begin_reason(&mut self, event: &Event) {

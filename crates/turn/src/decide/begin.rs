@@ -130,7 +130,12 @@ impl Draft<'_> {
                 self.record_as(id, None, data);
                 Ok(())
             }
-            MessageRole::System | MessageRole::User | MessageRole::ToolResult => {
+            MessageRole::System | MessageRole::User => {
+                self.repair();
+                self.record_as(id, None, InputMessageData { message });
+                Ok(())
+            }
+            MessageRole::ToolResult => {
                 self.record_as(id, None, InputMessageData { message });
                 Ok(())
             }
@@ -162,16 +167,18 @@ impl Draft<'_> {
         });
     }
 
-    /// A call without result makes every later request fail, so it gets one before the next turn.
+    /// A call without result makes every later request fail, so it gets one before anything else is said.
     fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
-            let message_id = MessageId::from_uuid(self.new_uuid());
+            let id = self.new_uuid();
+            let message_id = MessageId::from_uuid(id);
             let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
-            self.record(TranscriptRepairedData {
+            let data = TranscriptRepairedData {
                 tool_call_id,
                 tool_name,
                 message_id,
-            });
+            };
+            self.record_as(id, None, data);
         }
     }
 
