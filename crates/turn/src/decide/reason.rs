@@ -150,7 +150,10 @@ impl Draft<'_> {
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
-        self.close_thinking(exec_id, answer.thinking.as_deref());
+        // What was shown is closed, also when the answer does not repeat it.
+        let streamed = self.running_reason(exec_id)?.thinking.clone();
+        let streamed = (!streamed.is_empty()).then_some(streamed);
+        self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
         let Answer {
             text,
             thinking,
