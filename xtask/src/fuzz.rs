@@ -9,14 +9,14 @@ pub(crate) const WORD: Word = Word {
     summary: "runs the fuzzer of the turn machine and the parsers",
     help: "\
 Builds the package windlass-fuzz in release mode and runs it. The arguments are passed on as they
-are; without a target every target runs. A run that finds something prints the seed that repeats it.
+are; without a target every target runs. A run that finds something prints the command that repeats it.
 
-Usage: cargo xtask fuzz [target] [--seconds N | --iterations N] [--seed S]
+Usage: cargo xtask fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I]
 
 Examples:
   cargo xtask fuzz
-  cargo xtask fuzz turn --seconds 60
-  cargo xtask fuzz turn --iterations 10000 --seed 7
+  cargo xtask fuzz turn_machine --seconds 60
+  cargo xtask fuzz turn_machine --iterations 10000 --seed 7
 ",
     run,
 };

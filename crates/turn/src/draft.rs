@@ -93,6 +93,8 @@ impl<'a> Draft<'a> {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),
             EventData::SessionIdled(idled) => Some(idled.turn_id),
+            // A queued turn is cancelled while another one runs.
+            EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
         };
         let event = Event {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use windlass_core::digest::Digest128;
 use windlass_core::events::{Event, EventData, ToolCompletedData};
-use windlass_core::message::{Message, MessageRole};
+use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
@@ -39,11 +40,17 @@ impl Thread {
                     phase: Phase::Between,
                 });
             }
-            EventData::InputQueued(data) => self.queue.push_back(Queued {
-                turn_id: data.turn_id,
-                message: Arc::new(data.message.clone()),
-                timeout_ms: data.deadline_ms,
-            }),
+            EventData::InputQueued(data) => {
+                let queued = Queued {
+                    turn_id: data.turn_id,
+                    message: Arc::new(data.message.clone()),
+                    timeout_ms: data.deadline_ms,
+                };
+                match data.ahead {
+                    Some(true) => self.queue.push_front(queued),
+                    _ => self.queue.push_back(queued),
+                }
+            }
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
             EventData::ReasonStarted(_) => self.begin_reason(event),
             EventData::ReasonThinkingStarted(_) => {
@@ -121,6 +128,10 @@ impl Thread {
                     expires_at,
                 };
             }),
+            EventData::UserInputAnswered(data) => {
+                let digest = Digest128::of_json(&data.answer).to_string();
+                self.note_answer(event, &data.request_id, digest);
+            }
             EventData::ToolCompleted(data) => self.complete_call(event, data),
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
@@ -131,14 +142,18 @@ impl Thread {
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
             EventData::TranscriptRepaired(data) => {
-                self.dangling.retain(|call| call.id != data.tool_call_id);
-                let result =
-                    Message::tool_result(&data.tool_call_id, None, Some(REPAIRED.to_owned()));
-                self.history.push(Arc::new(Message {
-                    id: data.message_id,
-                    created_at: event.ts,
-                    ..result
-                }));
+                self.settle_dangling(&data.tool_call_id);
+                let part = ToolResultContentPart {
+                    tool_call_id: data.tool_call_id.clone(),
+                    result: None,
+                    error: Some(REPAIRED.to_owned()),
+                };
+                self.history.push(Arc::new(Message::from_parts(
+                    data.message_id,
+                    MessageRole::ToolResult,
+                    vec![ContentPart::ToolResult(part)],
+                    event.ts,
+                )));
             }
             _ => {}
         }
@@ -150,14 +165,19 @@ impl Thread {
             Some(turn) if turn.input_message_id != message.id => turn.steered.push(message),
             Some(_) => self.history.push(message),
             None => {
-                if message.role == MessageRole::ToolResult {
-                    let answered = message.tool_call_id().map(str::to_owned);
-                    self.dangling
-                        .retain(|call| Some(&call.id) != answered.as_ref());
+                if let (MessageRole::ToolResult, Some(id)) = (message.role, message.tool_call_id())
+                {
+                    self.settle_dangling(id);
                 }
                 self.history.push(message);
             }
         }
+    }
+
+    /// A result answers one call, also where a provider gave several the same id.
+    fn settle_dangling(&mut self, call_id: &str) {
+        let place = self.dangling.iter().position(|call| call.id == call_id);
+        place.map(|place| self.dangling.remove(place));
     }
 
     fn begin_reason(&mut self, event: &Event) {

@@ -147,6 +147,8 @@ pub enum Input {
     },
     /// The plan of the first queued input is ready, or cannot be made.
     Begin {
+        /// The turn it was made for. It no longer counts when another is first by now.
+        turn_id: TurnId,
         /// Why not.
         failure: Option<Failure>,
     },

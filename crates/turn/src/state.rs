@@ -45,6 +45,7 @@ pub struct Queued {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) exec_id: ExecId,
+    /// The call, or the question, as the answer names it.
     pub(crate) call_id: String,
     pub(crate) digest: String,
 }

@@ -161,7 +161,10 @@ payloads! {
     /// An input, in its place.
     InputMessageData { message: Message, }
     /// An input that waits for its turn.
-    InputQueuedData { turn_id: TurnId, message: Message, ; deadline_ms: u64, }
+    InputQueuedData { turn_id: TurnId, message: Message, ; deadline_ms: u64,
+        /// Whether it goes before those that wait already.
+        ahead: bool,
+    }
     /// The first text of an answer is there.
     OutputMessageStartedData { turn_id: TurnId, message_id: MessageId, }
     /// More text of an answer.

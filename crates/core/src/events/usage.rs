@@ -26,18 +26,23 @@ pub struct TokenUsage {
 impl TokenUsage {
     /// Adds what another call used. A figure that only one side knows is kept.
     pub fn add(&mut self, other: &Self) {
-        fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+        fn sum<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
             match (a, b) {
-                (Some(a), Some(b)) => Some(a + b),
+                (Some(a), Some(b)) => Some(add(a, b)),
                 (a, b) => a.or(b),
             }
         }
+        let (tokens, money) = (u32::saturating_add, |a: f64, b: f64| a + b);
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-        self.cache_read_tokens = sum(self.cache_read_tokens, other.cache_read_tokens);
-        self.cache_creation_tokens = sum(self.cache_creation_tokens, other.cache_creation_tokens);
-        self.actual_cost_usd = sum(self.actual_cost_usd, other.actual_cost_usd);
-        self.estimated_cost_usd = sum(self.estimated_cost_usd, other.estimated_cost_usd);
+        self.cache_read_tokens = sum(self.cache_read_tokens, other.cache_read_tokens, tokens);
+        self.cache_creation_tokens = sum(
+            self.cache_creation_tokens,
+            other.cache_creation_tokens,
+            tokens,
+        );
+        self.actual_cost_usd = sum(self.actual_cost_usd, other.actual_cost_usd, money);
+        self.estimated_cost_usd = sum(self.estimated_cost_usd, other.estimated_cost_usd, money);
     }
 
     /// Returns all tokens, read and written.

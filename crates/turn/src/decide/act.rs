@@ -12,7 +12,7 @@ use windlass_core::typed_id::ExecId;
 use super::reason::millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::{Failure, RequestedCall, ToolOutcome, Wait};
+use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState, Phase};
 
@@ -84,14 +84,9 @@ impl Draft<'_> {
 
     /// Makes the next model call, unless the session is full.
     pub(super) fn go_on(&mut self) {
-        match self.check_quota() {
-            Err(Rejected::Quota(quota)) => self.fail_turn(&Failure {
-                code: "quota_exceeded".to_owned(),
-                message: format!("Quota exceeded: {quota}"),
-                user_message: "The session has reached its limit.".to_owned(),
-                fields: None,
-            }),
-            _ => self.start_reason(),
+        match self.quota_failure() {
+            Some(failure) => self.fail_turn(&failure),
+            None => self.start_reason(),
         }
     }
 
@@ -140,7 +135,7 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn open_call(&mut self, call: &Call) {
+    fn open_call(&mut self, call: &Call) {
         let spec = self.plan().tools.get(&call.call.name);
         let data = ToolStartedData {
             tool_call: (*call.call).clone(),

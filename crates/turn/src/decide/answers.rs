@@ -19,6 +19,14 @@ enum Novelty {
     Repeat,
 }
 
+/// How something was answered before.
+enum Before {
+    Equally,
+    Differently,
+}
+
+const ANSWERED_DIFFERENTLY: &str = "it was answered differently before";
+
 impl Draft<'_> {
     pub(super) fn tool_results(&mut self, results: Vec<ToolResult>) -> Result<(), Rejected> {
         self.turn_id = self.turn().map(|turn| turn.id);
@@ -90,11 +98,14 @@ impl Draft<'_> {
         self.turn_id = self.turn().map(|turn| turn.id);
         let asked = |call: &&Call| matches!(&call.state, CallState::AwaitingAnswer { request_id, .. } if request_id == request);
         let act = self.turn().and_then(|turn| turn.act());
-        let call = act.and_then(|act| act.calls.iter().find(asked)).cloned();
-        let call = call.ok_or_else(|| Rejected::NoPendingCall {
-            call: request.to_owned(),
-            reason: "no such question is open",
-        })?;
+        let Some(call) = act.and_then(|act| act.calls.iter().find(asked)).cloned() else {
+            let digest = Digest128::of_json(&answer).to_string();
+            return match self.answered_before(request, &digest) {
+                Some(Before::Equally) => Ok(()),
+                Some(Before::Differently) => refuse(request, ANSWERED_DIFFERENTLY),
+                None => refuse(request, "no such question is open"),
+            };
+        };
         let request_id = request.to_owned();
         self.record_step(
             call.exec_id,
@@ -121,12 +132,6 @@ impl Draft<'_> {
         awaits: impl Fn(&CallState) -> bool,
     ) -> Result<Novelty, Rejected> {
         let exec_id = name.parse::<ExecId>().ok();
-        let refuse = |reason| {
-            Err(Rejected::NoPendingCall {
-                call: name.to_owned(),
-                reason,
-            })
-        };
         let means = |call: &&Call| match exec_id {
             Some(exec_id) => call.exec_id == exec_id,
             None => call.call.id == name,
@@ -140,23 +145,42 @@ impl Draft<'_> {
         match (pending.next(), pending.next()) {
             (Some(call), None) => return Ok(Novelty::New(call.clone())),
             (Some(_), Some(_)) => {
-                return refuse("several calls have this id; name the step instead");
+                return refuse(name, "several calls have this id; name the step instead");
             }
             (None, _) => {}
         }
-        let before = self.thread.answered.iter().find(|answered| match exec_id {
+        match self.answered_before(name, digest) {
+            Some(Before::Equally) => Ok(Novelty::Repeat),
+            Some(Before::Differently) => refuse(name, ANSWERED_DIFFERENTLY),
+            None if calls.iter().any(|call| means(&call)) => {
+                refuse(name, "it does not wait for this kind of answer")
+            }
+            None => refuse(name, "the session has no such call"),
+        }
+    }
+
+    /// Looks an answer up among those that were taken. One name may have had several: a call is first allowed and
+    /// then answered, and a provider may use an id again.
+    fn answered_before(&self, name: &str, digest: &str) -> Option<Before> {
+        let exec_id = name.parse::<ExecId>().ok();
+        let answered = self.thread.answered.iter();
+        let mut taken = answered.filter(|answered| match exec_id {
             Some(exec_id) => answered.exec_id == exec_id,
             None => answered.call_id == name,
         });
-        match before {
-            Some(answered) if answered.digest == digest => Ok(Novelty::Repeat),
-            Some(_) => refuse("it was answered differently before"),
-            None if calls.iter().any(|call| means(&call)) => {
-                refuse("it does not wait for this kind of answer")
-            }
-            None => refuse("the session has no such call"),
+        taken.clone().next()?;
+        match taken.any(|answered| answered.digest == digest) {
+            true => Some(Before::Equally),
+            false => Some(Before::Differently),
         }
     }
+}
+
+fn refuse<T>(name: &str, reason: &'static str) -> Result<T, Rejected> {
+    Err(Rejected::NoPendingCall {
+        call: name.to_owned(),
+        reason,
+    })
 }
 
 /// A failure that says nothing else tells the model at least that.

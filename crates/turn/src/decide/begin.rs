@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use windlass_core::error::QuotaExceeded;
 use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
     TranscriptRepairedData, TurnStartedData, TurnSteeredData,
@@ -14,6 +13,13 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{Failure, OnBusy};
 
+/// Where an input joins those that wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Last,
+}
+
 impl Draft<'_> {
     pub(super) fn submit(
         &mut self,
@@ -21,14 +27,17 @@ impl Draft<'_> {
         on_busy: OnBusy,
         timeout: Option<Duration>,
     ) -> Result<(), Rejected> {
-        self.check_quota()?;
+        self.check_room()?;
         let Some(turn) = self.turn() else {
-            // An input that waits goes first.
-            if self.thread.queue.is_empty() {
-                let message = self.new_message(message);
-                self.start_turn(message, timeout);
-            } else {
-                self.enqueue(message, timeout);
+            let next = self.thread.queue.front().map(|next| next.turn_id);
+            match (next, on_busy) {
+                (None, _) => {
+                    let message = self.new_message(message);
+                    self.start_turn(message, timeout);
+                }
+                // An input that waits goes first; its turn is as good as running.
+                (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
+                (Some(_), _) => self.enqueue(message, timeout, Place::Last),
             }
             return Ok(());
         };
@@ -38,7 +47,7 @@ impl Draft<'_> {
             (OnBusy::Steer, _) => self.steer(message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
-                self.enqueue(message, timeout);
+                self.enqueue(message, timeout, Place::First);
                 Ok(())
             }
             // Waiting behind somebody who may never come would look like a hang.
@@ -48,18 +57,24 @@ impl Draft<'_> {
             }),
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
-                self.enqueue(message, timeout);
+                self.enqueue(message, timeout, Place::Last);
                 Ok(())
             }
         }
     }
 
-    pub(super) fn begin_queued(&mut self, failure: Option<Failure>) -> Result<(), Rejected> {
+    /// A plan fits the input it was made for; that input may have been cancelled in the meantime.
+    pub(super) fn begin_queued(
+        &mut self,
+        turn_id: TurnId,
+        failure: Option<Failure>,
+    ) -> Result<(), Rejected> {
         let next = match (self.turn(), self.thread.queue.front()) {
-            (None, Some(next)) => next.clone(),
+            (None, Some(next)) if next.turn_id == turn_id => next.clone(),
             (Some(turn), _) => return Err(Rejected::Busy(turn.id)),
-            (None, None) => return Err(Rejected::NoTurn),
+            (None, _) => return Err(Rejected::NoTurn),
         };
+        let failure = failure.or_else(|| self.quota_failure());
         let timeout = next.timeout_ms.map(Duration::from_millis);
         self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
         match failure {
@@ -71,6 +86,7 @@ impl Draft<'_> {
 
     pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
         let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
+        self.check_room()?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
@@ -87,6 +103,7 @@ impl Draft<'_> {
         if self.turn().is_some() {
             return Err(Rejected::NotImportable("a turn is running"));
         }
+        self.check_room()?;
         let dangling = &self.thread.dangling;
         let id = message.id.uuid();
         self.message_id = Some(message.id);
@@ -113,7 +130,12 @@ impl Draft<'_> {
                 self.record_as(id, None, data);
                 Ok(())
             }
-            MessageRole::System | MessageRole::User | MessageRole::ToolResult => {
+            MessageRole::System | MessageRole::User => {
+                self.repair();
+                self.record_as(id, None, InputMessageData { message });
+                Ok(())
+            }
+            MessageRole::ToolResult => {
                 self.record_as(id, None, InputMessageData { message });
                 Ok(())
             }
@@ -145,20 +167,22 @@ impl Draft<'_> {
         });
     }
 
-    /// A call without result makes every later request fail, so it gets one before the next turn.
+    /// A call without result makes every later request fail, so it gets one before anything else is said.
     fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
-            let message_id = MessageId::from_uuid(self.new_uuid());
+            let id = self.new_uuid();
+            let message_id = MessageId::from_uuid(id);
             let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
-            self.record(TranscriptRepairedData {
+            let data = TranscriptRepairedData {
                 tool_call_id,
                 tool_name,
                 message_id,
-            });
+            };
+            self.record_as(id, None, data);
         }
     }
 
-    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>) {
+    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>, place: Place) {
         let turn_id = TurnId::from_uuid(self.new_uuid());
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
@@ -169,30 +193,12 @@ impl Draft<'_> {
             turn_id,
             message,
             deadline_ms,
+            ahead: (place == Place::First).then_some(true),
         });
     }
 
     fn new_message(&mut self, input: InputMessage) -> Message {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
-    }
-
-    /// Refuses more once a session holds what it may.
-    pub(super) fn check_quota(&self) -> Result<(), Rejected> {
-        let limits = self.plan().limits;
-        let messages = self.thread.history.len() as u64;
-        let check = |what, limit: Option<u64>, held: u64| match limit {
-            Some(limit) if held >= limit => {
-                let subject = format!("session {}", self.thread.session_id);
-                Err(Rejected::Quota(QuotaExceeded {
-                    what,
-                    limit,
-                    subject,
-                }))
-            }
-            _ => Ok(()),
-        };
-        check("messages", limits.max_messages, messages)?;
-        check("events", limits.max_events, self.thread.head)
     }
 }

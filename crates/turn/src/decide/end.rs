@@ -90,6 +90,8 @@ impl Draft<'_> {
             }
             (_, Some(turn_id)) => {
                 self.turn_id = Some(turn_id);
+                // What the model said, it said before: after the interrupt nothing begins.
+                self.flush_running_tail();
                 self.record(TurnInterruptRequestedData {
                     turn_id,
                     reason: reason.clone(),
@@ -196,9 +198,8 @@ impl Draft<'_> {
     /// Ends whatever runs or waits, keeping what is finished and what was said.
     pub(super) fn stop_steps(&mut self, why: &str) {
         match self.turn().map(|turn| &turn.phase) {
-            Some(Phase::Reasoning(reason)) => {
-                let exec_id = reason.exec_id;
-                self.flush_tail(exec_id);
+            Some(Phase::Reasoning(_)) => {
+                self.flush_running_tail();
                 self.abandon_reason(why, Leftover::Keep, LlmGenerationMetadata::default());
             }
             Some(Phase::Acting(_)) => self.close_open_calls(why),
@@ -206,14 +207,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives every call that has no result the same one, so that none is left unanswered.
+    /// Gives every call that has no result the same one, so that none is left unanswered. A call that did not
+    /// start has no intent in the journal, and gets none now.
     fn close_open_calls(&mut self, why: &str) {
         let act = self.turn().and_then(|turn| turn.act());
         let calls: Vec<Call> = act.map(|act| act.calls.clone()).unwrap_or_default();
         for call in calls.iter().filter(|call| !call.state.is_done()) {
             let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
             match &call.state {
-                CallState::Queued => self.open_call(call),
                 CallState::AwaitingApproval { .. } => {
                     let (decision, reason) = (Decision::Deny, Some(TURN_ENDED.to_owned()));
                     let data = windlass_core::events::ApprovalDecidedData {
@@ -237,7 +238,7 @@ impl Draft<'_> {
                     let (request_id, reason) = (request_id.clone(), TURN_ENDED.to_owned());
                     self.record_step(exec_id, UserInputCanceledData { request_id, reason });
                 }
-                CallState::Running { .. } | CallState::Done { .. } => {}
+                CallState::Queued | CallState::Running { .. } | CallState::Done { .. } => {}
             }
             let result = ToolResult::failure(&call.call.id, why);
             self.close_call(exec_id, ToolStatus::Cancelled, result, None);

@@ -5,6 +5,7 @@ mod answers;
 mod begin;
 mod emit;
 mod end;
+mod quota;
 mod reason;
 mod recover;
 
@@ -23,7 +24,7 @@ impl Thread {
                 on_busy,
                 timeout,
             } => draft.submit(message, on_busy, timeout)?,
-            Input::Begin { failure } => draft.begin_queued(failure)?,
+            Input::Begin { turn_id, failure } => draft.begin_queued(turn_id, failure)?,
             Input::Steer { message } => draft.steer(message)?,
             Input::Import { message } => draft.import(message)?,
             Input::Interrupt { turn_id, reason } => draft.interrupt(turn_id, reason)?,

@@ -87,9 +87,16 @@ impl Draft<'_> {
         }
     }
 
-    /// Brings text that is still in the actor's hands into the events.
-    pub(super) fn flush_tail(&mut self, exec_id: ExecId) {
-        let (Some(tail), Some(turn)) = (self.moment.tail, self.turn()) else {
+    /// Brings text of the running model call that is still in the actor's hands into the events.
+    pub(super) fn flush_running_tail(&mut self) {
+        if let Some(Phase::Reasoning(reason)) = self.turn().map(|turn| &turn.phase) {
+            self.flush_tail(reason.exec_id);
+        }
+    }
+
+    /// Brings text that is still in the actor's hands into the events, once.
+    fn flush_tail(&mut self, exec_id: ExecId) {
+        let (Some(tail), Some(turn)) = (self.moment.tail.take(), self.turn()) else {
             return;
         };
         let turn_id = turn.id;
@@ -143,7 +150,10 @@ impl Draft<'_> {
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
-        self.close_thinking(exec_id, answer.thinking.as_deref());
+        // What was shown is closed, also when the answer does not repeat it.
+        let streamed = self.running_reason(exec_id)?.thinking.clone();
+        let streamed = (!streamed.is_empty()).then_some(streamed);
+        self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
         let Answer {
             text,
             thinking,

@@ -24,6 +24,7 @@ impl Draft<'_> {
         }
         self.turn_id = Some(turn_id);
         self.record(TurnResumedData { turn_id, attempt });
+        self.close_lost_calls();
         if attempt > MAX_RESUMES {
             return self.give_up();
         }
@@ -37,28 +38,26 @@ impl Draft<'_> {
                 );
                 self.start_reason();
             }
-            Some(Phase::Acting(act)) => {
-                let is_lost = |call: &&Call| {
-                    matches!(
-                        call.state,
-                        CallState::Running {
-                            side_effects: SideEffectClass::AtMostOnce
-                        }
-                    )
-                };
-                for call in act
-                    .calls
-                    .iter()
-                    .filter(is_lost)
-                    .cloned()
-                    .collect::<Vec<_>>()
-                {
-                    let result = ToolResult::failure(&call.call.id, OUTCOME_UNKNOWN);
-                    self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
-                }
-                self.advance();
-            }
+            Some(Phase::Acting(_)) => self.advance(),
             Some(Phase::Between) | None => self.start_reason(),
+        }
+    }
+
+    fn close_lost_calls(&mut self) {
+        let is_lost = |call: &&Call| {
+            matches!(
+                call.state,
+                CallState::Running {
+                    side_effects: SideEffectClass::AtMostOnce
+                }
+            )
+        };
+        let act = self.turn().and_then(|turn| turn.act());
+        let calls = act.map_or(&[][..], |act| &act.calls);
+        let lost: Vec<Call> = calls.iter().filter(is_lost).cloned().collect();
+        for call in lost {
+            let result = ToolResult::failure(&call.call.id, OUTCOME_UNKNOWN);
+            self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
         }
     }
 

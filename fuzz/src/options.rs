@@ -1,0 +1,164 @@
+//! The command line.
+
+use std::fmt;
+
+use windlass_fuzz::targets::{TARGETS, Target};
+
+pub(crate) const HELP: &str = "\
+Throws random bytes at a target until the time or the count is used up. Without a target every target
+runs in turn. A run that finds something prints the seed and the iteration that repeat it and exits
+with 1; a wrong command line exits with 2.
+
+Usage: windlass-fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I]
+
+Targets:
+  turn_machine    any order of inputs keeps what must always hold of turns
+  event_json      what decodes as an event encodes and decodes to the same event
+
+Options:
+  --seconds N       run each target for N seconds (10 when nothing is said)
+  --iterations N    run each target N times
+  --seed S          the seed of all bytes (0 when nothing is said)
+  --first I         begin with iteration I; with --iterations 1 it repeats one finding
+  --help            print this
+
+Examples:
+  windlass-fuzz
+  windlass-fuzz turn_machine --seconds 60
+  windlass-fuzz turn_machine --iterations 10000 --seed 7
+  windlass-fuzz turn_machine --seed 7 --first 4211 --iterations 1
+";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Budget {
+    Seconds(u64),
+    Iterations(u64),
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seconds(n) => write!(f, "{n} seconds"),
+            Self::Iterations(n) => write!(f, "{n} iterations"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) targets: Vec<Target>,
+    pub(crate) budget: Budget,
+    pub(crate) seed: u64,
+    pub(crate) first: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Request {
+    Help,
+    Run(Options),
+}
+
+/// Reads the arguments; an error says what is wrong in one line.
+pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
+    let mut options = Options {
+        targets: TARGETS.to_vec(),
+        budget: Budget::Seconds(10),
+        seed: 0,
+        first: 0,
+    };
+    let (mut budget, mut target) = (None, None);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let mut number = || {
+            let value = arguments.next().map(String::as_str).unwrap_or_default();
+            let wrong = || format!("{argument} needs a number, got `{value}`");
+            value.parse::<u64>().map_err(|_| wrong())
+        };
+        let wanted = match argument.as_str() {
+            "--help" | "-h" => return Ok(Request::Help),
+            "--seconds" => Budget::Seconds(number()?),
+            "--iterations" => Budget::Iterations(number()?),
+            "--seed" => {
+                options.seed = number()?;
+                continue;
+            }
+            "--first" => {
+                options.first = number()?;
+                continue;
+            }
+            name if name.starts_with('-') => return Err(format!("unknown option `{name}`")),
+            name => {
+                let found = TARGETS.iter().find(|target| target.name == name);
+                let found = found.ok_or_else(|| format!("unknown target `{name}`"))?;
+                if target.replace(*found).is_some() {
+                    return Err("only one target can be named".to_owned());
+                }
+                continue;
+            }
+        };
+        if budget.replace(wanted).is_some() {
+            return Err("only one of --seconds and --iterations can be given, once".to_owned());
+        }
+    }
+    options.targets = target.map_or(options.targets, |target| vec![target]);
+    options.budget = budget.unwrap_or(options.budget);
+    Ok(Request::Run(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Request, String> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&arguments)
+    }
+
+    #[test]
+    fn without_arguments_every_target_runs() {
+        let Ok(Request::Run(options)) = run("") else {
+            panic!("no run")
+        };
+        assert_eq!(options.targets.len(), TARGETS.len());
+        assert_eq!(options.budget, Budget::Seconds(10));
+    }
+
+    #[test]
+    fn target_budget_and_seed_are_taken() {
+        let Ok(Request::Run(options)) = run("turn_machine --iterations 9 --seed 7 --first 3")
+        else {
+            panic!("no run")
+        };
+        let names: Vec<_> = options.targets.iter().map(|target| target.name).collect();
+        assert_eq!(names, ["turn_machine"]);
+        assert_eq!(options.budget, Budget::Iterations(9));
+        assert_eq!((options.seed, options.first), (7, 3));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, wrong) in [
+            ("nothing", "unknown target `nothing`"),
+            ("--fast", "unknown option `--fast`"),
+            ("--seed x", "--seed needs a number, got `x`"),
+            ("--seconds", "--seconds needs a number, got ``"),
+            (
+                "--seconds 1 --iterations 1",
+                "only one of --seconds and --iterations can be given, once",
+            ),
+            ("turn_machine event_json", "only one target can be named"),
+        ] {
+            match run(line) {
+                Err(message) => assert_eq!(message, wrong),
+                Ok(request) => panic!("{line}: {request:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_target() {
+        for target in TARGETS {
+            assert!(HELP.contains(target.name) && HELP.contains(target.summary));
+        }
+    }
+}

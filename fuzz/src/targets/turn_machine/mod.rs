@@ -1,0 +1,252 @@
+//! The turn machine under any order of inputs, those that fit and those that do not.
+//!
+//! The driver plays the part of the thread's owner: it keeps the steps that were started, answers them, crashes,
+//! moves the clock. The [`Witness`] looks at every commit and knows what must always hold.
+
+mod bytes;
+mod inputs;
+mod plan;
+mod witness;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+use windlass_core::events::Event;
+use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_turn::{
+    Command, Decision, Input, Moment, Phase, Rejected, Tail, Thread, TurnPlan, derive,
+};
+
+use bytes::Bytes;
+use witness::Witness;
+
+/// Plays the inputs that the bytes stand for, and panics as soon as something does not hold.
+pub fn turn_machine(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut owner = Owner::new(plan::plan(&mut bytes));
+    while !bytes.is_empty() {
+        owner.step(&mut bytes);
+    }
+    owner.settle();
+}
+
+/// The owner of one thread, as far as the machine can tell.
+struct Owner {
+    plan: TurnPlan,
+    thread: Thread,
+    /// The fold of the events as a journal would give them back.
+    folded: Thread,
+    events: Vec<Arc<Event>>,
+    running: BTreeSet<ExecId>,
+    witness: Witness,
+    now: DateTime<Utc>,
+    moments: u64,
+}
+
+const BASE: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+
+impl Owner {
+    fn new(plan: TurnPlan) -> Self {
+        let session_id = SessionId::from_seed(1);
+        Self {
+            plan,
+            thread: Thread::new(session_id),
+            folded: Thread::new(session_id),
+            events: Vec::new(),
+            running: BTreeSet::new(),
+            witness: Witness::default(),
+            now: DateTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+            moments: 0,
+        }
+    }
+
+    fn fresh(&mut self) -> Uuid {
+        self.moments += 1;
+        derive(BASE, self.moments)
+    }
+
+    fn with_moment<T>(
+        &mut self,
+        tail: Option<&Tail>,
+        f: impl FnOnce(&Thread, &Moment<'_>) -> T,
+    ) -> T {
+        let uuid = self.fresh();
+        let moment = Moment {
+            now: self.now,
+            uuid,
+            plan: &self.plan,
+            tail,
+        };
+        f(&self.thread, &moment)
+    }
+
+    /// Decides, records and acts.
+    fn submit(&mut self, input: Input, tail: Option<&Tail>) -> Result<usize, Rejected> {
+        let decision = self.with_moment(tail, |thread, moment| thread.decide(input, moment))?;
+        Ok(self.record(decision))
+    }
+
+    fn record(&mut self, decision: Decision) -> usize {
+        let commands = decision.commands.clone();
+        let events = self.append(decision);
+        for command in commands {
+            match command {
+                Command::Stop { exec_id } => assert!(
+                    self.running.remove(&exec_id),
+                    "{exec_id} is stopped but does not run"
+                ),
+                Command::CallModel { exec_id, .. } | Command::RunTool { exec_id, .. } => {
+                    self.witness.start(exec_id);
+                    self.running.insert(exec_id);
+                }
+                Command::Prepare { .. } => {}
+            }
+        }
+        self.compare();
+        events
+    }
+
+    /// Makes the events durable and moves on; the fold of what was stored must come to the same.
+    fn append(&mut self, decision: Decision) -> usize {
+        let events = decision.events.clone();
+        self.witness.look(&events, &decision.commands);
+        for event in &events {
+            let json = serde_json::to_string(event.as_ref());
+            let stored = json.as_deref().map(serde_json::from_str::<Event>);
+            let Ok(Ok(stored)) = stored else {
+                panic!("the event cannot be stored: {event:?}")
+            };
+            assert_eq!(stored, **event, "the event is read as another");
+            self.witness.bound(event, json.map_or(0, |json| json.len()));
+            self.folded.evolve(&stored);
+        }
+        self.thread.commit(decision);
+        self.events.extend(events.iter().cloned());
+        assert_eq!(self.folded, self.thread, "the fold of the journal differs");
+        if events.iter().any(|event| event.data.ends_turn()) {
+            self.witness.check_transcript(self.thread.history());
+        }
+        self.check_concurrency();
+        events.len()
+    }
+
+    /// What the owner runs is what the thread says should run.
+    fn compare(&self) {
+        let pending = self.thread.pending_commands();
+        assert_eq!(
+            pending,
+            self.folded.pending_commands(),
+            "the fold wants other commands"
+        );
+        let pending: BTreeSet<_> = pending.iter().filter_map(Command::exec_id).collect();
+        assert_eq!(self.running, pending, "other steps run than should");
+    }
+
+    fn check_concurrency(&self) {
+        let Some(act) = self.thread.turn().and_then(|turn| turn.act()) else {
+            return;
+        };
+        let running = act
+            .calls
+            .iter()
+            .filter(|call| self.thread_runs(call.exec_id));
+        let mut classes = BTreeSet::new();
+        let mut count = 0;
+        for call in running {
+            count += 1;
+            let spec = self.plan.tools.get(&call.call.name);
+            if let Some(class) = spec.and_then(|spec| spec.concurrency_class.as_ref()) {
+                assert!(classes.insert(class), "two calls of class {class} overlap");
+            }
+        }
+        assert!(
+            count <= self.plan.max_parallel_calls.max(1),
+            "{count} calls run at once"
+        );
+    }
+
+    fn thread_runs(&self, exec_id: ExecId) -> bool {
+        let pending = self.thread.pending_commands();
+        pending
+            .iter()
+            .any(|command| command.exec_id() == Some(exec_id))
+    }
+
+    /// The process dies: what ran is gone, the journal stays.
+    fn crash(&mut self) {
+        self.thread = Thread::fold(
+            self.thread.session_id(),
+            self.events.iter().map(AsRef::as_ref),
+        );
+        self.running.clear();
+        self.witness.crash();
+        let decision =
+            self.with_moment(None, |thread, moment| thread.decide(Input::Recover, moment));
+        let Ok(decision) = decision else {
+            panic!("a thread cannot recover")
+        };
+        self.append(decision);
+        for command in self.thread.pending_commands() {
+            if let Some(exec_id) = command.exec_id() {
+                self.witness.start(exec_id);
+                self.running.insert(exec_id);
+            }
+        }
+        self.compare();
+    }
+
+    /// Fires the timer: something happens exactly if a deadline has passed.
+    fn timer(&mut self) {
+        let is_due = self.thread.next_deadline().is_some_and(|at| at <= self.now);
+        match self.submit(Input::Timer, None) {
+            Ok(events) => assert_eq!(
+                events > 0,
+                is_due,
+                "the timer does not do what the next deadline says"
+            ),
+            Err(rejected) => panic!("the timer is refused: {rejected}"),
+        }
+    }
+
+    fn model_step(&self) -> Option<ExecId> {
+        match &self.thread.turn()?.phase {
+            Phase::Reasoning(reason) => Some(reason.exec_id),
+            Phase::Between | Phase::Acting(_) => None,
+        }
+    }
+
+    /// Stops whatever is left: every turn must come to its one end.
+    fn settle(&mut self) {
+        let mut rounds = self.thread.queue().len() + 1;
+        loop {
+            if self.thread.turn().is_some() {
+                let stop = Input::Interrupt {
+                    turn_id: None,
+                    reason: None,
+                };
+                assert!(
+                    self.submit(stop, None).is_ok(),
+                    "a running turn cannot be interrupted"
+                );
+            }
+            let Some(next) = self.thread.queue().front() else {
+                break;
+            };
+            let begin = Input::Begin {
+                turn_id: next.turn_id,
+                failure: None,
+            };
+            assert!(
+                self.submit(begin, None).is_ok(),
+                "a queued turn cannot begin"
+            );
+            rounds -= 1;
+            assert!(rounds > 0, "the queue does not get shorter");
+        }
+        assert!(self.running.is_empty(), "steps run without a turn");
+        self.witness.at_rest();
+    }
+}

@@ -1,0 +1,55 @@
+//! The configurations that turns run under.
+
+use std::time::Duration;
+
+use windlass_core::tools::{SideEffectClass, ToolPolicy};
+use windlass_turn::{Limits, ToolSpec, TurnPlan};
+
+use super::bytes::Bytes;
+
+/// Every policy, class and promise, alone and together; `unknown` is in no plan.
+pub(super) const TOOLS: &[&str] = &[
+    "once", "pure", "same", "pure_k", "once_k", "ask", "ask_k", "client", "client_k", "unknown",
+];
+
+pub(super) fn plan(bytes: &mut Bytes<'_>) -> TurnPlan {
+    let tools = TOOLS
+        .iter()
+        .filter(|name| **name != "unknown")
+        .map(|name| ((*name).to_owned(), spec(name)))
+        .collect();
+    let seconds = |n: usize| Duration::from_secs(n as u64);
+    TurnPlan {
+        digest: "plan".to_owned(),
+        model: "model".to_owned(),
+        max_iterations: 1 + bytes.below(5),
+        tools,
+        max_parallel_calls: bytes.below(4),
+        turn_timeout: bytes.one_in(4).then(|| seconds(20)),
+        wait_timeout: bytes.one_in(2).then(|| seconds(5)),
+        limits: Limits {
+            max_messages: bytes.one_in(8).then_some(9),
+            max_events: bytes.one_in(8).then_some(60),
+        },
+        ..TurnPlan::default()
+    }
+}
+
+fn spec(name: &str) -> ToolSpec {
+    let policy = match name {
+        "ask" | "ask_k" => ToolPolicy::RequiresApproval,
+        "client" | "client_k" => ToolPolicy::ClientSide,
+        _ => ToolPolicy::Auto,
+    };
+    let side_effects = match name {
+        "pure" | "pure_k" => SideEffectClass::Pure,
+        "same" | "ask_k" => SideEffectClass::Idempotent,
+        _ => SideEffectClass::AtMostOnce,
+    };
+    ToolSpec {
+        policy,
+        side_effects,
+        concurrency_class: name.ends_with("_k").then(|| "k".to_owned()),
+        ..ToolSpec::default()
+    }
+}
