@@ -46,8 +46,11 @@ pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
 pub use windlass_store::{
-    EventSink, InMemorySessionFileStore, InMemorySessionFileSystemFactory,
-    InMemorySessionStorageStore, InMemorySessionStore, Journal, MemoryJournal, Retention,
+    ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
+    InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
+    InMemorySessionStore, Journal, MemoryJournal, Retention, WriteBlocklistFileStore,
 };
+#[cfg(feature = "real-disk")]
+pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};

@@ -366,7 +366,9 @@ impl Actor {
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
-            Command::Prepare { .. } => self.preparing = Some(Preparing::to_begin(self)),
+            Command::Prepare { turn_id } => {
+                self.preparing = Some(Preparing::to_begin(self, turn_id));
+            }
             Command::CallModel { exec_id, iteration } => {
                 let Some(context) = &self.context else { return };
                 let scope = StepScope {

@@ -24,7 +24,7 @@ enum Purpose {
     /// An input that starts a turn at once.
     Start(Box<Submission>),
     /// The first of the inputs that wait.
-    Begin,
+    Begin(TurnId),
     /// A turn of an earlier life.
     Recover,
 }
@@ -55,13 +55,13 @@ impl Preparing {
     }
 
     /// Makes the context of the first input that waits.
-    pub(super) fn to_begin(actor: &Actor) -> Self {
+    pub(super) fn to_begin(actor: &Actor, turn_id: TurnId) -> Self {
         let controls = actor
             .thread
             .queue()
             .front()
             .and_then(|next| next.message.controls.clone());
-        Self::new(actor, Purpose::Begin, controls, None)
+        Self::new(actor, Purpose::Begin(turn_id), controls, None)
     }
 
     /// Makes the context of a turn that an earlier life began.
@@ -123,13 +123,17 @@ impl Actor {
                 let outcome = self.try_decide_with(input, Some(context)).await?;
                 self.accept(*submission, outcome);
             }
-            (Purpose::Begin, Ok(context)) => {
+            (Purpose::Begin(turn_id), Ok(context)) => {
                 self.context = Some(context);
-                self.decide(Input::Begin { failure: None }).await?;
+                self.decide(Input::Begin {
+                    turn_id,
+                    failure: None,
+                })
+                .await?;
             }
-            (Purpose::Begin, Err(error)) => {
+            (Purpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
-                self.decide(Input::Begin { failure }).await?;
+                self.decide(Input::Begin { turn_id, failure }).await?;
             }
             (Purpose::Recover, Ok(context)) => {
                 self.context = Some(context);
