@@ -6,11 +6,14 @@
 )]
 
 mod guards;
+mod journal;
 #[cfg(target_os = "linux")]
 mod memory_scan;
 mod quota;
 mod rules;
 mod sessions;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod storage;
 mod support;
 
