@@ -61,7 +61,7 @@ impl SqliteStore {
 
     /// Returns how many bytes of the database are in use.
     pub async fn used_bytes(&self) -> Result<u64, SqliteError> {
-        Ok(self.inner.readers.read(|reader| used(reader)).await?)
+        Ok(self.inner.readers.read(used).await?)
     }
 
     async fn prune_all(
@@ -115,7 +115,7 @@ impl SqliteStore {
         now: i64,
         findings: &mut Vec<Finding>,
     ) -> Result<u64, SqliteError> {
-        let mut by_age = self.inner.readers.read(|reader| by_age(reader)).await?;
+        let mut by_age = self.inner.readers.read(by_age).await?;
         let mut pruned = 0;
         while self.used_bytes().await? > limit {
             let Some((_, stream)) = by_age.pop() else {

@@ -10,6 +10,7 @@ mod counter;
 mod doorbells;
 mod error;
 mod export;
+mod files;
 mod findings;
 mod heads;
 mod import;
@@ -26,6 +27,8 @@ mod record;
 mod records;
 mod schema;
 mod secrets;
+mod storage;
+mod times;
 mod verify;
 mod writer;
 
@@ -34,6 +37,7 @@ use std::sync::Arc;
 pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
+pub use files::SqliteSessionFileStore;
 pub use findings::Finding;
 pub use import::ImportReport;
 use inner::Inner;
@@ -42,6 +46,7 @@ pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
 pub use records::SqliteRecords;
 pub use secrets::SecretsKey;
+pub use storage::SqliteSessionStorageStore;
 pub use verify::{Report, StreamHead};
 
 /// A database with everything that a runtime keeps; clones share it.
@@ -75,6 +80,20 @@ impl SqliteStore {
     #[must_use]
     pub fn records(&self) -> SqliteRecords {
         SqliteRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the files of sessions.
+    #[must_use]
+    pub fn files(&self) -> SqliteSessionFileStore {
+        SqliteSessionFileStore::new(Arc::clone(&self.inner))
+    }
+
+    /// Returns the values and secrets of sessions.
+    #[must_use]
+    pub fn storage(&self) -> SqliteSessionStorageStore {
+        SqliteSessionStorageStore {
             inner: Arc::clone(&self.inner),
         }
     }

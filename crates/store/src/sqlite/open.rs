@@ -88,8 +88,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         .start()
         .map_err(|error| SqliteError::Unavailable(format!("no thread can be started: {error}")))?;
     Ok(Inner {
-        readers: Readers::new(location.clone()),
-        location,
+        readers: Readers::new(location),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
@@ -114,8 +113,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     check_version(&location, &reader)?;
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
-        readers: Readers::new(location.clone()),
-        location,
+        readers: Readers::new(location),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,

@@ -219,7 +219,7 @@ impl Thread {
             }
             let done = done.map_err(|error| self.note_failure(&error));
             for reply in replies {
-                reply(done.as_ref().map(|()| ()).map_err(String::as_str));
+                reply(done.as_ref().copied().map_err(String::as_str));
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct SqliteJournal {
 impl SqliteJournal {
     /// Lists the streams by name, with where they end and whether a turn is open.
     pub async fn streams(&self) -> Result<Vec<StreamInfo>, JournalError> {
-        Ok(self.inner.readers.read(|reader| list(reader)).await?)
+        Ok(self.inner.readers.read(list).await?)
     }
 }
 

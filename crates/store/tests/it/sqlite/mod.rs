@@ -2,6 +2,7 @@
 
 mod damage;
 mod exchange;
+mod files;
 mod fixture;
 mod full;
 mod groups;
@@ -10,5 +11,6 @@ mod lost;
 mod opening;
 mod records;
 mod retention;
+mod storage;
 mod support;
 mod verify;
