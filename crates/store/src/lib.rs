@@ -1,5 +1,6 @@
 //! What Windlass keeps: files, keys, secrets and sessions, each with its rules and a suite that checks them.
 
+pub mod conformance;
 pub mod files;
 mod lock;
 pub mod sessions;

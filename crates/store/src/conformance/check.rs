@@ -1,0 +1,115 @@
+//! One rule, and what breaks it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use windlass_core::error::AgentLoopError;
+
+pub(super) type Outcome = Result<(), Violation>;
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// One rule that a store of the kind `S` must keep.
+pub struct Check<S: ?Sized + 'static> {
+    /// The name of the rule.
+    pub name: &'static str,
+    pub(super) run: fn(Arc<S>) -> Running,
+}
+
+impl<S: ?Sized> Check<S> {
+    /// Puts an empty store to the test.
+    pub async fn run(&self, store: Arc<S>) -> Result<(), Violation> {
+        (self.run)(store).await
+    }
+}
+
+impl<S: ?Sized> fmt::Debug for Check<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Check").field(&self.name).finish()
+    }
+}
+
+/// What a store did against a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(pub(super) String);
+
+/// Returns the outcome of a check that found something wrong.
+pub(super) fn broken(what: impl Into<String>) -> Outcome {
+    Err(Violation(what.into()))
+}
+
+impl From<AgentLoopError> for Violation {
+    fn from(error: AgentLoopError) -> Self {
+        Self(format!("an operation failed that must succeed: {error}"))
+    }
+}
+
+/// All rules that a store breaks, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violations(pub Vec<(&'static str, Violation)>);
+
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rules are broken", self.0.len())?;
+        for (name, violation) in &self.0 {
+            write!(f, "\n{name}: {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Violations {}
+
+pub(super) async fn all<S: ?Sized + 'static>(
+    checks: impl Iterator<Item = &'static Check<S>>,
+    make: impl Fn() -> Arc<S>,
+) -> Result<(), Violations> {
+    let mut violations = Vec::new();
+    for check in checks {
+        if let Err(violation) = check.run(make()).await {
+            violations.push((check.name, violation));
+        }
+    }
+    if violations.is_empty() {
+        Ok(())
+    } else {
+        Err(Violations(violations))
+    }
+}
+
+/// Lists functions as checks under their own names.
+macro_rules! checks {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        &[$(crate::conformance::check::Check {
+            name: stringify!($name),
+            run: |store| Box::pin($module::$name(store)),
+        }),*]
+    };
+}
+
+/// Returns a violation unless a condition holds.
+macro_rules! require {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(crate::conformance::check::Violation(format!($($message)+)));
+        }
+    };
+}
+
+/// Returns a violation unless two values are equal.
+macro_rules! require_eq {
+    ($found:expr, $expected:expr, $($message:tt)+) => {
+        match (&$found, &$expected) {
+            (found, expected) => {
+                if found != expected {
+                    return Err(crate::conformance::check::Violation(format!(
+                        "{}: found {found:?}, expected {expected:?}",
+                        format_args!($($message)+)
+                    )));
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,150 @@
+//! Files that the host made read-only.
+
+use super::subject::{Store, Subject, refused};
+use crate::conformance::check::Outcome;
+
+pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
+    let files = Subject::new(store);
+    files.seed("/r/f", "kept", true).await?;
+    let why = "file is read-only: /r/f";
+    for path in ["/r/f", "r/f", "/workspace/r//f"] {
+        refused(
+            files.write(path, "new").await,
+            &format!("writing {path}"),
+            why,
+        )?;
+        refused(
+            files.replace(path, "kept", "new").await,
+            &format!("replacing {path}"),
+            why,
+        )?;
+    }
+    let other = files.replace("/r/f", "other", "new").await?;
+    require!(!other, "other content was replaced");
+    require_eq!(
+        files.text("/r/f").await?.as_deref(),
+        Some("kept"),
+        "content"
+    );
+    // The host may replace what it seeded.
+    files.seed("/r/f", "again", true).await?;
+    require_eq!(
+        files.text("/r/f").await?.as_deref(),
+        Some("again"),
+        "content seeded again"
+    );
+    files.write("/r/neighbour", "free").await?;
+    Ok(())
+}
+
+pub(super) async fn r52_recursive_delete_spares_read_only_files(store: Store) -> Outcome {
+    let files = Subject::new(store);
+    files.write("/d/a/first", "1").await?;
+    files.seed("/d/m/deep/kept", "2", true).await?;
+    files.write("/d/z", "3").await?;
+    let deleted = files.delete_all("/d").await;
+    refused(
+        deleted,
+        "deleting a directory with a read-only file",
+        "/d/m/deep/kept",
+    )?;
+    for (path, text) in [("/d/a/first", "1"), ("/d/m/deep/kept", "2"), ("/d/z", "3")] {
+        require_eq!(
+            files.text(path).await?.as_deref(),
+            Some(text),
+            "{path} afterwards"
+        );
+    }
+    require!(
+        files.delete_all("/d/a").await?,
+        "a directory beside it was not deleted"
+    );
+    Ok(())
+}
+
+pub(super) async fn r53_no_mark_stays_after_a_delete(store: Store) -> Outcome {
+    let files = Subject::new(store);
+    files.seed("/f", "1", true).await?;
+    files.seed("/f", "2", false).await?;
+    require!(
+        files.delete("/f").await?,
+        "a file that is no longer read-only was not deleted"
+    );
+    files.write("/f", "3").await?;
+    files.write("/f", "4").await?;
+    files.seed("/d/f", "1", true).await?;
+    files.seed("/d/f", "2", false).await?;
+    require!(
+        files.delete_all("/d").await?,
+        "the directory was not deleted"
+    );
+    files.write("/d/f", "3").await?;
+    require!(
+        files.delete_all("/d").await?,
+        "the directory was not deleted again"
+    );
+    Ok(())
+}
+
+pub(super) async fn r58_the_root_and_read_only_files_cannot_be_deleted(store: Store) -> Outcome {
+    let files = Subject::new(store);
+    files.write("/f", "x").await?;
+    files.seed("/r", "x", true).await?;
+    for root in ["/", "", "/workspace", "."] {
+        refused(files.delete(root).await, "deleting the root", "root")?;
+        refused(
+            files.delete_all(root).await,
+            "deleting all of the root",
+            "root",
+        )?;
+    }
+    refused(
+        files.delete("/r").await,
+        "deleting a read-only file",
+        "read-only: /r",
+    )?;
+    refused(
+        files.delete_all("/r").await,
+        "deleting a read-only file",
+        "read-only: /r",
+    )?;
+    require_eq!(
+        files.paths_in("/").await?,
+        ["/f", "/r"],
+        "children of / afterwards"
+    );
+    Ok(())
+}
+
+pub(super) async fn r61_list_and_stat_show_read_only(store: Store) -> Outcome {
+    let files = Subject::new(store);
+    files.seed("/d/kept", "x", true).await?;
+    files.seed("/d/seeded", "x", false).await?;
+    files.write("/d/written", "x").await?;
+    let expected = [
+        ("/d/kept", true),
+        ("/d/seeded", false),
+        ("/d/written", false),
+    ];
+    let listed = files.store.list_directory(files.session, "/d").await?;
+    let shown: Vec<_> = listed
+        .iter()
+        .map(|e| (e.path.as_str(), e.is_readonly))
+        .collect();
+    require_eq!(shown, expected, "listing");
+    for (path, is_readonly) in expected {
+        let stat = files.store.stat_file(files.session, path).await?;
+        require_eq!(
+            stat.map(|stat| stat.is_readonly),
+            Some(is_readonly),
+            "stat of {path}"
+        );
+        let read = files.store.read_file(files.session, path).await?;
+        require_eq!(
+            read.map(|read| read.is_readonly),
+            Some(is_readonly),
+            "reading {path}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Sessions with files of their own.
+
+use std::sync::Arc;
+
+use super::subject::{Store, Subject};
+use crate::conformance::check::Outcome;
+
+pub(super) async fn r62_sessions_never_see_each_other(store: Store) -> Outcome {
+    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
+    one.write("/d/f", "one").await?;
+    one.seed("/kept", "one", true).await?;
+    require!(
+        two.text("/d/f").await?.is_none(),
+        "another session's file can be read"
+    );
+    require!(
+        two.paths_in("/").await?.is_empty(),
+        "another session's files are listed"
+    );
+    require!(
+        two.grep("one", None).await?.is_empty(),
+        "another session's files are searched"
+    );
+    require!(
+        !two.delete_all("/d").await?,
+        "another session's directory can be deleted"
+    );
+    two.write("/d/f", "two").await?;
+    two.write("/kept", "two").await?;
+    require_eq!(
+        one.text("/d/f").await?.as_deref(),
+        Some("one"),
+        "the first session's file"
+    );
+    require_eq!(
+        one.text("/kept").await?.as_deref(),
+        Some("one"),
+        "the first session's file"
+    );
+    Ok(())
+}
+
+pub(super) async fn a_forgotten_session_has_no_files(store: Store) -> Outcome {
+    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
+    one.seed("/kept", "one", true).await?;
+    two.write("/f", "two").await?;
+    one.store.forget_session(one.session).await?;
+    one.store.forget_session(one.session).await?;
+    require!(
+        one.paths_in("/").await?.is_empty(),
+        "a forgotten session has files"
+    );
+    require_eq!(
+        two.text("/f").await?.as_deref(),
+        Some("two"),
+        "the other session's file"
+    );
+    one.write("/kept", "new").await?;
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Checks that any store of these kinds can be put through, one for each rule.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use windlass_store::InMemorySessionFileStore;
+//! # use windlass_store::conformance::{self, Sharing};
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! conformance::files(Sharing::EachSessionItsOwn, || {
+//!     Arc::new(InMemorySessionFileStore::new())
+//! })
+//! .await
+//! .unwrap();
+//! # });
+//! ```
+
+#[macro_use]
+mod check;
+mod files;
+mod storage;
+
+use std::sync::Arc;
+
+use windlass_core::traits::{SessionFileSystem, SessionStorageStore};
+
+pub use check::{Check, Violation, Violations};
+pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
+pub use storage::STORAGE_CHECKS;
+
+/// Whether sessions see the same files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each session has files of its own.
+    EachSessionItsOwn,
+    /// All sessions see one tree.
+    OneForAll,
+}
+
+/// Checks a file system; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+pub async fn files(
+    sharing: Sharing,
+    make: impl Fn() -> Arc<dyn SessionFileSystem>,
+) -> Result<(), Violations> {
+    let separate = match sharing {
+        Sharing::EachSessionItsOwn => FILE_CHECKS_OF_SEPARATE_SESSIONS,
+        Sharing::OneForAll => &[],
+    };
+    let checks = FILE_CHECKS.iter().chain(separate);
+    check::all(checks, make).await
+}
+
+/// Checks a store of keys and secrets; `make` gives an empty one for each rule.
+pub async fn storage(make: impl Fn() -> Arc<dyn SessionStorageStore>) -> Result<(), Violations> {
+    check::all(STORAGE_CHECKS.iter(), make).await
+}

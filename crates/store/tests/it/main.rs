@@ -1,0 +1,18 @@
+//! The stores, put through their rules.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod guards;
+#[cfg(target_os = "linux")]
+mod memory_scan;
+mod quota;
+mod rules;
+mod sessions;
+mod storage;
+mod support;
+
+#[cfg(all(feature = "real-disk", unix))]
+mod agreement;
+#[cfg(all(feature = "real-disk", unix))]
+mod race;
+#[cfg(all(feature = "real-disk", unix))]
+mod real_disk;
