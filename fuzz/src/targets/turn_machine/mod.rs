@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
-use windlass_core::events::Event;
+use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
     Command, Decision, Input, Moment, Phase, Rejected, Tail, Thread, TurnPlan, derive,
@@ -126,7 +126,8 @@ impl Owner {
         self.thread.commit(decision);
         self.events.extend(events.iter().cloned());
         assert_eq!(self.folded, self.thread, "the fold of the journal differs");
-        if events.iter().any(|event| event.data.ends_turn()) {
+        let idles = |event: &Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
+        if events.iter().any(idles) {
             self.witness.check_transcript(self.thread.history());
         }
         self.check_concurrency();
