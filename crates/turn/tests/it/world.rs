@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass_core::events::{
-    CustomData, Decision as Verdict, Event, EventData, SessionUpdatedData, ToolStatus,
+    CustomData, Decision as Verdict, Event, EventData, SessionUpdatedData, TokenUsage, ToolStatus,
 };
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
@@ -53,6 +53,12 @@ pub(crate) enum Step {
     EmitForbidden(&'static str),
     /// Time passes, and the timer fires.
     After(u64),
+    /// Somebody says something that may take so many seconds.
+    SayWithin(&'static str, u64),
+    /// Somebody outside says that a call failed.
+    ResultFails(&'static str),
+    /// The model answers and used so many tokens.
+    ModelUsing(&'static [(&'static str, &'static str)], u32),
     /// The process dies and another one goes on.
     Crash,
     ImportUser(&'static str),
@@ -263,7 +269,10 @@ impl World {
     /// The newest model step, or the one that was remembered as stale.
     pub(crate) fn model(&self) -> ExecId {
         let newest = self.models.last().copied();
-        self.stale.or(newest).expect("a model call was made")
+        let Some(exec_id) = self.stale.or(newest) else {
+            panic!("no model call was made")
+        };
+        exec_id
     }
 
     /// From here on, results are those of the model step that runs now.
@@ -286,7 +295,10 @@ impl World {
     pub(crate) fn last(&self, event_type: &str) -> &EventData {
         let mut newest_first = self.events.iter().rev();
         let found = newest_first.find(|event| event.event_type == event_type);
-        &found.expect("there is such an event").data
+        let Some(event) = found else {
+            panic!("there is no {event_type}")
+        };
+        &event.data
     }
 
     pub(crate) fn count(&self, event_type: &str) -> usize {
@@ -310,6 +322,11 @@ impl World {
         match step {
             Step::Say(text) => submit(text, OnBusy::Queue),
             Step::SayIf(text, on_busy) => submit(text, on_busy),
+            Step::SayWithin(text, seconds) => Input::Submit {
+                message: InputMessage::user(text),
+                on_busy: OnBusy::Queue,
+                timeout: Some(Duration::from_secs(seconds)),
+            },
             Step::Steer(text) => Input::Steer {
                 message: InputMessage::user(text),
             },
@@ -322,6 +339,26 @@ impl World {
             }
             Step::Model(text, calls) => self.answer(text, calls, None),
             Step::ModelRefused(id, tool) => self.answer("", &[(id, tool)], Some("no such tool")),
+            Step::ModelUsing(calls, tokens) => {
+                let mut input = self.answer("hello", calls, None);
+                if let Input::ModelFinished { answer, .. } = &mut input {
+                    answer.metadata.usage = Some(TokenUsage {
+                        output_tokens: tokens,
+                        ..TokenUsage::default()
+                    });
+                }
+                input
+            }
+            Step::ResultFails(call) => {
+                let failed = ToolResult {
+                    tool_call_id: self.name(call),
+                    error: Some("broken".to_owned()),
+                    ..ToolResult::default()
+                };
+                Input::ToolResults {
+                    results: vec![failed],
+                }
+            }
             Step::ModelFails => Input::ModelFailed {
                 exec_id: self.model(),
                 failure: failure(),

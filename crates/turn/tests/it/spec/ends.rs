@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::events::EventData;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Done, Model, ModelFails, Say, Streams, Tail};
+use crate::world::Step::{After, Begin, Done, Model, ModelFails, Say, SayWithin, Streams, Tail};
 use crate::world::{Step, World, check, plan, transcript};
 
 fn at_most(max_iterations: usize) -> TurnPlan {
@@ -125,6 +125,25 @@ fn a_turn_that_waits_too_long_fails_with_every_call_answered() {
             "=> stop b",
         ],
     );
+}
+
+#[test]
+fn an_input_may_bring_its_own_deadline_also_when_it_waits() {
+    let timed_out = |given: &[Step]| {
+        let said = World::after(hasty(), given).play(After(5));
+        said.contains(&"turn.failed".to_owned())
+    };
+    assert!(timed_out(&[SayWithin("hi", 5)]));
+    assert!(!timed_out(&[SayWithin("hi", 6)]));
+    let waited = [
+        Say("hi"),
+        SayWithin("second", 5),
+        After(30),
+        Model("hello", &[]),
+        Begin,
+    ];
+    assert!(timed_out(&waited));
+    assert!(World::after(hasty(), &waited).play(After(4)).is_empty());
 }
 
 #[test]

@@ -2,6 +2,7 @@ mod approvals;
 mod busy;
 mod calls;
 mod ends;
+mod figures;
 mod imports;
 mod interrupt;
 mod order;

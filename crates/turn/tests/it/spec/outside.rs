@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use windlass_core::events::{EventData, ToolStatus};
 use windlass_core::session::SessionStatus;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Allow, Connects, Interrupt, Model, Results, Say};
+use crate::world::Step::{After, Allow, Connects, Interrupt, Model, ResultFails, Results, Say};
 use crate::world::{Step, World, check, plan, transcript};
 
 const ONE: &[Step] = &[Say("hi"), Model("", &[("a", "client")])];
@@ -97,6 +98,43 @@ fn a_repeat_beside_a_new_answer_does_not_stop_it() {
         &and(TWO, Results(&[("a", 1)])),
         Results(&[("a", 1), ("b", 2)]),
         GOES_ON,
+    );
+}
+
+#[test]
+fn a_failure_from_outside_is_a_failure_of_the_call() {
+    let failed = and(ONE, ResultFails("a"));
+    transcript(
+        plan(),
+        &failed,
+        &["user hi", "agent [a]", "tool_result a: broken"],
+    );
+    let world = World::after(plan(), &failed);
+    let EventData::ToolCompleted(end) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    assert_eq!((end.success, end.status), (false, ToolStatus::Error));
+    check(plan(), &failed, ResultFails("a"), &[]);
+    check(
+        plan(),
+        &failed,
+        Results(&[("a", 1)]),
+        &["! it was answered differently before"],
+    );
+}
+
+#[test]
+fn an_answer_to_an_earlier_turn_is_not_known_any_more() {
+    let next = [
+        ONE,
+        &[Results(&[("a", 1)]), Model("hello", &[]), Say("again")],
+    ]
+    .concat();
+    check(
+        plan(),
+        &next,
+        Results(&[("a", 1)]),
+        &["! the session has no such call"],
     );
 }
 
