@@ -97,20 +97,26 @@ impl Draft<'_> {
         };
         let calls = act.calls.clone();
         let mut busy_classes: Vec<&str> = Vec::new();
-        let mut running = 0;
+        // A call that may run once it is allowed keeps its place. All count before any starts: a call that waited
+        // for its class may stand before others that run.
+        let has_place = |call: &&Call| {
+            matches!(
+                call.state,
+                CallState::Running { .. } | CallState::AwaitingApproval { .. }
+            )
+        };
+        let mut running = calls.iter().filter(has_place).count();
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
             match call.state {
                 CallState::Done { .. } => continue,
                 CallState::Queued => {}
-                CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => {
+                CallState::Running { .. }
+                | CallState::AwaitingApproval { .. }
+                | CallState::AwaitingResult { .. }
+                | CallState::AwaitingAnswer { .. } => {
                     busy_classes.extend(class);
-                    continue;
-                }
-                CallState::Running { .. } | CallState::AwaitingApproval { .. } => {
-                    busy_classes.extend(class);
-                    running += 1;
                     continue;
                 }
             }

@@ -44,7 +44,10 @@ impl Owner {
                 self.timer();
             }
             18 if bytes.one_in(2) => self.import(bytes),
-            18 => self.crash(),
+            18 => {
+                let times = if bytes.one_in(4) { 4 } else { 1 };
+                (0..times).for_each(|_| self.crash());
+            }
             _ => self.interrupt(bytes),
         }
     }
