@@ -20,12 +20,9 @@ impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
         let Some(turn) = self.turn() else { return };
         let Some(act) = turn.act() else { return };
-        let (turn_id, tool_call_count) = (turn.id, act.calls.len());
+        let tool_call_count = act.calls.len();
         let calls = act.calls.clone();
-        self.record(ActStartedData {
-            turn_id,
-            tool_call_count,
-        });
+        self.record(ActStartedData { tool_call_count });
         for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
             if let Some(refusal) = refusal {
                 self.open_call(call);
@@ -70,11 +67,9 @@ impl Draft<'_> {
     pub(super) fn advance(&mut self) {
         self.start_ready_calls();
         let Some(turn) = self.turn() else { return };
-        let turn_id = turn.id;
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
             let (tool_call_count, success_count) = (act.calls.len(), successes(act));
             self.record(ActCompletedData {
-                turn_id,
                 tool_call_count,
                 success_count,
             });

@@ -161,10 +161,7 @@ impl Draft<'_> {
             deadline: self.after(timeout.or(self.plan().turn_timeout)),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
-        self.record(SessionActivatedData {
-            turn_id,
-            input_message_id,
-        });
+        self.record(SessionActivatedData { input_message_id });
     }
 
     /// A call without result makes every later request fail, so it gets one before anything else is said.
