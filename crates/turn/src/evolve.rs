@@ -52,7 +52,7 @@ impl Thread {
                 }
             }
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
-            EventData::ReasonStarted(_) => self.begin_reason(event),
+            EventData::ReasonStarted(data) => self.begin_reason(event, data.iteration),
             EventData::ReasonThinkingStarted(_) => {
                 self.with_reason(event, |reason| reason.thinking_started = true)
             }
@@ -180,14 +180,14 @@ impl Thread {
         place.map(|place| self.dangling.remove(place));
     }
 
-    fn begin_reason(&mut self, event: &Event) {
+    fn begin_reason(&mut self, event: &Event, iteration: usize) {
         let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) else {
             return;
         };
         for message in turn.steered.drain(..) {
             self.history.push(message);
         }
-        turn.iterations += 1;
+        turn.iterations = iteration;
         turn.phase = Phase::Reasoning(Reason {
             exec_id,
             started_at: event.ts,

@@ -61,9 +61,9 @@ pub struct Turn {
     pub started_at: DateTime<Utc>,
     /// When it is stopped.
     pub deadline: Option<DateTime<Utc>>,
-    /// How many model calls were begun.
+    /// How many model calls were begun; one that is made again counts once.
     pub iterations: usize,
-    /// How many of them ended.
+    /// How many model calls ended, those that were made again included.
     pub llm_calls: usize,
     /// How many tool calls were begun.
     pub tool_calls: usize,

@@ -65,9 +65,20 @@ pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
 }
 
 impl Draft<'_> {
+    /// Makes the next model call.
     pub(super) fn start_reason(&mut self) {
-        let Some(turn) = self.turn() else { return };
-        let iteration = turn.iterations + 1;
+        let done = self.turn().map_or(0, |turn| turn.iterations);
+        self.call_model(done + 1);
+    }
+
+    /// Makes the newest model call again. It is the same one of the turn, under a new step: a turn that was
+    /// disturbed may do as much as one that was not.
+    pub(super) fn repeat_reason(&mut self) {
+        let newest = self.turn().map_or(1, |turn| turn.iterations);
+        self.call_model(newest);
+    }
+
+    fn call_model(&mut self, iteration: usize) {
         let exec_id = ExecId::from_uuid(self.new_uuid());
         self.record_step(exec_id, ReasonStartedData { iteration });
     }

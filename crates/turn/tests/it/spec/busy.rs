@@ -1,9 +1,12 @@
 //! What becomes of an input while a turn is running.
 
+use serde_json::Value;
+use windlass_core::message::{ContentPart, InputMessage, Message, ToolCallContentPart};
+use windlass_turn::Input;
 use windlass_turn::OnBusy::{Interrupt, Queue, Refuse, Steer};
 
 use crate::world::Step::{Begin, Model, Say, SayIf};
-use crate::world::{check, plan, transcript};
+use crate::world::{World, check, plan, transcript};
 
 const PARKED: &[crate::world::Step] = &[Say("hi"), Model("", &[("a", "client")])];
 
@@ -122,6 +125,34 @@ fn nobody_waits_behind_a_parked_turn_without_knowing() {
             "=> prepare",
         ],
     );
+}
+
+#[test]
+fn an_input_cannot_bring_calls_or_results() {
+    let call = ContentPart::ToolCall(ToolCallContentPart {
+        id: "a".to_owned(),
+        name: "once".to_owned(),
+        arguments: Value::Null,
+    });
+    let result = Message::tool_result("a", None, None).content.remove(0);
+    for part in [call, result] {
+        let message = InputMessage {
+            content: vec![part],
+            ..InputMessage::user("hi")
+        };
+        let submit = |on_busy| Input::Submit {
+            message: message.clone(),
+            on_busy,
+            timeout: None,
+        };
+        assert!(World::new(plan()).decide(submit(Queue)).is_err());
+        let mut busy = World::after(plan(), &[Say("hi")]);
+        for policy in [Queue, Steer, Interrupt] {
+            assert!(busy.decide(submit(policy)).is_err(), "{policy:?}");
+        }
+        let message = message.clone();
+        assert!(busy.decide(Input::Steer { message }).is_err());
+    }
 }
 
 #[test]

@@ -45,6 +45,25 @@ fn a_model_call_is_made_again_under_a_new_step() {
 }
 
 #[test]
+fn a_model_call_that_is_made_again_does_not_count_against_the_limit() {
+    let mut short = plan();
+    short.max_iterations = 2;
+    let given = [
+        Say("hi"),
+        Crash,
+        Crash,
+        Model("", &[("a", "once")]),
+        Done("a"),
+        Model("hello", &[]),
+    ];
+    let world = World::after(short, &given);
+    let EventData::TurnCompleted(end) = world.last("turn.completed") else {
+        panic!("another event")
+    };
+    assert_eq!((end.iterations, end.llm_call_count), (2, Some(4)));
+}
+
+#[test]
 fn what_was_shown_before_the_crash_stays_for_people_and_not_for_the_model() {
     transcript(
         plan(),
