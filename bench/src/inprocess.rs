@@ -25,10 +25,11 @@ pub fn run(mut report: Report) -> Result<Report> {
     let tokio =
         tokio.map_err(|error| AgentLoopError::config(format!("no async runtime: {error}")))?;
     let measured = tokio.spawn(async move {
-        one_session(&mut report, Shape::Plain, 800).await?;
-        one_session(&mut report, Shape::OneTool, 400).await?;
+        // Memory first: what others have freed would make it look too small.
         many_sessions(&mut report, 1_000).await?;
         removed_sessions(&mut report).await?;
+        one_session(&mut report, Shape::Plain, 800).await?;
+        one_session(&mut report, Shape::OneTool, 400).await?;
         Ok(report)
     });
     tokio
