@@ -9,7 +9,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::ids::derive;
-use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Thread, Turn};
+use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
 
 /// What the model reads of a call whose result was lost.
 pub(crate) const REPAIRED: &str =
@@ -57,7 +57,7 @@ impl Thread {
                 self.with_reason(event, |reason| reason.thinking_started = true)
             }
             EventData::ReasonThinkingDelta(data) => {
-                self.with_reason(event, |reason| reason.thinking.push_str(&data.delta))
+                self.with_reason(event, |reason| reason.thinking.push(&data.delta))
             }
             EventData::OutputMessageStarted(_) => {
                 self.with_reason(event, |reason| reason.text_started = true);
@@ -66,7 +66,7 @@ impl Thread {
                 }
             }
             EventData::OutputMessageDelta(data) => {
-                self.with_reason(event, |reason| reason.text.push_str(&data.delta))
+                self.with_reason(event, |reason| reason.text.push(&data.delta))
             }
             EventData::OutputMessageCompleted(data) => self.answer(Arc::new(data.message.clone())),
             EventData::ReasonCompleted(data) => {
@@ -193,8 +193,8 @@ impl Thread {
             started_at: event.ts,
             text_started: false,
             thinking_started: false,
-            text: String::new(),
-            thinking: String::new(),
+            text: Text::default(),
+            thinking: Text::default(),
         });
     }
 

@@ -148,7 +148,7 @@ impl Draft<'_> {
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
         // What was shown is closed, also when the answer does not repeat it.
-        let streamed = self.running_reason(exec_id)?.thinking.clone();
+        let streamed = self.running_reason(exec_id)?.thinking.joined();
         let streamed = (!streamed.is_empty()).then_some(streamed);
         self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
         let Answer {
@@ -225,7 +225,7 @@ impl Draft<'_> {
             return;
         };
         let (exec_id, started_at) = (reason.exec_id, reason.started_at);
-        let (said, thought) = (reason.text.clone(), reason.thinking.clone());
+        let (said, thought) = (reason.text.joined(), reason.thinking.joined());
         let usage = metadata.usage;
         let metadata = LlmGenerationMetadata {
             model: if metadata.model.is_empty() {

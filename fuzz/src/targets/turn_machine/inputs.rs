@@ -118,7 +118,7 @@ impl Owner {
     /// The text of the running model call so far.
     fn streamed(&self) -> String {
         match self.thread.turn().map(|turn| &turn.phase) {
-            Some(windlass_turn::Phase::Reasoning(reason)) => reason.text.clone(),
+            Some(windlass_turn::Phase::Reasoning(reason)) => reason.text.joined(),
             _ => String::new(),
         }
     }
