@@ -171,6 +171,8 @@ impl Actor {
                     return self.close(mail).await;
                 }
                 self.read(mail).await?;
+                // Mail counts in its order: what follows a submission finds it under way.
+                self.take_backlog().await?;
             }
             self.take_backlog().await?;
             if self.is_at_rest() {
