@@ -9,13 +9,11 @@ use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::InProcessRuntime;
-use crate::inner::Inner;
-use crate::thread::{Mail, Slot, Submission};
+use crate::thread::{Leave, Mail, Slot, Submission};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
 struct CallerGuard {
-    inner: Arc<Inner>,
     slot: Arc<Slot>,
     ticket: u64,
     armed: bool,
@@ -24,13 +22,8 @@ struct CallerGuard {
 impl Drop for CallerGuard {
     fn drop(&mut self) {
         if self.armed {
-            // A session that is gone has nothing left to stop.
-            let _ = self.slot.send(
-                &self.inner,
-                Mail::Abandon {
-                    ticket: self.ticket,
-                },
-            );
+            let (ticket, leave) = (self.ticket, Leave::Gone);
+            self.slot.tell(Mail::Abandon { ticket, leave });
         }
     }
 }
@@ -69,7 +62,6 @@ impl InProcessRuntime {
         let slot = self.inner.slot(session_id).await?;
         let ticket = self.next_ticket();
         let mut guard = CallerGuard {
-            inner: Arc::clone(&self.inner),
             slot: Arc::clone(&slot),
             ticket,
             armed: true,
@@ -86,12 +78,9 @@ impl InProcessRuntime {
                     biased;
                     result = &mut running => result,
                     () = cancel.cancelled() => {
-                        slot.send(&self.inner, Mail::Abandon { ticket })?;
-                        match running.await {
-                            // The input never became a turn.
-                            Err(AgentLoopError::StoreUnavailable(_)) => Err(AgentLoopError::Cancelled),
-                            result => result,
-                        }
+                        let leave = Leave::Cancelled;
+                        slot.tell(Mail::Abandon { ticket, leave });
+                        running.await
                     }
                 }
             }

@@ -15,6 +15,15 @@ use crate::turn_result::{EventObserver, TurnHandle};
 /// Where an answer goes. Nobody may be listening any more.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
+/// How a caller gives up what it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It went away. That stops a turn of its own, and none that it only joined.
+    Gone,
+    /// It says so. That stops the turn in any case.
+    Cancelled,
+}
+
 /// An input with its wishes.
 pub(crate) struct Submission {
     /// Names the submission before it has a turn.
@@ -43,9 +52,10 @@ pub(crate) enum Mail {
         reason: Option<String>,
         reply: Reply<()>,
     },
-    /// The caller of a submission is gone.
+    /// The caller of a submission does not want it any more.
     Abandon {
         ticket: u64,
+        leave: Leave,
     },
     ToolResults {
         results: Vec<ToolResult>,

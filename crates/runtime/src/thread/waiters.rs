@@ -16,9 +16,14 @@ struct Waiter {
     result: oneshot::Sender<TurnResult>,
 }
 
-struct Ticket {
-    number: u64,
-    turn_id: TurnId,
+/// What became of a submission.
+pub(super) struct Ticket {
+    /// Names the submission.
+    pub(super) number: u64,
+    /// The turn that took it.
+    pub(super) turn_id: TurnId,
+    /// Whether it made that turn, or only joined it.
+    pub(super) owns_turn: bool,
 }
 
 /// Who waits for a turn of the thread.
@@ -52,15 +57,12 @@ impl Waiters {
         self.observers.push((turn_id, observer));
     }
 
-    pub(super) fn add_ticket(&mut self, number: u64, turn_id: TurnId) {
-        self.tickets.push(Ticket { number, turn_id });
+    pub(super) fn add_ticket(&mut self, ticket: Ticket) {
+        self.tickets.push(ticket);
     }
 
-    pub(super) fn turn_of(&self, ticket: u64) -> Option<TurnId> {
-        self.tickets
-            .iter()
-            .find(|known| known.number == ticket)
-            .map(|known| known.turn_id)
+    pub(super) fn ticket(&self, number: u64) -> Option<&Ticket> {
+        self.tickets.iter().find(|ticket| ticket.number == number)
     }
 
     /// Shows events to the observers of their turns.
