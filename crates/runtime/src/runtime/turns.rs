@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
@@ -67,7 +68,9 @@ impl InProcessRuntime {
             armed: true,
         };
         let running = async {
-            let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
+            let handle = self
+                .submit_to(&slot, ticket, input.into(), options, None)
+                .await?;
             handle.wait().await
         };
         let result = match cancel {
@@ -99,7 +102,7 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Says something with wishes for its turn; `cancel` stops the turn as long as the runtime lives.
+    /// Says something with wishes for its turn; `cancel` stops the turn, also when the handle is gone.
     pub async fn submit_with(
         &self,
         session_id: SessionId,
@@ -107,21 +110,27 @@ impl InProcessRuntime {
         options: TurnOptions,
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
-        let cancel = options.cancel.clone();
         let ticket = self.next_ticket();
-        let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
-        if let Some(cancel) = cancel {
-            let (inner, turn_id) = (Arc::clone(&self.inner), handle.turn_id);
-            tokio::spawn(async move {
-                cancel.cancelled().await;
-                let stop = |reply| Mail::Interrupt {
-                    turn_id: Some(turn_id),
-                    reason: None,
-                    reply,
-                };
-                let _ = slot.ask(&inner, stop).await;
-            });
-        }
+        let Some(cancel) = options.cancel.clone() else {
+            return self
+                .submit_to(&slot, ticket, input.into(), options, None)
+                .await;
+        };
+        let ended = CancellationToken::new();
+        let until_end = Some(ended.clone().drop_guard());
+        let handle = self
+            .submit_to(&slot, ticket, input.into(), options, until_end)
+            .await?;
+        // Only now is there something to stop. The wait lasts no longer than the turn.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                () = cancel.cancelled() => {
+                    let leave = Leave::Cancelled;
+                    slot.tell(Mail::Abandon { ticket, leave });
+                }
+            }
+        });
         Ok(handle)
     }
 
@@ -131,6 +140,7 @@ impl InProcessRuntime {
         ticket: u64,
         message: InputMessage,
         options: TurnOptions,
+        until_end: Option<DropGuard>,
     ) -> Result<TurnHandle> {
         let TurnOptions {
             turn_timeout,
@@ -147,6 +157,7 @@ impl InProcessRuntime {
                 turn_timeout,
                 tool_timeout,
                 on_event,
+                until_end,
                 reply,
             };
             Mail::Submit(Box::new(submission))

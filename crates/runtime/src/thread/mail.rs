@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
 use windlass_core::error::Result;
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
@@ -33,6 +34,8 @@ pub(crate) struct Submission {
     pub(crate) turn_timeout: Option<Duration>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) on_event: Option<EventObserver>,
+    /// Dropped when the turn has ended, or when there is to be none.
+    pub(crate) until_end: Option<DropGuard>,
     pub(crate) reply: Reply<TurnHandle>,
 }
 

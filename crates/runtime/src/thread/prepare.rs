@@ -221,6 +221,7 @@ impl Actor {
         let Submission {
             ticket,
             on_event,
+            until_end,
             reply,
             ..
         } = submission;
@@ -235,6 +236,7 @@ impl Actor {
                 number: ticket,
                 turn_id: *turn_id,
                 owns_turn: !events.iter().any(joined),
+                _until_end: until_end,
             });
             if let Some(observer) = on_event {
                 self.waiters.add_observer(*turn_id, observer, events);

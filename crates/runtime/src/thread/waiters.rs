@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_turn::{Thread, Turn};
@@ -24,6 +25,8 @@ pub(super) struct Ticket {
     pub(super) turn_id: TurnId,
     /// Whether it made that turn, or only joined it.
     pub(super) owns_turn: bool,
+    /// Held for as long as the turn is open.
+    pub(super) _until_end: Option<DropGuard>,
 }
 
 /// Who waits for a turn of the thread.
