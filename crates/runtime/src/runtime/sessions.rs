@@ -72,30 +72,36 @@ impl InProcessRuntime {
 
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
-        let inner = &self.inner;
+        let inner = Arc::clone(&self.inner);
         let slot = inner.slot(session_id).await?;
-        slot.ask(inner, |reply| Mail::Close { reply }).await?;
-        inner.take_slot(session_id);
-        inner
-            .backends
-            .session_store
-            .remove_session(session_id)
-            .await?;
-        inner
-            .backends
-            .journal
-            .remove(&StreamKey::from(session_id))
+        // In a task of its own: half a removal would leave a session that can neither be used nor removed.
+        let removal = tokio::spawn(async move {
+            slot.ask(&inner, |reply| Mail::Close { reply }).await?;
+            let removed = forget(&inner, session_id).await;
+            // The closed slot turns callers away until the record is gone. Where the store could not remove that,
+            // the session gets a new slot and lives on.
+            inner.take_slot(session_id);
+            removed
+        });
+        removal
             .await
-            .map_err(from_journal)?;
-        inner.files.forget_session(session_id).await?;
-        inner
-            .backends
-            .storage_store
-            .forget_session(session_id)
-            .await?;
-        inner.drivers.forget_session(session_id);
-        Ok(())
+            .unwrap_or_else(|_| Err(AgentLoopError::store("a store panicked during the removal")))
     }
+}
+
+/// Removes everything that is kept of a session.
+async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
+    let backends = &inner.backends;
+    backends.session_store.remove_session(session_id).await?;
+    backends
+        .journal
+        .remove(&StreamKey::from(session_id))
+        .await
+        .map_err(from_journal)?;
+    inner.files.forget_session(session_id).await?;
+    backends.storage_store.forget_session(session_id).await?;
+    inner.drivers.forget_session(session_id);
+    Ok(())
 }
 
 /// Records a session and puts its files in place. What it builds on must be sound before anything is kept.
