@@ -97,6 +97,11 @@ impl<'a> Draft<'a> {
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
         };
+        // Tells the input that starts a turn from what the turn is told later.
+        let input_message_id = match &data {
+            EventData::InputMessage(_) => self.turn().map(|turn| turn.input_message_id),
+            _ => None,
+        };
         let event = Event {
             id: EventId::from_uuid(id),
             event_type: data.event_type().to_owned(),
@@ -104,6 +109,7 @@ impl<'a> Draft<'a> {
             session_id: self.thread.session_id,
             context: EventContext {
                 turn_id,
+                input_message_id,
                 exec_id,
                 ..EventContext::default()
             },

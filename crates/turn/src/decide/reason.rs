@@ -34,6 +34,21 @@ pub(super) enum Leftover<'a> {
     Void(&'a Failure),
 }
 
+/// Whether what a model call said or thought is all that it would have been.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// The call itself came to an end, good or bad.
+    Whole,
+    /// Somebody, or the end of the process, stopped it.
+    CutShort,
+}
+
+impl Ending {
+    fn is_cut_short(self) -> Option<bool> {
+        matches!(self, Self::CutShort).then_some(true)
+    }
+}
+
 impl Thread {
     /// Records streamed text of the running model call: the moment's tail. It needs no decision.
     pub fn chunk(&self, exec_id: ExecId, moment: &Moment<'_>) -> Result<Decision, Rejected> {
@@ -110,7 +125,7 @@ impl Draft<'_> {
         };
         let (text_started, thinking_started) = (*text_started, *thinking_started);
         if !tail.thinking.is_empty() {
-            if !thinking_started {
+            if thinking_started.is_none() {
                 self.record_step(exec_id, ReasonThinkingStartedData { turn_id });
             }
             self.record_step(
@@ -122,7 +137,7 @@ impl Draft<'_> {
             );
         }
         if !tail.text.is_empty() {
-            if !text_started {
+            if text_started.is_none() {
                 let message_id = message_id_of(exec_id);
                 self.record_step(
                     exec_id,
@@ -137,6 +152,7 @@ impl Draft<'_> {
                 OutputMessageDeltaData {
                     turn_id,
                     delta: tail.text.clone(),
+                    message_id: Some(message_id_of(exec_id)),
                 },
             );
         }
@@ -153,7 +169,8 @@ impl Draft<'_> {
         // What was shown is closed, also when the answer does not repeat it.
         let streamed = self.running_reason(exec_id)?.thinking.clone();
         let streamed = (!streamed.is_empty()).then_some(streamed);
-        self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
+        let thought = answer.thinking.as_deref().or(streamed.as_deref());
+        self.close_thinking(exec_id, thought, Ending::Whole);
         let Answer {
             text,
             thinking,
@@ -173,7 +190,7 @@ impl Draft<'_> {
             thinking_signature,
             ..self.agent_message(exec_id, text, calls.iter().map(|requested| &requested.call))
         };
-        self.record_answer(exec_id, message, None);
+        self.record_answer(exec_id, message, None, Ending::Whole);
         self.record_step(
             exec_id,
             ReasonCompletedData {
@@ -241,10 +258,15 @@ impl Draft<'_> {
             error: Some(why.to_owned()),
             ..metadata
         };
-        self.close_thinking(exec_id, (!thought.is_empty()).then_some(thought.as_str()));
+        let ending = match leftover {
+            Leftover::Fail(_) => Ending::Whole,
+            Leftover::Keep | Leftover::Void(_) => Ending::CutShort,
+        };
+        let thought = (!thought.is_empty()).then_some(thought.as_str());
+        self.close_thinking(exec_id, thought, ending);
         self.record_generation(exec_id, &said, &[], metadata, None);
         let text_preview = preview(&said);
-        self.record_leftover(exec_id, said, leftover);
+        self.record_leftover(exec_id, said, leftover, ending);
         let data = ReasonCompletedData {
             success: false,
             has_tool_calls: false,
@@ -257,7 +279,13 @@ impl Draft<'_> {
         self.record_step(exec_id, data);
     }
 
-    fn record_leftover(&mut self, exec_id: ExecId, said: String, leftover: Leftover<'_>) {
+    fn record_leftover(
+        &mut self,
+        exec_id: ExecId,
+        said: String,
+        leftover: Leftover<'_>,
+        ending: Ending,
+    ) {
         let (failure, is_report) = match leftover {
             Leftover::Keep => (None, false),
             Leftover::Fail(failure) => (Some(failure), said.is_empty()),
@@ -276,19 +304,23 @@ impl Draft<'_> {
             let report = is_report.then(|| (REPORT_MARK.to_owned(), Value::Bool(true)));
             std::iter::once(code).chain(report).collect()
         });
-        self.record_answer(exec_id, message, failure);
+        self.record_answer(exec_id, message, failure, ending);
     }
 
-    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>) {
+    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>, ending: Ending) {
         let (Some(thinking), Some(turn)) = (thinking, self.turn()) else {
             return;
         };
         let turn_id = turn.id;
+        let reason = self.running_reason(exec_id).ok();
+        let started_at = reason.and_then(|reason| reason.thinking_started);
         self.record_step(
             exec_id,
             ReasonThinkingCompletedData {
                 turn_id,
                 thinking: thinking.to_owned(),
+                started_at,
+                interrupted: ending.is_cut_short(),
             },
         );
     }
@@ -314,12 +346,22 @@ impl Draft<'_> {
         )
     }
 
-    fn record_answer(&mut self, exec_id: ExecId, message: Message, failure: Option<&Failure>) {
+    fn record_answer(
+        &mut self,
+        exec_id: ExecId,
+        message: Message,
+        failure: Option<&Failure>,
+        ending: Ending,
+    ) {
+        let reason = self.running_reason(exec_id).ok();
+        let started_at = reason.and_then(|reason| reason.text_started);
         let data = OutputMessageCompletedData {
             metadata: None,
             usage: None,
             error_code: failure.map(|failure| failure.code.clone()),
             error_fields: failure.and_then(|failure| failure.fields.clone()),
+            started_at,
+            interrupted: ending.is_cut_short(),
             message,
         };
         self.record_as(data.message.id.uuid(), Some(exec_id), data);

@@ -1,0 +1,3 @@
+//! The values and contracts of the core, seen from outside.
+
+mod items;
