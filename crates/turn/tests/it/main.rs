@@ -1,0 +1,3 @@
+//! The turn machine as a specification.
+
+mod items;
