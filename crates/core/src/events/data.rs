@@ -65,10 +65,10 @@ pub struct PromptRef {
     pub digest: String,
 }
 
-/// What the model answered.
+/// What the model answered, beside the text: that stands in the `output.message.completed` event of the same step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LlmGenerationOutput {
-    /// The text.
+    /// The text, where no message of the step holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The calls.
@@ -146,7 +146,7 @@ pub struct TurnOutline {
     /// Who serves the model, once a call has told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// When the input was said.
+    /// When the input was said, if it waited for its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<DateTime<Utc>>,
     /// When the turn began.
@@ -156,11 +156,19 @@ pub struct TurnOutline {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub item_ids: Vec<ItemId>,
     /// How often it was told more.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub steer_count: u32,
     /// How often it went on after the process was gone.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed_count: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A call in words for people.
@@ -183,12 +191,12 @@ payloads! {
     /// A session was made from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
     /// A turn works in the session.
-    SessionActivatedData { turn_id: TurnId, input_message_id: MessageId, ;
+    SessionActivatedData { input_message_id: MessageId, ;
         /// The input as people read it.
         input_text: String,
     }
     /// No turn works in the session any more.
-    SessionIdledData { turn_id: TurnId, ; iterations: usize, usage: TokenUsage, }
+    SessionIdledData { }
     /// An input, in its place.
     InputMessageData { message: Message, }
     /// An input that waits for its turn.
@@ -197,12 +205,15 @@ payloads! {
         ahead: bool,
     }
     /// The first text of an answer is there.
-    OutputMessageStartedData { turn_id: TurnId, message_id: MessageId, }
+    OutputMessageStartedData { message_id: MessageId, }
     /// More text of an answer.
-    OutputMessageDeltaData { turn_id: TurnId, delta: String, ; message_id: MessageId, }
+    OutputMessageDeltaData { turn_id: TurnId, delta: String, ;
+        /// Which answer, where that does not follow from the step.
+        message_id: MessageId,
+    }
     /// An answer, whole.
     OutputMessageCompletedData { message: Message, ; metadata: Value, usage: TokenUsage, error_code: String, error_fields: ErrorFields,
-        /// When its first text was shown; absent if none was before the whole.
+        /// When its first text was shown, if that was earlier.
         started_at: DateTime<Utc>,
         /// Whether it was cut short, by an interrupt or because the process was gone.
         interrupted: bool,
@@ -234,24 +245,24 @@ payloads! {
     /// A turn was stopped.
     TurnCancelledData { turn_id: TurnId, ; reason: String, usage: TokenUsage, iterations: usize, duration_ms: u64, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, outline: TurnOutline, }
     /// A model call begins: its intent.
-    ReasonStartedData { turn_id: TurnId, iteration: usize, ; model: String, }
+    ReasonStartedData { iteration: usize, }
     /// A model call ended.
     ReasonCompletedData { success: bool, has_tool_calls: bool, tool_call_count: usize, ; text_preview: String, error: String, duration_ms: u64, usage: TokenUsage, }
     /// The model begins to think.
-    ReasonThinkingStartedData { turn_id: TurnId, }
+    ReasonThinkingStartedData { }
     /// More of what the model thinks.
     ReasonThinkingDeltaData { turn_id: TurnId, delta: String, }
     /// What the model thought, whole.
-    ReasonThinkingCompletedData { turn_id: TurnId, thinking: String, ;
-        /// When its first text was shown; absent if none was before the whole.
+    ReasonThinkingCompletedData { thinking: String, ;
+        /// When its first text was shown, if that was earlier.
         started_at: DateTime<Utc>,
         /// Whether it was cut short, by an interrupt or because the process was gone.
         interrupted: bool,
     }
     /// The calls of an answer begin.
-    ActStartedData { turn_id: TurnId, tool_call_count: usize, }
+    ActStartedData { tool_call_count: usize, }
     /// All calls of an answer have a result.
-    ActCompletedData { turn_id: TurnId, tool_call_count: usize, success_count: usize, }
+    ActCompletedData { tool_call_count: usize, success_count: usize, }
     /// A call begins: its intent.
     ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String,
         /// What the tool says its calls are.

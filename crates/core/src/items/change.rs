@@ -146,8 +146,8 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
             event, data,
         )))),
         // Only the first model call is news: before it the turn was waiting for its place.
-        EventData::ReasonStarted(data) => (data.iteration == 1).then_some(Change::TurnWorks {
-            turn_id: data.turn_id,
+        EventData::ReasonStarted(data) if data.iteration == 1 => Some(Change::TurnWorks {
+            turn_id: event.context.turn_id?,
         }),
         EventData::TurnResumed(data) => Some(Change::TurnResumed {
             turn_id: data.turn_id,

@@ -73,7 +73,7 @@ pub struct Item<'a> {
     pub status: ItemStatus,
     /// The step that it shows, if it is not the user's.
     pub exec_id: Option<ExecId>,
-    /// When it began; `None` where an end does not tell, or nothing was shown before it.
+    /// When it began, unless an end does not tell.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
@@ -190,7 +190,7 @@ impl<'a> Item<'a> {
             (body, _) => body,
         };
         Self {
-            started_at: self.started_at.or(opened.started_at),
+            started_at: opened.started_at.or(self.started_at),
             exec_id: self.exec_id.or(opened.exec_id),
             body,
             ..self

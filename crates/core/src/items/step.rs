@@ -1,6 +1,7 @@
 //! What one event does to an item.
 
 use super::item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
+use crate::derived_id::message_of_step;
 use crate::events::{
     Event, EventData, InputMessageData, OutputMessageCompletedData, ToolCompletedData,
     ToolStartedData, ToolStatus,
@@ -40,11 +41,12 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
         EventData::SessionActivated(data) => {
             let text = data.input_text.as_deref();
             let body = text.map_or(ItemBody::Empty, ItemBody::Text);
-            let item = reader.item(
-                of_message(data.input_message_id),
-                ItemKind::UserMessage,
-                body,
-            );
+            let id = of_message(data.input_message_id);
+            // The input and this are of one moment.
+            let item = Item {
+                started_at: Some(event.ts),
+                ..reader.item(id, ItemKind::UserMessage, body)
+            };
             Some(ItemStep::Ended(reader.end(item, ItemStatus::Completed)))
         }
         EventData::OutputMessageStarted(data) => {
@@ -52,7 +54,8 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
             Some(reader.start(id, ItemKind::AgentMessage, ItemBody::Empty))
         }
         EventData::OutputMessageDelta(data) => {
-            let id = of_message(data.message_id?);
+            let of_step = || event.context.exec_id.map(message_of_step);
+            let id = of_message(data.message_id.or_else(of_step)?);
             Some(reader.delta(id, ItemKind::AgentMessage, &data.delta))
         }
         EventData::OutputMessageCompleted(data) => reader.answer(data),
@@ -65,7 +68,7 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
         EventData::ReasonThinkingCompleted(data) => {
             let body = ItemBody::Text(&data.thinking);
             let item = Item {
-                started_at: data.started_at,
+                started_at: data.started_at.or(Some(event.ts)),
                 ..reader.item(reader.step()?, ItemKind::AgentReasoning, body)
             };
             let status = match data.interrupted {
@@ -172,7 +175,10 @@ impl<'a> Reader<'a> {
         if started_by.is_none_or(|input| input == data.message.id) {
             return Some(self.start(id, ItemKind::UserMessage, body));
         }
-        let item = self.item(id, ItemKind::UserMessage, body);
+        let item = Item {
+            started_at: Some(self.event.ts),
+            ..self.item(id, ItemKind::UserMessage, body)
+        };
         Some(ItemStep::Ended(self.end(item, ItemStatus::Completed)))
     }
 
@@ -191,14 +197,14 @@ impl<'a> Reader<'a> {
             (_, true) => ItemStatus::Failed,
             (_, false) => ItemStatus::Completed,
         };
-        // What was streamed is the agent's own, whatever became of it; a report never is.
-        let is_report = message.is_error_report() && data.started_at.is_none();
+        // What was cut short is the agent's own, also where the model does not see it again.
+        let is_report = message.is_error_report() && status == ItemStatus::Failed;
         let kind = match is_report {
             true => ItemKind::Error,
             false => ItemKind::AgentMessage,
         };
         let item = Item {
-            started_at: data.started_at,
+            started_at: data.started_at.or(Some(self.event.ts)),
             error_code: data.error_code.as_deref(),
             ..self.item(
                 of_message(message.id),

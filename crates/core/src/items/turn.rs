@@ -93,7 +93,7 @@ impl TurnView {
     pub(super) fn started(event: &Event, data: &TurnStartedData) -> Self {
         let mut outline = data.outline.clone().unwrap_or_default();
         outline.started_at.get_or_insert(event.ts);
-        outline.created_at.get_or_insert(event.ts);
+        outline.created_at = outline.created_at.or(outline.started_at);
         if outline.item_ids.is_empty() {
             outline.item_ids.push(of_message(data.input_message_id));
         }
@@ -162,6 +162,7 @@ impl TurnView {
         };
         if let Some(outline) = outline {
             self.outline.clone_from(outline);
+            self.outline.created_at = outline.created_at.or(outline.started_at);
         }
         self.ended_at = Some(event.ts);
         self.waiting_for.clear();
@@ -178,9 +179,6 @@ impl TurnView {
         match &event.data {
             EventData::ReasonStarted(data) => {
                 self.iterations = self.iterations.max(data.iteration);
-                if data.model.is_some() {
-                    self.outline.model.clone_from(&data.model);
-                }
             }
             EventData::LlmGeneration(data) if data.metadata.provider.is_some() => {
                 self.outline.provider.clone_from(&data.metadata.provider);

@@ -62,6 +62,17 @@ impl Slot {
         Ok(())
     }
 
+    /// Puts mail on the desk of an actor that works. To one that rests it would say nothing, and this can be called
+    /// where nobody could be started: while a caller is dropped outside of the executor.
+    pub(crate) fn tell(&self, mail: Mail) {
+        let mut desk = self.desk();
+        if desk.working {
+            desk.mail.push_back(mail);
+            drop(desk);
+            self.bell.notify_one();
+        }
+    }
+
     /// Sends mail that is answered, and waits for the answer.
     pub(crate) async fn ask<T>(
         self: &Arc<Self>,

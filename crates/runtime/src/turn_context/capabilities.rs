@@ -91,7 +91,8 @@ impl Contributions {
                 .into_iter()
                 .map(|tool| labelled(tool, capability)),
         );
-        self.pre_tool_use.extend(capability.pre_tool_use_hooks());
+        self.pre_tool_use
+            .extend(capability.pre_tool_use_hooks_with_config(config));
         self.post_tool_exec
             .extend(capability.post_tool_exec_hooks());
         self.tool_call.extend(capability.tool_call_hooks());

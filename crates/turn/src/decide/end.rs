@@ -12,7 +12,7 @@ use super::reason::{Leftover, millis, preview};
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
-use crate::state::{Call, CallState, Phase, Turn};
+use crate::state::{Call, CallState, Phase};
 
 const TURN_ENDED: &str = "turn_terminal";
 
@@ -41,9 +41,8 @@ impl Draft<'_> {
             status: Some("completed".to_owned()),
             outline: Some(TurnOutline::clone(&turn.outline)),
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     pub(super) fn fail_turn(&mut self, failure: &Failure) {
@@ -61,9 +60,8 @@ impl Draft<'_> {
             final_message_id: turn.last_message_id,
             outline: Some(TurnOutline::clone(&turn.outline)),
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     /// The model asks for tools in the last call it may make: they do not run, and each says so.
@@ -145,9 +143,8 @@ impl Draft<'_> {
             final_message_id: turn.last_message_id,
             outline: Some(TurnOutline::clone(&turn.outline)),
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     pub(super) fn timer(&mut self) {
@@ -266,13 +263,5 @@ impl Draft<'_> {
             let result = ToolResult::failure(&call.call.id, why);
             self.close_call(exec_id, ToolStatus::Cancelled, result, None);
         }
-    }
-}
-
-fn idled(turn: &Turn) -> SessionIdledData {
-    SessionIdledData {
-        turn_id: turn.id,
-        iterations: Some(turn.iterations),
-        usage: turn.usage,
     }
 }

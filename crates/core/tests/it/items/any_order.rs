@@ -18,7 +18,7 @@ fn pool() -> Vec<Arc<Event>> {
     journal.text_starts();
     journal.text("hel");
     journal.step(MODEL, answered("hello"));
-    journal.step(MODEL, ReasonThinkingStartedData { turn_id: TURN });
+    journal.step(MODEL, ReasonThinkingStartedData {});
     let delta = "h".to_owned();
     journal.step(
         MODEL,
@@ -41,7 +41,6 @@ fn pool() -> Vec<Arc<Event>> {
     journal.turn(completed());
     journal.turn(cancelled(TURN));
     let activated = SessionActivatedData {
-        turn_id: TURN,
         input_message_id: INPUT,
         input_text: None,
     };

@@ -66,14 +66,13 @@ fn messages_outside_of_turns_are_not_shown() {
 #[test]
 fn thinking_is_an_item_of_its_step() {
     let thought = |interrupted| ReasonThinkingCompletedData {
-        turn_id: TURN,
         thinking: "hm".to_owned(),
         started_at: Some(at(5)),
         interrupted,
     };
     check(
         |journal| {
-            journal.step(MODEL, ReasonThinkingStartedData { turn_id: TURN });
+            journal.step(MODEL, ReasonThinkingStartedData {});
             let delta = "h".to_owned();
             let turn_id = TURN;
             journal.step(MODEL, ReasonThinkingDeltaData { turn_id, delta });
@@ -422,11 +421,7 @@ fn a_turn_has_one_kind_of_end_with_three_statuses() {
         final_message_id: None,
         outline: None,
     };
-    let idled = SessionIdledData {
-        turn_id: TURN,
-        iterations: None,
-        usage: None,
-    };
+    let idled = SessionIdledData {};
     check(
         |journal| {
             journal.turn(completed());
@@ -477,17 +472,13 @@ fn the_inner_steps_are_not_shown() {
         duration_ms: None,
         usage: None,
     };
-    let (turn_id, tool_call_count) = (TURN, 1);
+    let tool_call_count = 1;
     check(
         |journal| {
             journal.step(MODEL, generation);
             journal.step(MODEL, reasoned);
-            journal.turn(ActStartedData {
-                turn_id,
-                tool_call_count,
-            });
+            journal.turn(ActStartedData { tool_call_count });
             journal.turn(ActCompletedData {
-                turn_id,
                 tool_call_count,
                 success_count: 1,
             });

@@ -53,7 +53,6 @@ impl Journal {
         });
         journal.input(INPUT, "hello");
         journal.turn(SessionActivatedData {
-            turn_id: TURN,
             input_message_id: INPUT,
             input_text: Some("hello".to_owned()),
         });
@@ -95,26 +94,12 @@ impl Journal {
     }
 
     pub(super) fn reason(&mut self, iteration: usize) {
-        let (turn_id, model) = (TURN, None);
-        self.step(
-            MODEL,
-            ReasonStartedData {
-                turn_id,
-                iteration,
-                model,
-            },
-        );
+        self.step(MODEL, ReasonStartedData { iteration });
     }
 
     pub(super) fn text_starts(&mut self) {
-        let (turn_id, message_id) = (TURN, ANSWER);
-        self.step(
-            MODEL,
-            OutputMessageStartedData {
-                turn_id,
-                message_id,
-            },
-        );
+        let message_id = ANSWER;
+        self.step(MODEL, OutputMessageStartedData { message_id });
     }
 
     pub(super) fn text(&mut self, delta: &str) {

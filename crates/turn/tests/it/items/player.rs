@@ -19,17 +19,21 @@ use windlass_turn::{
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
 
-pub(super) struct Player<'a> {
+struct Player<'a> {
     plan: TurnPlan,
     thread: Thread,
-    pub(super) events: Vec<Arc<Event>>,
+    events: Vec<Arc<Event>>,
     now: DateTime<Utc>,
     moments: u64,
     bytes: std::slice::Iter<'a, u8>,
 }
 
-/// Plays what the bytes stand for, then stops whatever is left.
-pub(super) fn play(bytes: &[u8]) -> Vec<Arc<Event>> {
+/// Plays what the bytes of a seed stand for, then stops whatever is left.
+pub(super) fn play(seed: u64) -> Vec<Arc<Event>> {
+    let base = derive(Uuid::nil(), seed);
+    let chunks = (0..seed % 20).map(|n| derive(base, n).as_u128().to_le_bytes());
+    // The first half of a derived id is its random part.
+    let bytes: Vec<u8> = chunks.flat_map(|chunk| chunk.into_iter().take(7)).collect();
     let mut player = Player {
         plan: plan(),
         thread: Thread::new(SessionId::from_seed(1)),
@@ -258,7 +262,7 @@ impl Player<'_> {
 
     fn model(&self) -> Option<(ExecId, String)> {
         match &self.thread.turn()?.phase {
-            Phase::Reasoning(reason) => Some((reason.exec_id, reason.text.clone())),
+            Phase::Reasoning(reason) => Some((reason.exec_id, reason.text.joined())),
             Phase::Between | Phase::Acting(_) => None,
         }
     }
