@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
+use windlass_core::derived_id::derive;
 use windlass_core::events::{Event, EventContext, EventData};
 use windlass_core::typed_id::{EventId, ExecId, MessageId, TurnId};
 
 use crate::decision::{Command, Decision};
-use crate::ids::derive;
 use crate::input::Moment;
 use crate::plan::TurnPlan;
 use crate::state::{Thread, Turn};
@@ -24,6 +24,8 @@ pub(crate) struct Draft<'a> {
     ids: u64,
     /// The step whose end is being decided; it needs no stop.
     pub(crate) finished: Option<ExecId>,
+    /// The turn that the decision ends.
+    ended: Option<TurnId>,
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
 }
@@ -37,6 +39,7 @@ impl<'a> Draft<'a> {
             events: Vec::with_capacity(8),
             ids: 0,
             finished: None,
+            ended: None,
             turn_id: None,
             message_id: None,
         }
@@ -92,10 +95,17 @@ impl<'a> Draft<'a> {
         let turn_id = match &data {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),
-            EventData::SessionIdled(idled) => Some(idled.turn_id),
+            EventData::SessionIdled(_) => self.ended,
             // A queued turn is cancelled while another one runs.
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
+        };
+        // Tells what a turn is told later from the input that started it.
+        let input_message_id = match (&data, self.turn()) {
+            (EventData::InputMessage(data), Some(turn)) => {
+                Some(turn.input_message_id).filter(|input| *input != data.message.id)
+            }
+            _ => None,
         };
         let event = Event {
             id: EventId::from_uuid(id),
@@ -104,6 +114,7 @@ impl<'a> Draft<'a> {
             session_id: self.thread.session_id,
             context: EventContext {
                 turn_id,
+                input_message_id,
                 exec_id,
                 ..EventContext::default()
             },
@@ -112,6 +123,9 @@ impl<'a> Draft<'a> {
             tags: None,
             sequence: Some(self.thread.head + 1),
         };
+        if event.data.ends_turn() {
+            self.ended = event.context.turn_id;
+        }
         self.thread.evolve(&event);
         self.events.push(Arc::new(event));
     }

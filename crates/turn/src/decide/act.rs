@@ -20,12 +20,9 @@ impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
         let Some(turn) = self.turn() else { return };
         let Some(act) = turn.act() else { return };
-        let (turn_id, tool_call_count) = (turn.id, act.calls.len());
+        let tool_call_count = act.calls.len();
         let calls = act.calls.clone();
-        self.record(ActStartedData {
-            turn_id,
-            tool_call_count,
-        });
+        self.record(ActStartedData { tool_call_count });
         for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
             if let Some(refusal) = refusal {
                 self.open_call(call);
@@ -70,11 +67,9 @@ impl Draft<'_> {
     pub(super) fn advance(&mut self) {
         self.start_ready_calls();
         let Some(turn) = self.turn() else { return };
-        let turn_id = turn.id;
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
             let (tool_call_count, success_count) = (act.calls.len(), successes(act));
             self.record(ActCompletedData {
-                turn_id,
                 tool_call_count,
                 success_count,
             });
@@ -97,20 +92,26 @@ impl Draft<'_> {
         };
         let calls = act.calls.clone();
         let mut busy_classes: Vec<&str> = Vec::new();
-        let mut running = 0;
+        // A call that may run once it is allowed keeps its place. All count before any starts: a call that waited
+        // for its class may stand before others that run.
+        let has_place = |call: &&Call| {
+            matches!(
+                call.state,
+                CallState::Running { .. } | CallState::AwaitingApproval { .. }
+            )
+        };
+        let mut running = calls.iter().filter(has_place).count();
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
             match call.state {
                 CallState::Done { .. } => continue,
                 CallState::Queued => {}
-                CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => {
+                CallState::Running { .. }
+                | CallState::AwaitingApproval { .. }
+                | CallState::AwaitingResult { .. }
+                | CallState::AwaitingAnswer { .. } => {
                     busy_classes.extend(class);
-                    continue;
-                }
-                CallState::Running { .. } | CallState::AwaitingApproval { .. } => {
-                    busy_classes.extend(class);
-                    running += 1;
                     continue;
                 }
             }
@@ -142,6 +143,8 @@ impl Draft<'_> {
             side_effects: spec.map(|spec| spec.side_effects).unwrap_or_default(),
             display_name: spec.and_then(|spec| spec.display_name.clone()),
             narration: None,
+            shape: spec.and_then(|spec| spec.shape),
+            external: spec.and_then(is_external),
         };
         self.record_step(call.exec_id, data);
     }
@@ -185,7 +188,15 @@ impl Draft<'_> {
             return;
         };
         let (tool_call_id, tool_name) = (call.call.id.clone(), call.call.name.clone());
-        let duration_ms = duration_ms.or_else(|| call.started_at.map(|at| millis(at, self.now())));
+        let started_at = call.started_at;
+        let duration_ms = duration_ms.or_else(|| started_at.map(|at| millis(at, self.now())));
+        // An argument that is null would be read back as none.
+        let arguments = Some(&call.call.arguments)
+            .filter(|it| !it.is_null())
+            .cloned();
+        let asked = matches!(call.state, CallState::AwaitingAnswer { .. });
+        let private = (asked && status == ToolStatus::Success).then_some(true);
+        let approval = self.thread.verdict_on(exec_id);
         let spec = self.plan().tools.get(&tool_name);
         let (capability_id, display_name) = match spec {
             Some(spec) => (spec.capability_id.clone(), spec.display_name.clone()),
@@ -202,6 +213,12 @@ impl Draft<'_> {
             duration_ms,
             capability_id,
             display_name,
+            started_at,
+            arguments,
+            shape: spec.and_then(|spec| spec.shape),
+            external: spec.and_then(is_external),
+            private,
+            approval,
         };
         self.record_step(exec_id, data);
     }
@@ -212,6 +229,10 @@ impl Draft<'_> {
             Phase::Between | Phase::Reasoning(_) => None,
         }
     }
+}
+
+fn is_external(spec: &ToolSpec) -> Option<bool> {
+    (spec.policy == ToolPolicy::ClientSide).then_some(true)
 }
 
 fn successes(act: &Act) -> usize {

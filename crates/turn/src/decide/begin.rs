@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
-    TranscriptRepairedData, TurnStartedData, TurnSteeredData,
+    TranscriptRepairedData, TurnOutline, TurnStartedData, TurnSteeredData,
 };
-use windlass_core::message::{InputMessage, Message, MessageRole};
+use windlass_core::items::{input_summary, plain_text};
+use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
 use crate::decision::Rejected;
@@ -28,6 +29,7 @@ impl Draft<'_> {
         timeout: Option<Duration>,
     ) -> Result<(), Rejected> {
         self.check_room()?;
+        check_input(&message)?;
         let Some(turn) = self.turn() else {
             let next = self.thread.queue.front().map(|next| next.turn_id);
             match (next, on_busy) {
@@ -87,12 +89,14 @@ impl Draft<'_> {
     pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
         let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
         self.check_room()?;
+        check_input(&message)?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
         self.record(TurnSteeredData {
             turn_id,
             message_id: message.id,
+            input_text: Some(plain_text(&message.content).into_owned()),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
         Ok(())
@@ -126,6 +130,8 @@ impl Draft<'_> {
                     usage,
                     error_code,
                     error_fields,
+                    started_at: None,
+                    interrupted: None,
                 };
                 self.record_as(id, None, data);
                 Ok(())
@@ -153,17 +159,25 @@ impl Draft<'_> {
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
         let input_message_id = message.id;
+        let input_text = Some(plain_text(&message.content).into_owned());
+        let outline = TurnOutline {
+            input_summary: input_summary(&message),
+            model: Some(self.plan().model.clone()),
+            created_at: Some(message.created_at).filter(|at| *at != self.now()),
+            ..TurnOutline::default()
+        };
         self.record(TurnStartedData {
             turn_id,
             input_message_id,
             input_content: None,
             config: Some(self.plan().digest.clone()),
             deadline: self.after(timeout.or(self.plan().turn_timeout)),
+            outline: Some(outline),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
         self.record(SessionActivatedData {
-            turn_id,
             input_message_id,
+            input_text,
         });
     }
 
@@ -201,4 +215,16 @@ impl Draft<'_> {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
     }
+}
+
+/// Calls are the model's and results are the tools': an input with either would stand unpaired in the conversation.
+fn check_input(message: &InputMessage) -> Result<(), Rejected> {
+    let pairs =
+        |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
+    if message.role == MessageRole::ToolResult || message.content.iter().any(pairs) {
+        return Err(Rejected::NotImportable(
+            "an input brings no calls and no results",
+        ));
+    }
+    Ok(())
 }
