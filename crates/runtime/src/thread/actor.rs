@@ -54,6 +54,7 @@ struct Pending {
 pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
+    pub(super) life: u64,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
     pub(super) context: Option<Arc<TurnContext>>,
@@ -70,11 +71,14 @@ pub(crate) struct Actor {
 }
 
 /// Marks the slot as faulted if the actor's task ends in any way but its own.
-struct FaultGuard<'a>(&'a Slot);
+struct FaultGuard<'a> {
+    slot: &'a Slot,
+    life: u64,
+}
 
 impl Drop for FaultGuard<'_> {
     fn drop(&mut self) {
-        self.0.fault();
+        self.slot.fault(self.life, "it panicked");
     }
 }
 
@@ -89,25 +93,27 @@ enum Happened {
 
 impl Actor {
     /// Works until nothing is left to do.
-    pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, resting: Option<Box<Resting>>) {
-        let guard = FaultGuard(&slot);
-        match Self::open(inner, &slot, resting).await {
-            Ok(actor) => {
-                if let Err(error) = Box::pin(actor.run()).await {
-                    tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
-                    return;
-                }
-                std::mem::forget(guard);
-            }
-            Err(error) => {
-                tracing::error!(session = %slot.session_id, %error, "the thread cannot be opened")
-            }
+    pub(super) async fn work(
+        inner: Arc<Inner>,
+        slot: Arc<Slot>,
+        life: u64,
+        resting: Option<Box<Resting>>,
+    ) {
+        let _guard = FaultGuard { slot: &slot, life };
+        let worked = match Self::open(inner, &slot, life, resting).await {
+            Ok(actor) => Box::pin(actor.run()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = worked {
+            tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
+            slot.fault(life, error);
         }
     }
 
     async fn open(
         inner: Arc<Inner>,
         slot: &Arc<Slot>,
+        life: u64,
         resting: Option<Box<Resting>>,
     ) -> Result<Self> {
         let (Resting { thread, claim }, is_fresh) = match resting {
@@ -118,6 +124,7 @@ impl Actor {
         let mut actor = Self {
             inner,
             slot: Arc::clone(slot),
+            life,
             thread,
             claim,
             context: None,

@@ -31,12 +31,12 @@ impl Actor {
                 first_seq: self.thread.head() + 1,
                 records: decision.events.clone(),
             };
-            self.inner
-                .backends
-                .journal
-                .append(&self.claim, batch)
-                .await
-                .map_err(from_journal)?;
+            let appended = self.inner.backends.journal.append(&self.claim, batch);
+            if let Err(error) = appended.await {
+                // Before anybody hears of it: whoever tries again at once must find a new actor, not this one.
+                self.slot.fault(self.life, &error);
+                return Err(from_journal(error));
+            }
         }
         let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
         let (events, commands) = self.thread.commit(decision);
