@@ -134,6 +134,8 @@ impl ModelCall {
     /// Waits for the next thing to tell. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Progress {
         loop {
+            // A stream that is always ready must not keep the executor, or an interrupt, from its turn.
+            tokio::task::coop::consume_budget().await;
             match poll_fn(|cx| self.poll_state(cx)).await {
                 Ok(None) => {}
                 Ok(Some(event)) => {

@@ -215,6 +215,7 @@ impl Actor {
             && self.backlog.is_empty()
     }
 
+    /// Waits for the next thing to happen. A model can talk without a pause, so it comes last.
     async fn wait(&mut self) -> Happened {
         self.set_alarm();
         let Self {
@@ -229,11 +230,11 @@ impl Actor {
         tokio::select! {
             biased;
             () = slot.mail_arrived() => Happened::Mail,
+            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
             context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Happened::Prepared(context),
             joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
-            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
             () = async { match &mut pending.flush { Some(due) => due.await, None => std::future::pending().await } } => Happened::ChunkDue,
-            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
+            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
         }
     }
 
