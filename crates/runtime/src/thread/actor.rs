@@ -61,6 +61,8 @@ pub(crate) struct Actor {
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
     pub(super) preparing: Option<Preparing>,
+    /// Mail about a turn of an earlier life that has no plan yet.
+    deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
     tools: JoinSet<ToolOutcome>,
@@ -131,6 +133,7 @@ impl Actor {
             waiters: Waiters::default(),
             backlog: VecDeque::new(),
             preparing: None,
+            deferred: VecDeque::new(),
             model: None,
             pending: Pending::default(),
             tools: JoinSet::new(),
@@ -174,11 +177,14 @@ impl Actor {
 
     async fn run(mut self) -> Result<()> {
         loop {
-            while let Some(mail) = self.slot.next_mail() {
-                if matches!(mail, Mail::Close { .. }) {
-                    return self.close(mail).await;
+            while let Some(mail) = self.next_mail() {
+                match mail {
+                    Mail::Close { .. } => return self.close(mail).await,
+                    mail if self.is_recovering() && mail.needs_plan() => {
+                        self.deferred.push_back(mail);
+                    }
+                    mail => self.read(mail).await?,
                 }
-                self.read(mail).await?;
                 // Mail counts in its order: what follows a submission finds it under way.
                 self.take_backlog().await?;
             }
@@ -206,6 +212,19 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// What was put off comes first, as soon as it can.
+    fn next_mail(&mut self) -> Option<Mail> {
+        let deferred = match self.is_recovering() {
+            true => None,
+            false => self.deferred.pop_front(),
+        };
+        deferred.or_else(|| self.slot.next_mail())
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.preparing.as_ref().is_some_and(Preparing::is_recovery)
     }
 
     fn is_at_rest(&self) -> bool {
@@ -239,7 +258,11 @@ impl Actor {
     }
 
     fn set_alarm(&mut self) {
-        let deadline = self.thread.next_deadline();
+        // Without its plan a turn cannot be carried on, not even past a deadline.
+        let deadline = match self.is_recovering() {
+            true => None,
+            false => self.thread.next_deadline(),
+        };
         if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
             self.alarm = deadline.map(|at| {
                 let span = (at - self.inner.world.now()).to_std().unwrap_or_default();

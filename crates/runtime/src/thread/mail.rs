@@ -84,3 +84,13 @@ pub(crate) enum Mail {
         reply: Reply<()>,
     },
 }
+
+impl Mail {
+    /// Tells whether the mail can carry a turn on, which takes the turn's plan.
+    pub(super) fn needs_plan(&self) -> bool {
+        matches!(
+            self,
+            Self::Steer { .. } | Self::ToolResults { .. } | Self::Approval { .. }
+        )
+    }
+}

@@ -84,6 +84,11 @@ impl Preparing {
         )
     }
 
+    /// Tells whether this is for a turn of an earlier life.
+    pub(super) fn is_recovery(&self) -> bool {
+        matches!(self.purpose, Purpose::Recover)
+    }
+
     pub(super) async fn ready(&mut self) -> Result<Arc<TurnContext>> {
         poll_fn(|cx| self.making.as_mut().poll(cx)).await
     }

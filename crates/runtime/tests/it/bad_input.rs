@@ -454,6 +454,7 @@ async fn times_that_make_no_sense_do_no_harm() {
     .await
     .unwrap();
     assert_eq!(turn.stop_reason, StopReason::TimedOut);
+    fixture.model.rewrite([]);
     let options = with(Duration::MAX, Duration::MAX);
     let turn = soon(
         fixture
