@@ -20,6 +20,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
 use super::prompt_view;
+use super::side_call::silent;
 use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::thread::StepScope;
@@ -190,13 +191,7 @@ impl ModelCall {
             return Poll::Pending;
         }
         let silence = self.silence.get_or_insert_with(|| self.world.sleep(limit));
-        silence.as_mut().poll(cx).map(|()| {
-            let text = format!("the model was silent for {} ms", limit.as_millis());
-            Err(AgentLoopError::provider(ProviderError::new(
-                ErrorKind::Timeout,
-                text,
-            )))
-        })
+        silence.as_mut().poll(cx).map(|()| Err(silent(limit)))
     }
 
     fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
