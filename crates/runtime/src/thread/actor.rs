@@ -15,6 +15,7 @@ use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, T
 
 use super::mail::{Mail, Submission};
 use super::prepare::Preparing;
+use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
@@ -293,8 +294,16 @@ impl Actor {
                 results
                     .iter_mut()
                     .for_each(|result| output::cap(result, max_bytes));
+                let answers = results.len();
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
-                self.answer_with_handle(outcome, reply);
+                match outcome {
+                    // All of them were taken before, by a turn that is over.
+                    Ok(commit::Accepted { turn_id: None, .. }) if answers > 0 => {
+                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
+                        let _ = reply.send(handle);
+                    }
+                    outcome => self.answer_with_handle(outcome, reply),
+                }
             }
             Mail::Approval {
                 call,
@@ -311,7 +320,13 @@ impl Actor {
                         reason,
                     })
                     .await?;
-                self.answer_with_handle(outcome, reply);
+                match outcome {
+                    Ok(commit::Accepted { turn_id: None, .. }) => {
+                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
+                        let _ = reply.send(handle);
+                    }
+                    outcome => self.answer_with_handle(outcome, reply),
+                }
             }
             Mail::Emit {
                 exec_id,
