@@ -473,7 +473,8 @@ async fn stores_of_the_embedder_get_copies_in_order() {
     let (fixture, copies) = mirrored().await;
     fixture.run("go").await;
     fixture.run("on").await;
-    assert_eq!(*copies.messages.lock().unwrap(), fixture.messages().await);
+    let copied = copies.messages.lock().unwrap().clone();
+    assert_eq!(copied, fixture.messages().await);
     let copied: Vec<_> = copies
         .events
         .lock()

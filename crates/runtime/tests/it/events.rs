@@ -422,7 +422,7 @@ async fn an_observer_sees_its_own_turn_from_start_to_end_and_no_other() {
         .await
         .unwrap();
     fixture.run("not mine").await;
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.len() * 2, fixture.events().await.len());
     assert!(seen.iter().all(|(of, _)| *of == Some(turn.turn_id)));
     assert_eq!(seen[0].1, "turn.started");

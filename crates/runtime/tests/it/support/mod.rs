@@ -68,10 +68,6 @@ impl Gate {
         })
     }
 
-    pub(crate) fn arrivals(&self) -> usize {
-        *self.arrived.borrow()
-    }
-
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
     }
