@@ -20,6 +20,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
 use super::prompt_view;
+use super::side_call::silent;
 use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::thread::StepScope;
@@ -134,6 +135,8 @@ impl ModelCall {
     /// Waits for the next thing to tell. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Progress {
         loop {
+            // A stream that is always ready must not keep the executor, or an interrupt, from its turn.
+            tokio::task::coop::consume_budget().await;
             match poll_fn(|cx| self.poll_state(cx)).await {
                 Ok(None) => {}
                 Ok(Some(event)) => {
@@ -188,13 +191,7 @@ impl ModelCall {
             return Poll::Pending;
         }
         let silence = self.silence.get_or_insert_with(|| self.world.sleep(limit));
-        silence.as_mut().poll(cx).map(|()| {
-            let text = format!("the model was silent for {} ms", limit.as_millis());
-            Err(AgentLoopError::provider(ProviderError::new(
-                ErrorKind::Timeout,
-                text,
-            )))
-        })
+        silence.as_mut().poll(cx).map(|()| Err(silent(limit)))
     }
 
     fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
