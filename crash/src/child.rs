@@ -1,5 +1,6 @@
 //! The program that is killed: a runtime on disk that works on a few sessions until it is told to stop.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use windlass_core::events::{Event, EventData};
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::tools::ToolResult;
-use windlass_core::typed_id::{HarnessId, SessionId};
+use windlass_core::typed_id::{HarnessId, MessageId, SessionId};
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, SessionBuilder,
 };
@@ -98,7 +99,7 @@ async fn open(life: &Life) -> Result<InProcessRuntime> {
 /// What a worker knows of its session.
 #[derive(Default)]
 struct Progress {
-    accepted: usize,
+    accepted: HashSet<MessageId>,
     ended: usize,
 }
 
@@ -111,17 +112,18 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
     }
     let mut events = runtime.subscribe_after(id, head).await?;
     loop {
-        if progress.ended == progress.accepted {
-            if progress.accepted >= life.inputs {
+        if progress.ended == progress.accepted.len() {
+            if progress.accepted.len() >= life.inputs {
                 return Ok(());
             }
-            let text = input(life.seed, n, progress.accepted);
-            runtime.submit(id, text.as_str()).await?;
+            let text = input(life.seed, n, progress.accepted.len());
+            let turn = runtime.submit(id, text.as_str()).await?;
+            progress.accepted.extend(turn.message_id());
             faults::pass("input.before-acknowledged");
             say(&format!("{ACKNOWLEDGED} {n} {text}"));
         }
         let Some(event) = events.next().await else {
-            return Ok(());
+            return Err(AgentLoopError::event("the events of a session broke off"));
         };
         follow(runtime, id, &event, &mut progress).await;
     }
@@ -136,7 +138,7 @@ async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progre
         .map(|step| step.to_string())
         .unwrap_or_default();
     match &event.data {
-        EventData::InputMessage(_) => progress.accepted += 1,
+        EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
         EventData::ToolCallRequested(_) => {
             let answer = ToolResult::success(step, json!({ "from": "outside" }));
             let _ = runtime.submit_tool_results(id, vec![answer]).await;

@@ -11,8 +11,10 @@ use crate::check::{Figures, Memory};
 use crate::child::{ACKNOWLEDGED, DONE};
 use crate::faults::{POINTS, REACHED};
 
-/// A child that says nothing for this long is stuck, which is a finding.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A child that has not finished what is open after this long is stuck, which is a finding.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A child that has not come by its point after this long dies where it is.
+const DETOUR: Duration = Duration::from_secs(1);
 
 /// What the harness is to do.
 #[derive(Debug, Clone)]
@@ -107,7 +109,8 @@ fn live(
     let lines = listen(child.0.stdout.take());
     let patience = match death {
         Death::After(span) => *span,
-        Death::At { .. } | Death::Never => PATIENCE,
+        Death::At { .. } => DETOUR,
+        Death::Never => PATIENCE,
     };
     let heard = hear(&lines, patience, memory);
     child.kill()?;
@@ -116,10 +119,8 @@ fn live(
         note(&line, memory);
     }
     match (heard, death) {
-        (Heard::Silence, Death::At { .. } | Death::Never) => Err("the child is stuck".to_owned()),
-        (Heard::End, Death::After(_) | Death::At { .. } | Death::Never) => {
-            Err("the child ended by itself before it was done".to_owned())
-        }
+        (Heard::Silence, Death::Never) => Err("the child is stuck".to_owned()),
+        (Heard::End, _) => Err("the child ended by itself before it was done".to_owned()),
         _ => Ok(()),
     }
 }
