@@ -23,6 +23,7 @@ mod backends;
 mod builder;
 mod builders;
 mod drivers;
+mod easy;
 mod errors;
 mod inner;
 mod journal_views;
@@ -40,7 +41,15 @@ pub use backends::{
 };
 pub use builder::InProcessRuntimeBuilder;
 pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBuilder};
+pub use easy::{
+    AnswerStream, Conversation, ConversationBuilder, ConversationError, FnTool, Need, PendingCall,
+    Reply, ToolFnError, ToolSet, client_tool, tool_fn,
+};
+#[cfg(feature = "typed-tools")]
+pub use easy::{typed_tool, typed_tool_with_context};
 pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
+#[cfg(feature = "typed-tools")]
+pub use schemars;
 pub use settings::{RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};

@@ -14,11 +14,18 @@ use crate::thread::{Mail, Slot, Submission};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
-struct CallerGuard {
+pub(crate) struct CallerGuard {
     inner: Arc<Inner>,
     slot: Arc<Slot>,
     ticket: u64,
     armed: bool,
+}
+
+impl CallerGuard {
+    /// The answer is there: nothing is left to stop.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for CallerGuard {
@@ -67,13 +74,8 @@ impl InProcessRuntime {
             return Err(AgentLoopError::Cancelled);
         }
         let slot = self.inner.slot(session_id).await?;
-        let ticket = self.next_ticket();
-        let mut guard = CallerGuard {
-            inner: Arc::clone(&self.inner),
-            slot: Arc::clone(&slot),
-            ticket,
-            armed: true,
-        };
+        let mut guard = self.guard(&slot);
+        let ticket = guard.ticket;
         let running = async {
             let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
             handle.wait().await
@@ -96,8 +98,30 @@ impl InProcessRuntime {
                 }
             }
         };
-        guard.armed = false;
+        guard.disarm();
         result
+    }
+
+    /// Says something and returns when it is durable; dropping the guard stops the turn.
+    pub(crate) async fn submit_guarded(
+        &self,
+        session_id: SessionId,
+        input: InputMessage,
+    ) -> Result<(TurnHandle, CallerGuard)> {
+        let slot = self.inner.slot(session_id).await?;
+        let guard = self.guard(&slot);
+        let options = TurnOptions::default();
+        let handle = self.submit_to(&slot, guard.ticket, input, options).await?;
+        Ok((handle, guard))
+    }
+
+    fn guard(&self, slot: &Arc<Slot>) -> CallerGuard {
+        CallerGuard {
+            inner: Arc::clone(&self.inner),
+            slot: Arc::clone(slot),
+            ticket: self.next_ticket(),
+            armed: true,
+        }
     }
 
     /// Says something; returns when it is durable. Dropping the handle cancels nothing.
