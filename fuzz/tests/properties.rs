@@ -17,7 +17,7 @@ proptest! {
     #![proptest_config(cases(10_000))]
 
     #[test]
-    fn any_order_of_inputs_keeps_the_invariants_of_turns(data in vec(any::<u8>(), 0..120)) {
+    fn any_order_of_inputs_keeps_the_invariants_of_turns(data in vec(any::<u8>(), 0..160)) {
         targets::turn_machine(&data);
     }
 }

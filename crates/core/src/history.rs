@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use crate::digest::Digest128;
 use crate::message::Message;
-
-/// How many messages a sealed chunk holds. A push into a shared history copies at most this many pointers.
-const CHUNK: usize = 64;
+use crate::shared_list::SharedList;
 
 /// An append-only list of shared messages; cloning it costs two reference counts whatever its length.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    sealed: Arc<Vec<Arc<[Arc<Message>]>>>,
-    tail: Arc<Vec<Arc<Message>>>,
+    messages: SharedList<Arc<Message>>,
     digest: Digest128,
 }
 
@@ -20,39 +17,31 @@ impl History {
     /// Returns how many messages there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.sealed.len() * CHUNK + self.tail.len()
+        self.messages.len()
     }
 
     /// Tells whether nothing was said yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sealed.is_empty() && self.tail.is_empty()
+        self.messages.is_empty()
     }
 
     /// Adds a message at the end. Clones that others hold do not change.
     pub fn push(&mut self, message: Arc<Message>) {
         self.digest = self.digest.chain(message.id.uuid().as_bytes());
-        let tail = Arc::make_mut(&mut self.tail);
-        tail.push(message);
-        if tail.len() == CHUNK {
-            let full = std::mem::take(tail);
-            Arc::make_mut(&mut self.sealed).push(full.into());
-        }
+        self.messages.push(message);
     }
 
     /// Returns the message at a place, counted from 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Arc<Message>> {
-        match self.sealed.get(index / CHUNK) {
-            Some(chunk) => chunk.get(index % CHUNK),
-            None => self.tail.get(index.checked_sub(self.sealed.len() * CHUNK)?),
-        }
+        self.messages.get(index)
     }
 
     /// Returns the newest message.
     #[must_use]
     pub fn last(&self) -> Option<&Arc<Message>> {
-        self.tail.last().or_else(|| self.sealed.last()?.last())
+        self.messages.last()
     }
 
     /// Returns the chained digest of the messages' ids: it names a conversation without holding it.
@@ -63,22 +52,13 @@ impl History {
 
     /// Goes through the messages, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + '_ {
-        self.sealed
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .chain(self.tail.iter())
+        self.messages.iter()
     }
 
     /// Goes through one page; costs what it returns.
     pub fn page(&self, offset: usize, limit: usize) -> impl Iterator<Item = &Arc<Message>> + '_ {
         let end = offset.saturating_add(limit).min(self.len());
         (offset..end).filter_map(|index| self.get(index))
-    }
-}
-
-impl PartialEq for History {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
@@ -103,29 +83,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_stays_as_it_was_while_the_original_grows() {
-        let mut history = History::default();
-        let mut snapshots = Vec::new();
-        for n in 0..300 {
-            snapshots.push(history.clone());
-            history.push(Arc::new(Message::user(n.to_string())));
-        }
-        for (n, snapshot) in snapshots.iter().enumerate() {
-            assert_eq!(snapshot.len(), n);
-            assert_eq!(snapshot.iter().count(), n);
-            assert_eq!(
-                snapshot.last().and_then(|m| m.text()),
-                n.checked_sub(1).map(|n| n.to_string()).as_deref()
-            );
-        }
-        assert_eq!(history.get(299).and_then(|m| m.text()), Some("299"));
-        assert!(history.get(300).is_none());
-        let page: Vec<_> = history.page(62, 4).filter_map(|m| m.text()).collect();
-        assert_eq!(page, ["62", "63", "64", "65"]);
-        assert_eq!(history.page(299, 10).count(), 1);
-        assert_eq!(
-            history.iter().next_back().and_then(|m| m.text()),
-            Some("299")
-        );
+    fn a_page_is_cut_out_of_the_middle_and_at_the_end() {
+        let texts = (0..300).map(|n| Message::user(n.to_string()));
+        let history = History::from(texts.collect::<Vec<_>>());
+        let page = |offset, limit| -> Vec<_> {
+            let page = history.page(offset, limit).filter_map(|m| m.text());
+            page.map(str::to_owned).collect()
+        };
+        assert_eq!(page(62, 4), ["62", "63", "64", "65"]);
+        assert_eq!(page(299, 10), ["299"]);
+        assert!(page(300, 10).is_empty());
     }
 }

@@ -31,6 +31,7 @@ pub mod runtime_context;
 pub mod session;
 pub mod session_file;
 pub mod session_path;
+pub mod shared_list;
 pub mod tool_types;
 pub mod tools;
 pub mod traits;

@@ -27,6 +27,7 @@ mod easy;
 mod errors;
 mod inner;
 mod journal_views;
+mod panics;
 mod runtime;
 mod settings;
 mod steps;

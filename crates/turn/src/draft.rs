@@ -24,6 +24,8 @@ pub(crate) struct Draft<'a> {
     ids: u64,
     /// The step whose end is being decided; it needs no stop.
     pub(crate) finished: Option<ExecId>,
+    /// The turn that the decision ends.
+    ended: Option<TurnId>,
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
 }
@@ -37,6 +39,7 @@ impl<'a> Draft<'a> {
             events: Vec::with_capacity(8),
             ids: 0,
             finished: None,
+            ended: None,
             turn_id: None,
             message_id: None,
         }
@@ -92,7 +95,7 @@ impl<'a> Draft<'a> {
         let turn_id = match &data {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),
-            EventData::SessionIdled(idled) => Some(idled.turn_id),
+            EventData::SessionIdled(_) => self.ended,
             // A queued turn is cancelled while another one runs.
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
@@ -112,6 +115,9 @@ impl<'a> Draft<'a> {
             tags: None,
             sequence: Some(self.thread.head + 1),
         };
+        if event.data.ends_turn() {
+            self.ended = event.context.turn_id;
+        }
         self.thread.evolve(&event);
         self.events.push(Arc::new(event));
     }

@@ -9,7 +9,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::ids::derive;
-use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Thread, Turn};
+use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
 
 /// What the model reads of a call whose result was lost.
 pub(crate) const REPAIRED: &str =
@@ -52,12 +52,12 @@ impl Thread {
                 }
             }
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
-            EventData::ReasonStarted(_) => self.begin_reason(event),
+            EventData::ReasonStarted(data) => self.begin_reason(event, data.iteration),
             EventData::ReasonThinkingStarted(_) => {
                 self.with_reason(event, |reason| reason.thinking_started = true)
             }
             EventData::ReasonThinkingDelta(data) => {
-                self.with_reason(event, |reason| reason.thinking.push_str(&data.delta))
+                self.with_reason(event, |reason| reason.thinking.push(&data.delta))
             }
             EventData::OutputMessageStarted(_) => {
                 self.with_reason(event, |reason| reason.text_started = true);
@@ -66,7 +66,7 @@ impl Thread {
                 }
             }
             EventData::OutputMessageDelta(data) => {
-                self.with_reason(event, |reason| reason.text.push_str(&data.delta))
+                self.with_reason(event, |reason| reason.text.push(&data.delta))
             }
             EventData::OutputMessageCompleted(data) => self.answer(Arc::new(data.message.clone())),
             EventData::ReasonCompleted(data) => {
@@ -180,21 +180,21 @@ impl Thread {
         place.map(|place| self.dangling.remove(place));
     }
 
-    fn begin_reason(&mut self, event: &Event) {
+    fn begin_reason(&mut self, event: &Event, iteration: usize) {
         let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) else {
             return;
         };
         for message in turn.steered.drain(..) {
             self.history.push(message);
         }
-        turn.iterations += 1;
+        turn.iterations = iteration;
         turn.phase = Phase::Reasoning(Reason {
             exec_id,
             started_at: event.ts,
             text_started: false,
             thinking_started: false,
-            text: String::new(),
-            thinking: String::new(),
+            text: Text::default(),
+            thinking: Text::default(),
         });
     }
 

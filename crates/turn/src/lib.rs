@@ -21,4 +21,4 @@ pub use decision::{Command, Decision, Rejected};
 pub use ids::derive;
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
 pub use plan::{Limits, ToolSpec, TurnPlan};
-pub use state::{Act, Call, CallState, Phase, Queued, Reason, Thread, Turn};
+pub use state::{Act, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};

@@ -9,6 +9,7 @@ use windlass_core::events::{Event, TokenUsage};
 use windlass_core::history::History;
 use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
+use windlass_core::shared_list::SharedList;
 use windlass_core::tools::{SideEffectClass, ToolCall};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
@@ -61,9 +62,9 @@ pub struct Turn {
     pub started_at: DateTime<Utc>,
     /// When it is stopped.
     pub deadline: Option<DateTime<Utc>>,
-    /// How many model calls were begun.
+    /// How many model calls were begun; one that is made again counts once.
     pub iterations: usize,
-    /// How many of them ended.
+    /// How many model calls ended, those that were made again included.
     pub llm_calls: usize,
     /// How many tool calls were begun.
     pub tool_calls: usize,
@@ -104,9 +105,25 @@ pub struct Reason {
     /// Whether thinking has been shown.
     pub thinking_started: bool,
     /// The text that is in the journal.
-    pub text: String,
+    pub text: Text,
     /// The thinking that is in the journal.
-    pub thinking: String,
+    pub thinking: Text,
+}
+
+/// Text as it came, piece by piece. A thread is copied for every decision, so its text must not be.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Text(SharedList<Arc<str>>);
+
+impl Text {
+    pub(crate) fn push(&mut self, piece: &str) {
+        self.0.push(piece.into());
+    }
+
+    /// Returns the whole text.
+    #[must_use]
+    pub fn joined(&self) -> String {
+        self.0.iter().map(|piece| &**piece).collect()
+    }
 }
 
 /// The calls of one answer.

@@ -110,14 +110,14 @@ impl Source<'_> {
         let Ok(message) = serde_json::from_str::<Value>(MESSAGE) else {
             panic!("the message is a value")
         };
-        if self.byte() % 4 != 0 {
+        if !self.byte().is_multiple_of(4) {
             fields.insert("message".to_owned(), message);
         }
         let names: Vec<String> = fields.keys().cloned().collect();
         for _ in 0..self.byte() % 4 {
             let name = &names[self.byte() % names.len()];
             let value = self.value(3);
-            if self.byte() % 2 == 0 {
+            if self.byte().is_multiple_of(2) {
                 fields.insert(name.clone(), value);
             } else if let Some(part) = fields.get_mut(name).and_then(Value::as_object_mut) {
                 let names: Vec<String> = part.keys().cloned().collect();
@@ -145,7 +145,7 @@ impl Source<'_> {
     fn value(&mut self, depth: usize) -> Value {
         match self.byte() % 11 {
             0 => Value::Null,
-            1 => json!(self.byte() % 2 == 0),
+            1 => json!(self.byte().is_multiple_of(2)),
             2 => json!(self.byte()),
             3 => json!(u64::MAX - self.byte() as u64),
             4 => json!(i64::MIN + self.byte() as i64),

@@ -65,10 +65,10 @@ pub struct PromptRef {
     pub digest: String,
 }
 
-/// What the model answered.
+/// What the model answered, beside the text: that stands in the `output.message.completed` event of the same step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LlmGenerationOutput {
-    /// The text.
+    /// The text, where no message of the step holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The calls.
@@ -155,9 +155,9 @@ payloads! {
     /// A session was made from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
     /// A turn works in the session.
-    SessionActivatedData { turn_id: TurnId, input_message_id: MessageId, }
+    SessionActivatedData { input_message_id: MessageId, }
     /// No turn works in the session any more.
-    SessionIdledData { turn_id: TurnId, ; iterations: usize, usage: TokenUsage, }
+    SessionIdledData { }
     /// An input, in its place.
     InputMessageData { message: Message, }
     /// An input that waits for its turn.
@@ -166,7 +166,7 @@ payloads! {
         ahead: bool,
     }
     /// The first text of an answer is there.
-    OutputMessageStartedData { turn_id: TurnId, message_id: MessageId, }
+    OutputMessageStartedData { message_id: MessageId, }
     /// More text of an answer.
     OutputMessageDeltaData { turn_id: TurnId, delta: String, }
     /// An answer, whole.
@@ -193,19 +193,19 @@ payloads! {
     /// A turn was stopped.
     TurnCancelledData { turn_id: TurnId, ; reason: String, usage: TokenUsage, iterations: usize, duration_ms: u64, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, }
     /// A model call begins: its intent.
-    ReasonStartedData { turn_id: TurnId, iteration: usize, ; model: String, }
+    ReasonStartedData { iteration: usize, }
     /// A model call ended.
     ReasonCompletedData { success: bool, has_tool_calls: bool, tool_call_count: usize, ; text_preview: String, error: String, duration_ms: u64, usage: TokenUsage, }
     /// The model begins to think.
-    ReasonThinkingStartedData { turn_id: TurnId, }
+    ReasonThinkingStartedData { }
     /// More of what the model thinks.
     ReasonThinkingDeltaData { turn_id: TurnId, delta: String, }
     /// What the model thought, whole.
-    ReasonThinkingCompletedData { turn_id: TurnId, thinking: String, }
+    ReasonThinkingCompletedData { thinking: String, }
     /// The calls of an answer begin.
-    ActStartedData { turn_id: TurnId, tool_call_count: usize, }
+    ActStartedData { tool_call_count: usize, }
     /// All calls of an answer have a result.
-    ActCompletedData { turn_id: TurnId, tool_call_count: usize, success_count: usize, }
+    ActCompletedData { tool_call_count: usize, success_count: usize, }
     /// A call begins: its intent.
     ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String, }
     /// A call ended; the parts are those of its message.

@@ -231,7 +231,7 @@ impl Course {
 }
 
 impl Drop for Course {
-    /// A turn that has ended or waits is not stopped, and nothing need be woken for it.
+    /// A turn that waits for somebody goes on waiting when nobody reads it.
     fn drop(&mut self) {
         if !matches!(self.handle.result.try_recv(), Err(TryRecvError::Empty)) {
             self.guard.disarm();

@@ -81,6 +81,7 @@ impl InProcessRuntime {
         session_id: SessionId,
         path: &str,
     ) -> Result<Option<SessionFile>> {
+        self.inner.slot(session_id).await?;
         self.inner.files.read_file(session_id, path).await
     }
 

@@ -10,6 +10,7 @@ pub(super) fn cap(result: &mut ToolResult, max_bytes: usize) {
     {
         *error = cut(error, max_bytes);
         result.result = Some(serde_json::json!({ "error": error }));
+        return;
     }
     let Some(value) = &mut result.result else {
         return;

@@ -171,6 +171,8 @@ impl Actor {
                     return self.close(mail).await;
                 }
                 self.read(mail).await?;
+                // Mail counts in its order: what follows a submission finds it under way.
+                self.take_backlog().await?;
             }
             self.take_backlog().await?;
             if self.is_at_rest() {
@@ -253,7 +255,7 @@ impl Actor {
                 let interrupted = self.interrupt(turn_id, reason).await?;
                 let _ = reply.send(interrupted);
             }
-            Mail::Abandon { ticket } => self.abandon(ticket).await?,
+            Mail::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
             Mail::ToolResults { results, reply } => {
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
                 self.answer_with_handle(outcome, reply);

@@ -18,7 +18,7 @@ use windlass_turn::Thread;
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
-pub(crate) use mail::{Mail, Submission};
+pub(crate) use mail::{Leave, Mail, Submission};
 pub(crate) use slot::Slot;
 
 /// What a step is started from.

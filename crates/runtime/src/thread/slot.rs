@@ -62,6 +62,17 @@ impl Slot {
         Ok(())
     }
 
+    /// Puts mail on the desk of an actor that works. To one that rests it would say nothing, and this can be called
+    /// where nobody could be started: while a caller is dropped outside of the executor.
+    pub(crate) fn tell(&self, mail: Mail) {
+        let mut desk = self.desk();
+        if desk.working {
+            desk.mail.push_back(mail);
+            drop(desk);
+            self.bell.notify_one();
+        }
+    }
+
     /// Sends mail that is answered, and waits for the answer.
     pub(crate) async fn ask<T>(
         self: &Arc<Self>,
@@ -73,7 +84,11 @@ impl Slot {
         answer.await.unwrap_or_else(|_| Err(self.faulted()))
     }
 
-    pub(crate) fn faulted(&self) -> AgentLoopError {
+    /// Why mail got no answer.
+    fn faulted(&self) -> AgentLoopError {
+        if self.desk().closed {
+            return AgentLoopError::SessionNotFound(self.session_id);
+        }
         AgentLoopError::StoreUnavailable(format!(
             "the thread of session {} stopped; what was acknowledged is safe, try again",
             self.session_id

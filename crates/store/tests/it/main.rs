@@ -1,9 +1,5 @@
 //! The stores, put through their rules.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod guards;
 #[cfg(target_os = "linux")]

@@ -45,10 +45,9 @@ impl Needle {
             let (start, end) = range.split_once('-').unwrap();
             let start = u64::from_str_radix(start, 16).unwrap();
             let end = u64::from_str_radix(end, 16).unwrap();
+            // One of these is empty unless the window is right inside.
             let parts = [start..end.min(own.start), start.max(own.end)..end];
-            let whole = [start..end];
-            let apart = end <= own.start || own.end <= start;
-            for part in if apart { &whole[..] } else { &parts[..] } {
+            for part in parts {
                 let mut at = part.start;
                 while at + (tail.len() as u64) <= part.end {
                     let length = (part.end - at).min(window.len() as u64);

@@ -11,7 +11,7 @@ use windlass_core::traits::{SessionFileSystemFactory, SessionFileSystemFactoryCo
 use windlass_core::typed_id::SessionId;
 use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 
-use crate::support::{Files, hits, initial, text, write};
+use crate::support::{Files, initial, text, write};
 
 struct Disk {
     root: TempDir,
@@ -230,6 +230,18 @@ async fn r53_a_mark_goes_with_its_file_also_when_others_delete_it() {
 }
 
 #[tokio::test]
+async fn r53_marks_go_with_the_directory_that_had_them() {
+    let disk = Disk::new();
+    let (files, session) = (&disk.files, disk.session);
+    let seed = initial("/d/f", "kept", true);
+    files.seed_initial_file(session, &seed).await.unwrap();
+    fs::remove_file(disk.path("d/f")).unwrap();
+    assert!(files.delete_file(session, "/d", true).await.unwrap());
+    disk.put("d/f", "made by somebody else");
+    write(files, session, "/d/f", "free").await.unwrap();
+}
+
+#[tokio::test]
 async fn r60_a_write_keeps_permissions_and_leaves_no_other_file() {
     let disk = Disk::new();
     disk.put("tool.sh", "#!/bin/sh");
@@ -338,4 +350,9 @@ fn names(directory: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+async fn hits(files: &Files, session: SessionId, pattern: &str) -> Vec<String> {
+    let hits = files.grep_files(session, pattern, None).await.unwrap();
+    hits.into_iter().map(|hit| hit.path).collect()
 }

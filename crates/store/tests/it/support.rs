@@ -35,11 +35,6 @@ pub(crate) async fn text(files: &Files, session: SessionId, path: &str) -> Optio
     files.read_file(session, path).await.unwrap()?.content
 }
 
-pub(crate) async fn hits(files: &Files, session: SessionId, pattern: &str) -> Vec<String> {
-    let hits = files.grep_files(session, pattern, None).await.unwrap();
-    hits.into_iter().map(|hit| hit.path).collect()
-}
-
 pub(crate) fn initial(path: &str, content: &str, is_readonly: bool) -> InitialFile {
     InitialFile {
         path: path.to_owned(),

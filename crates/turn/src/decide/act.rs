@@ -20,12 +20,9 @@ impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
         let Some(turn) = self.turn() else { return };
         let Some(act) = turn.act() else { return };
-        let (turn_id, tool_call_count) = (turn.id, act.calls.len());
+        let tool_call_count = act.calls.len();
         let calls = act.calls.clone();
-        self.record(ActStartedData {
-            turn_id,
-            tool_call_count,
-        });
+        self.record(ActStartedData { tool_call_count });
         for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
             if let Some(refusal) = refusal {
                 self.open_call(call);
@@ -70,11 +67,9 @@ impl Draft<'_> {
     pub(super) fn advance(&mut self) {
         self.start_ready_calls();
         let Some(turn) = self.turn() else { return };
-        let turn_id = turn.id;
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
             let (tool_call_count, success_count) = (act.calls.len(), successes(act));
             self.record(ActCompletedData {
-                turn_id,
                 tool_call_count,
                 success_count,
             });
@@ -97,20 +92,26 @@ impl Draft<'_> {
         };
         let calls = act.calls.clone();
         let mut busy_classes: Vec<&str> = Vec::new();
-        let mut running = 0;
+        // A call that may run once it is allowed keeps its place. All count before any starts: a call that waited
+        // for its class may stand before others that run.
+        let has_place = |call: &&Call| {
+            matches!(
+                call.state,
+                CallState::Running { .. } | CallState::AwaitingApproval { .. }
+            )
+        };
+        let mut running = calls.iter().filter(has_place).count();
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
             match call.state {
                 CallState::Done { .. } => continue,
                 CallState::Queued => {}
-                CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => {
+                CallState::Running { .. }
+                | CallState::AwaitingApproval { .. }
+                | CallState::AwaitingResult { .. }
+                | CallState::AwaitingAnswer { .. } => {
                     busy_classes.extend(class);
-                    continue;
-                }
-                CallState::Running { .. } | CallState::AwaitingApproval { .. } => {
-                    busy_classes.extend(class);
-                    running += 1;
                     continue;
                 }
             }

@@ -6,7 +6,7 @@ use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
     TranscriptRepairedData, TurnStartedData, TurnSteeredData,
 };
-use windlass_core::message::{InputMessage, Message, MessageRole};
+use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
 use crate::decision::Rejected;
@@ -28,6 +28,7 @@ impl Draft<'_> {
         timeout: Option<Duration>,
     ) -> Result<(), Rejected> {
         self.check_room()?;
+        check_input(&message)?;
         let Some(turn) = self.turn() else {
             let next = self.thread.queue.front().map(|next| next.turn_id);
             match (next, on_busy) {
@@ -87,6 +88,7 @@ impl Draft<'_> {
     pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
         let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
         self.check_room()?;
+        check_input(&message)?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
@@ -161,10 +163,7 @@ impl Draft<'_> {
             deadline: self.after(timeout.or(self.plan().turn_timeout)),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
-        self.record(SessionActivatedData {
-            turn_id,
-            input_message_id,
-        });
+        self.record(SessionActivatedData { input_message_id });
     }
 
     /// A call without result makes every later request fail, so it gets one before anything else is said.
@@ -201,4 +200,16 @@ impl Draft<'_> {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
     }
+}
+
+/// Calls are the model's and results are the tools': an input with either would stand unpaired in the conversation.
+fn check_input(message: &InputMessage) -> Result<(), Rejected> {
+    let pairs =
+        |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
+    if message.role == MessageRole::ToolResult || message.content.iter().any(pairs) {
+        return Err(Rejected::NotImportable(
+            "an input brings no calls and no results",
+        ));
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ use super::reason::{Leftover, millis, preview};
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
-use crate::state::{Call, CallState, Phase, Turn};
+use crate::state::{Call, CallState, Phase};
 
 const TURN_ENDED: &str = "turn_terminal";
 
@@ -40,9 +40,8 @@ impl Draft<'_> {
             llm_call_count: Some(turn.llm_calls),
             status: Some("completed".to_owned()),
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     pub(super) fn fail_turn(&mut self, failure: &Failure) {
@@ -59,9 +58,8 @@ impl Draft<'_> {
             llm_call_count: Some(turn.llm_calls),
             final_message_id: turn.last_message_id,
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     /// The model asks for tools in the last call it may make: they do not run, and each says so.
@@ -141,9 +139,8 @@ impl Draft<'_> {
             llm_call_count: Some(turn.llm_calls),
             final_message_id: turn.last_message_id,
         };
-        let idled = idled(turn);
         self.record(data);
-        self.record(idled);
+        self.record(SessionIdledData {});
     }
 
     pub(super) fn timer(&mut self) {
@@ -243,13 +240,5 @@ impl Draft<'_> {
             let result = ToolResult::failure(&call.call.id, why);
             self.close_call(exec_id, ToolStatus::Cancelled, result, None);
         }
-    }
-}
-
-fn idled(turn: &Turn) -> SessionIdledData {
-    SessionIdledData {
-        turn_id: turn.id,
-        iterations: Some(turn.iterations),
-        usage: turn.usage,
     }
 }

@@ -21,7 +21,7 @@ use crate::input::{Answer, Failure, Moment, RequestedCall};
 use crate::state::{Phase, Reason, Thread};
 
 /// How much of an answer a summary shows.
-const PREVIEW_CHARS: usize = 120;
+const PREVIEW_CHARS: usize = 60;
 
 /// What becomes of the text of a model call that brought no whole answer.
 #[derive(Clone, Copy)]
@@ -65,19 +65,22 @@ pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
 }
 
 impl Draft<'_> {
+    /// Makes the next model call.
     pub(super) fn start_reason(&mut self) {
-        let Some(turn) = self.turn() else { return };
-        let (turn_id, iteration) = (turn.id, turn.iterations + 1);
+        let done = self.turn().map_or(0, |turn| turn.iterations);
+        self.call_model(done + 1);
+    }
+
+    /// Makes the newest model call again. It is the same one of the turn, under a new step: a turn that was
+    /// disturbed may do as much as one that was not.
+    pub(super) fn repeat_reason(&mut self) {
+        let newest = self.turn().map_or(1, |turn| turn.iterations);
+        self.call_model(newest);
+    }
+
+    fn call_model(&mut self, iteration: usize) {
         let exec_id = ExecId::from_uuid(self.new_uuid());
-        let model = Some(self.plan().model.clone());
-        self.record_step(
-            exec_id,
-            ReasonStartedData {
-                turn_id,
-                iteration,
-                model,
-            },
-        );
+        self.record_step(exec_id, ReasonStartedData { iteration });
     }
 
     pub(super) fn running_reason(&self, exec_id: ExecId) -> Result<&Reason, Rejected> {
@@ -111,7 +114,7 @@ impl Draft<'_> {
         let (text_started, thinking_started) = (*text_started, *thinking_started);
         if !tail.thinking.is_empty() {
             if !thinking_started {
-                self.record_step(exec_id, ReasonThinkingStartedData { turn_id });
+                self.record_step(exec_id, ReasonThinkingStartedData {});
             }
             self.record_step(
                 exec_id,
@@ -124,13 +127,7 @@ impl Draft<'_> {
         if !tail.text.is_empty() {
             if !text_started {
                 let message_id = message_id_of(exec_id);
-                self.record_step(
-                    exec_id,
-                    OutputMessageStartedData {
-                        turn_id,
-                        message_id,
-                    },
-                );
+                self.record_step(exec_id, OutputMessageStartedData { message_id });
             }
             self.record_step(
                 exec_id,
@@ -151,7 +148,7 @@ impl Draft<'_> {
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
         // What was shown is closed, also when the answer does not repeat it.
-        let streamed = self.running_reason(exec_id)?.thinking.clone();
+        let streamed = self.running_reason(exec_id)?.thinking.joined();
         let streamed = (!streamed.is_empty()).then_some(streamed);
         self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
         let Answer {
@@ -164,9 +161,8 @@ impl Draft<'_> {
             prompt,
         } = answer;
         let usage = metadata.usage;
-        self.record_generation(exec_id, &text, &calls, metadata, prompt);
+        self.record_generation(exec_id, &calls, metadata, prompt);
         let tool_call_count = calls.len();
-        let text_preview = preview(&text);
         let message = Message {
             phase,
             thinking,
@@ -180,7 +176,7 @@ impl Draft<'_> {
                 success: true,
                 has_tool_calls: tool_call_count > 0,
                 tool_call_count,
-                text_preview,
+                text_preview: None,
                 error: None,
                 duration_ms: None,
                 usage,
@@ -229,7 +225,7 @@ impl Draft<'_> {
             return;
         };
         let (exec_id, started_at) = (reason.exec_id, reason.started_at);
-        let (said, thought) = (reason.text.clone(), reason.thinking.clone());
+        let (said, thought) = (reason.text.joined(), reason.thinking.joined());
         let usage = metadata.usage;
         let metadata = LlmGenerationMetadata {
             model: if metadata.model.is_empty() {
@@ -242,14 +238,13 @@ impl Draft<'_> {
             ..metadata
         };
         self.close_thinking(exec_id, (!thought.is_empty()).then_some(thought.as_str()));
-        self.record_generation(exec_id, &said, &[], metadata, None);
-        let text_preview = preview(&said);
+        self.record_generation(exec_id, &[], metadata, None);
         self.record_leftover(exec_id, said, leftover);
         let data = ReasonCompletedData {
             success: false,
             has_tool_calls: false,
             tool_call_count: 0,
-            text_preview,
+            text_preview: None,
             error: Some(why.to_owned()),
             duration_ms: Some(millis(started_at, self.now())),
             usage,
@@ -280,17 +275,9 @@ impl Draft<'_> {
     }
 
     fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>) {
-        let (Some(thinking), Some(turn)) = (thinking, self.turn()) else {
-            return;
-        };
-        let turn_id = turn.id;
-        self.record_step(
-            exec_id,
-            ReasonThinkingCompletedData {
-                turn_id,
-                thinking: thinking.to_owned(),
-            },
-        );
+        if let Some(thinking) = thinking.map(str::to_owned) {
+            self.record_step(exec_id, ReasonThinkingCompletedData { thinking });
+        }
     }
 
     fn agent_message<'c>(
@@ -328,7 +315,6 @@ impl Draft<'_> {
     fn record_generation(
         &mut self,
         exec_id: ExecId,
-        text: &str,
         calls: &[RequestedCall],
         metadata: LlmGenerationMetadata,
         prompt: Option<PromptRef>,
@@ -341,7 +327,7 @@ impl Draft<'_> {
         };
         let prompt = prompt.unwrap_or_else(own_prompt);
         let output = LlmGenerationOutput {
-            text: (!text.is_empty()).then(|| text.to_owned()),
+            text: None,
             tool_calls: calls
                 .iter()
                 .map(|requested| requested.call.clone())

@@ -36,7 +36,7 @@ impl Draft<'_> {
                     Leftover::Void(&stopped),
                     LlmGenerationMetadata::default(),
                 );
-                self.start_reason();
+                self.repeat_reason();
             }
             Some(Phase::Acting(_)) => self.advance(),
             Some(Phase::Between) | None => self.start_reason(),

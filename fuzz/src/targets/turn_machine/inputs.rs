@@ -44,7 +44,10 @@ impl Owner {
                 self.timer();
             }
             18 if bytes.one_in(2) => self.import(bytes),
-            18 => self.crash(),
+            18 => {
+                let times = if bytes.one_in(4) { 4 } else { 1 };
+                (0..times).for_each(|_| self.crash());
+            }
             _ => self.interrupt(bytes),
         }
     }
@@ -115,7 +118,7 @@ impl Owner {
     /// The text of the running model call so far.
     fn streamed(&self) -> String {
         match self.thread.turn().map(|turn| &turn.phase) {
-            Some(windlass_turn::Phase::Reasoning(reason)) => reason.text.clone(),
+            Some(windlass_turn::Phase::Reasoning(reason)) => reason.text.joined(),
             _ => String::new(),
         }
     }

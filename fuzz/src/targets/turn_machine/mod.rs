@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
-use windlass_core::events::Event;
+use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
     Command, Decision, Input, Moment, Phase, Rejected, Tail, Thread, TurnPlan, derive,
@@ -25,12 +25,17 @@ use witness::Witness;
 
 /// Plays the inputs that the bytes stand for, and panics as soon as something does not hold.
 pub fn turn_machine(data: &[u8]) {
+    play(data);
+}
+
+fn play(data: &[u8]) -> Owner {
     let mut bytes = Bytes::new(data);
     let mut owner = Owner::new(plan::plan(&mut bytes));
     while !bytes.is_empty() {
         owner.step(&mut bytes);
     }
     owner.settle();
+    owner
 }
 
 /// The owner of one thread, as far as the machine can tell.
@@ -126,7 +131,8 @@ impl Owner {
         self.thread.commit(decision);
         self.events.extend(events.iter().cloned());
         assert_eq!(self.folded, self.thread, "the fold of the journal differs");
-        if events.iter().any(|event| event.data.ends_turn()) {
+        let idles = |event: &Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
+        if events.iter().any(idles) {
             self.witness.check_transcript(self.thread.history());
         }
         self.check_concurrency();
@@ -248,5 +254,77 @@ impl Owner {
         }
         assert!(self.running.is_empty(), "steps run without a turn");
         self.witness.at_rest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prng::SplitMix64;
+
+    /// What the machine records; a target that never gets there proves nothing.
+    const REACHED: &[&str] = &[
+        "act.completed",
+        "act.started",
+        "approval.decided",
+        "approval.required",
+        "approval.timeout",
+        "custom",
+        "input.message",
+        "input.queued",
+        "llm.generation",
+        "output.message.completed",
+        "output.message.delta",
+        "output.message.started",
+        "reason.completed",
+        "reason.started",
+        "reason.thinking.completed",
+        "reason.thinking.delta",
+        "reason.thinking.started",
+        "session.activated",
+        "session.idled",
+        "tool.call_canceled",
+        "tool.call_requested",
+        "tool.call_resolved",
+        "tool.call_timeout",
+        "tool.completed",
+        "tool.output.delta",
+        "tool.progress",
+        "tool.started",
+        "transcript.repaired",
+        "turn.cancelled",
+        "turn.completed",
+        "turn.failed",
+        "turn.interrupt_requested",
+        "turn.resumed",
+        "turn.started",
+        "turn.steered",
+        "user_input.answered",
+        "user_input.canceled",
+        "user_input.required",
+    ];
+
+    #[test]
+    fn the_driver_reaches_everything_that_a_turn_records() {
+        let mut reached = BTreeSet::new();
+        let mut ends = BTreeSet::new();
+        for n in 0..1_000 {
+            let owner = play(&SplitMix64::of_iteration(0, n).bytes(200));
+            for event in &owner.events {
+                reached.insert(event.event_type.clone());
+                if let EventData::TurnFailed(failed) = &event.data {
+                    ends.extend(failed.error_code.clone());
+                }
+            }
+        }
+        assert_eq!(Vec::from_iter(&reached), REACHED);
+        let codes = [
+            "crashed",
+            "max_iterations",
+            "quota_exceeded",
+            "server",
+            "turn_timeout",
+        ];
+        assert_eq!(Vec::from_iter(&ends), codes);
     }
 }

@@ -192,11 +192,10 @@ impl Witness {
             assert!(matches!(event.data, EventData::TurnCancelled(_)));
             return;
         }
-        let idled = next.map(|next| &next.data);
-        assert!(
-            matches!(idled, Some(EventData::SessionIdled(idled)) if idled.turn_id == turn_id),
-            "no session.idled after the end"
-        );
+        let idles = |next: &Event| {
+            matches!(next.data, EventData::SessionIdled(_)) && next.context.turn_id == Some(turn_id)
+        };
+        assert!(next.is_some_and(idles), "no session.idled after the end");
         let open = self
             .calls
             .values()

@@ -115,3 +115,30 @@ pub(super) fn read_bytes(
     let fits = bytes.len() as u64 <= limit;
     Ok(Some((metadata, fits.then_some(bytes))))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    /// What was a file when it was found may be something else when it is opened.
+    #[test]
+    fn r61_links_and_pipes_that_take_the_place_of_a_file_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        directory.write("file", "x").unwrap();
+        directory.symlink("file", "link").unwrap();
+        let refusal = |name: &str| {
+            read_bytes(&directory, name, name, 10)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refusal("link").contains("symbolic links are not followed"));
+        let pipe = root.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        if made.is_ok_and(|status| status.success()) {
+            assert!(refusal("pipe").contains("neither a regular file"));
+        }
+    }
+}

@@ -134,3 +134,20 @@ fn write_new(
     }
     file.metadata()
 }
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    #[test]
+    fn r60_a_failed_write_leaves_no_temporary_file() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        directory.create_dir("taken").unwrap();
+        let error = replace(&directory, "taken", "/taken", b"x", None).unwrap_err();
+        assert!(error.to_string().contains("/taken"), "{error}");
+        assert_eq!(directory.entries().unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,54 @@
+//! What the machine says of this process: CPU time and memory.
+
+use std::time::Duration;
+
+/// Returns the CPU time of all threads of this process so far.
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    #[expect(
+        unsafe_code,
+        reason = "the standard library has no clock for CPU time; the call only writes `time`"
+    )]
+    // SAFETY: `time` is a valid timespec that lives through the call.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    if status != 0 {
+        return Duration::ZERO;
+    }
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+/// Returns the resident memory of this process, in bytes; 0 where the system does not say.
+pub fn resident_bytes() -> u64 {
+    status_field("VmRSS:")
+}
+
+/// Returns the largest resident memory of this process so far, in bytes.
+pub fn peak_resident_bytes() -> u64 {
+    status_field("VmHWM:")
+}
+
+fn status_field(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// Names the machine, for a table that people read.
+pub fn name() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown CPU", |(_, model)| model.trim());
+    format!(
+        "{model}, {cores} cores, {} {}",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}

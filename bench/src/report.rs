@@ -1,0 +1,109 @@
+//! Figures beside their targets, as a table for people or as JSON lines.
+
+use std::process::ExitCode;
+
+use crate::machine;
+
+/// How figures are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Table,
+    JsonLines,
+}
+
+/// What a figure should be.
+#[derive(Clone, Copy)]
+pub enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// It is only shown.
+    None,
+}
+
+impl Target {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+            Self::None => true,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(least) => format!(">= {}", number(least)),
+            Self::AtMost(most) => format!("<= {}", number(most)),
+            Self::None => String::new(),
+        }
+    }
+}
+
+/// Collects figures and shows them as they come.
+pub struct Report {
+    bench: &'static str,
+    format: Format,
+    missed: usize,
+}
+
+impl Report {
+    pub fn new(bench: &'static str, format: Format) -> Self {
+        let report = Self {
+            bench,
+            format,
+            missed: 0,
+        };
+        if format == Format::Table {
+            println!("machine: {}\n", machine::name());
+            println!(
+                "{:<52} {:>14} {:<12} {:>12}",
+                "figure", "value", "unit", "target"
+            );
+        }
+        report
+    }
+
+    /// Says what is being measured, for who waits.
+    pub fn progress(&self, what: &str) {
+        eprintln!("measuring {what} …");
+    }
+
+    pub fn figure(&mut self, name: &str, value: f64, unit: &str, target: Target) {
+        let ok = target.is_met(value);
+        self.missed += usize::from(!ok);
+        match self.format {
+            Format::Table => {
+                let mark = if ok { "" } else { "  MISSED" };
+                println!(
+                    "{name:<52} {:>14} {unit:<12} {:>12}{mark}",
+                    number(value),
+                    target.text()
+                );
+            }
+            Format::JsonLines => {
+                let bench = self.bench;
+                let target = Some(target.text()).filter(|text| !text.is_empty());
+                let line = serde_json::json!({
+                    "bench": bench, "name": name, "value": value, "unit": unit, "target": target, "ok": ok,
+                });
+                println!("{line}");
+            }
+        }
+    }
+
+    pub fn finish(self) -> ExitCode {
+        if self.missed == 0 {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("{} of the targets were missed", self.missed);
+        ExitCode::FAILURE
+    }
+}
+
+/// Shows small numbers with their digits and large ones without.
+fn number(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
+}

@@ -1,0 +1,118 @@
+//! Events and their JSON. `events.json` has one payload of each type with every field set.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use windlass_core::events::{EVENT_TYPES, Event, EventData, EventDecodeError, TokenUsage};
+
+fn samples() -> Map<String, Value> {
+    serde_json::from_str(include_str!("events.json")).unwrap()
+}
+
+fn envelope(event_type: &str, data: &Value) -> Value {
+    json!({
+        "id": "event_00000000000000000000000000000001",
+        "type": event_type,
+        "ts": "2026-01-02T03:04:05.678901234Z",
+        "session_id": "session_00000000000000000000000000000001",
+        "context": {
+            "turn_id": "turn_00000000000000000000000000000001",
+            "input_message_id": "message_00000000000000000000000000000001",
+            "exec_id": "exec_00000000000000000000000000000001",
+            "trace_id": "t",
+            "span_id": "s",
+            "parent_span_id": "p",
+        },
+        "data": data,
+        "metadata": { "k": 1 },
+        "tags": ["a"],
+        "sequence": 7,
+    })
+}
+
+/// Decodes, encodes and decodes again.
+fn survive(event_type: &str, data: &Value) -> Value {
+    let wire = envelope(event_type, data);
+    let event: Event = serde_json::from_value(wire).unwrap();
+    assert_eq!(event.event_type, event_type);
+    assert_eq!(event.data.event_type(), event_type);
+    let text = serde_json::to_string(&event).unwrap();
+    assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn r40_each_event_type_survives_json_as_the_same_type() {
+    let samples = samples();
+    let named: BTreeSet<_> = samples.keys().map(String::as_str).collect();
+    let known: BTreeSet<_> = EVENT_TYPES.iter().copied().collect();
+    assert_eq!(named, known, "events.json has one sample of each type");
+    assert_eq!(known.len(), EVENT_TYPES.len(), "a name is used twice");
+    for (event_type, data) in &samples {
+        assert_eq!(survive(event_type, data), envelope(event_type, data));
+    }
+}
+
+#[test]
+fn every_field_that_may_be_missing_may_be_missing_alone_and_with_the_others() {
+    for (event_type, data) in &samples() {
+        let mut least = data.as_object().unwrap().clone();
+        for field in data.as_object().unwrap().keys() {
+            let mut fields = data.as_object().unwrap().clone();
+            fields.remove(field);
+            let fields = Value::Object(fields);
+            if EventData::from_type(event_type, fields.clone()).is_ok() {
+                assert_eq!(survive(event_type, &fields)["data"], fields, "{event_type}");
+                least.remove(field);
+            }
+        }
+        let least = Value::Object(least);
+        assert_eq!(survive(event_type, &least)["data"], least, "{event_type}");
+    }
+}
+
+#[test]
+fn an_unknown_type_gives_an_error_that_names_it() {
+    let unknown = EventData::from_type("turn.dreamt", json!({}));
+    assert!(
+        matches!(&unknown, Err(EventDecodeError::UnknownType(name)) if name == "turn.dreamt"),
+        "{unknown:?}"
+    );
+    let wire = envelope("turn.dreamt", &json!({}));
+    let error = serde_json::from_value::<Event>(wire).unwrap_err();
+    assert!(error.to_string().contains("`turn.dreamt`"), "{error}");
+}
+
+#[test]
+fn a_payload_that_does_not_fit_gives_an_error_that_names_the_type() {
+    let wrong = EventData::from_type("turn.resumed", json!({ "attempt": "one" }));
+    assert!(
+        matches!(&wrong, Err(EventDecodeError::Payload { event_type, .. }) if event_type == "turn.resumed"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
+    let much = TokenUsage {
+        input_tokens: u32::MAX,
+        output_tokens: 1,
+        cache_read_tokens: Some(u32::MAX),
+        cache_creation_tokens: None,
+        actual_cost_usd: Some(0.5),
+        estimated_cost_usd: None,
+    };
+    let some = TokenUsage {
+        cache_creation_tokens: Some(2),
+        ..much
+    };
+    let mut sum = much;
+    sum.add(&some);
+    let expected = TokenUsage {
+        output_tokens: 2,
+        cache_creation_tokens: Some(2),
+        actual_cost_usd: Some(1.0),
+        ..much
+    };
+    assert_eq!(sum, expected);
+}

@@ -1,0 +1,4 @@
+//! The turn machine as a specification.
+
+mod spec;
+mod world;

@@ -1,0 +1,151 @@
+//! Calls that somebody must allow.
+
+use std::time::Duration;
+
+use windlass_turn::TurnPlan;
+
+use crate::world::Step::{After, Allow, Deny, Done, Interrupt, Model, Say};
+use crate::world::{Step, check, plan, transcript};
+
+const ASKED: &[Step] = &[Say("hi"), Model("", &[("a", "ask")])];
+
+fn patient() -> TurnPlan {
+    TurnPlan {
+        wait_timeout: Some(Duration::from_secs(60)),
+        ..plan()
+    }
+}
+
+fn asked_and(step: Step) -> Vec<Step> {
+    [ASKED, &[step]].concat()
+}
+
+#[test]
+fn a_call_does_not_run_before_it_is_allowed() {
+    check(
+        plan(),
+        &ASKED[..1],
+        ASKED[1],
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "approval.required",
+        ],
+    );
+    check(plan(), ASKED, Done("a"), &["! stale"]);
+}
+
+#[test]
+fn an_allowed_call_runs() {
+    for name in ["a", "#a"] {
+        check(
+            plan(),
+            ASKED,
+            Allow(name),
+            &["approval.decided", "=> run a"],
+        );
+    }
+}
+
+#[test]
+fn a_refused_call_is_answered_and_the_turn_goes_on() {
+    check(
+        plan(),
+        ASKED,
+        Deny("a"),
+        &[
+            "approval.decided",
+            "tool.completed",
+            "act.completed",
+            "reason.started",
+            "=> model",
+        ],
+    );
+    transcript(
+        plan(),
+        &asked_and(Deny("a")),
+        &[
+            "user hi",
+            "agent [a]",
+            "tool_result a: The call was not approved",
+        ],
+    );
+}
+
+#[test]
+fn the_first_decision_wins_and_an_equal_one_changes_nothing() {
+    check(plan(), &asked_and(Allow("a")), Allow("a"), &[]);
+    check(
+        plan(),
+        &asked_and(Allow("a")),
+        Deny("a"),
+        &["! it was answered differently before"],
+    );
+    check(plan(), &asked_and(Deny("a")), Deny("a"), &[]);
+}
+
+#[test]
+fn a_call_that_nobody_decides_about_counts_as_refused() {
+    check(patient(), ASKED, After(59), &[]);
+    check(
+        patient(),
+        ASKED,
+        After(60),
+        &[
+            "approval.timeout",
+            "approval.decided",
+            "tool.completed",
+            "act.completed",
+            "reason.started",
+            "=> model",
+        ],
+    );
+    check(
+        patient(),
+        &asked_and(After(60)),
+        Allow("a"),
+        &["! it was answered differently before"],
+    );
+}
+
+#[test]
+fn an_interrupt_refuses_what_waits() {
+    check(
+        plan(),
+        ASKED,
+        Interrupt,
+        &[
+            "turn.interrupt_requested",
+            "approval.decided",
+            "tool.completed",
+            "turn.cancelled",
+            "session.idled",
+        ],
+    );
+    check(
+        plan(),
+        &asked_and(Interrupt),
+        Allow("a"),
+        &["! it was answered differently before"],
+    );
+}
+
+#[test]
+fn nothing_is_approved_that_was_not_asked_for() {
+    check(
+        plan(),
+        &[Say("hi"), Model("", &[("a", "client")])],
+        Allow("a"),
+        &["! it does not wait for this kind of answer"],
+    );
+    check(
+        plan(),
+        ASKED,
+        Allow("z"),
+        &["! the session has no such call"],
+    );
+    check(plan(), &[], Allow("a"), &["! the session has no such call"]);
+}

@@ -1,0 +1,174 @@
+//! What becomes of an input while a turn is running.
+
+use serde_json::Value;
+use windlass_core::message::{ContentPart, InputMessage, Message, ToolCallContentPart};
+use windlass_turn::Input;
+use windlass_turn::OnBusy::{Interrupt, Queue, Refuse, Steer};
+
+use crate::world::Step::{Begin, Model, Say, SayIf};
+use crate::world::{World, check, plan, transcript};
+
+const PARKED: &[crate::world::Step] = &[Say("hi"), Model("", &[("a", "client")])];
+
+#[test]
+fn queue_lets_the_input_wait_for_its_own_turn() {
+    check(
+        plan(),
+        &[Say("hi")],
+        SayIf("more", Queue),
+        &["input.queued"],
+    );
+    check(
+        plan(),
+        &[Say("hi"), Say("more")],
+        Model("hello", &[]),
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "turn.completed",
+            "session.idled",
+            "=> prepare",
+        ],
+    );
+    transcript(
+        plan(),
+        &[Say("hi"), Say("more"), Model("hello", &[]), Begin],
+        &["user hi", "agent hello", "user more"],
+    );
+}
+
+#[test]
+fn steer_tells_the_running_turn() {
+    check(
+        plan(),
+        &[Say("hi")],
+        SayIf("more", Steer),
+        &["turn.steered", "input.message"],
+    );
+}
+
+#[test]
+fn interrupt_stops_the_turn_and_starts_the_next() {
+    check(
+        plan(),
+        &[Say("hi")],
+        SayIf("more", Interrupt),
+        &[
+            "turn.interrupt_requested",
+            "llm.generation",
+            "reason.completed",
+            "turn.cancelled",
+            "session.idled",
+            "input.queued",
+            "=> stop model",
+            "=> prepare",
+        ],
+    );
+}
+
+#[test]
+fn an_input_that_interrupts_goes_before_those_that_wait() {
+    transcript(
+        plan(),
+        &[Say("hi"), Say("later"), SayIf("now", Interrupt), Begin],
+        &["user hi", "user now"],
+    );
+}
+
+#[test]
+fn refuse_tells_the_caller() {
+    check(plan(), &[Say("hi")], SayIf("more", Refuse), &["! busy"]);
+}
+
+#[test]
+fn refuse_also_refuses_while_a_queued_input_is_about_to_begin() {
+    check(
+        plan(),
+        &[Say("hi"), Say("more"), Model("hello", &[])],
+        SayIf("again", Refuse),
+        &["! busy"],
+    );
+}
+
+#[test]
+fn nobody_waits_behind_a_parked_turn_without_knowing() {
+    check(
+        plan(),
+        PARKED,
+        SayIf("more", Queue),
+        &["! waiting for results of a"],
+    );
+    check(
+        plan(),
+        PARKED,
+        SayIf("more", Refuse),
+        &["! waiting for results of a"],
+    );
+    check(
+        plan(),
+        PARKED,
+        SayIf("more", Steer),
+        &["turn.steered", "input.message"],
+    );
+    check(
+        plan(),
+        PARKED,
+        SayIf("more", Interrupt),
+        &[
+            "turn.interrupt_requested",
+            "tool.call_canceled",
+            "tool.completed",
+            "turn.cancelled",
+            "session.idled",
+            "input.queued",
+            "=> prepare",
+        ],
+    );
+}
+
+#[test]
+fn an_input_cannot_bring_calls_or_results() {
+    let call = ContentPart::ToolCall(ToolCallContentPart {
+        id: "a".to_owned(),
+        name: "once".to_owned(),
+        arguments: Value::Null,
+    });
+    let result = Message::tool_result("a", None, None).content.remove(0);
+    for part in [call, result] {
+        let message = InputMessage {
+            content: vec![part],
+            ..InputMessage::user("hi")
+        };
+        let submit = |on_busy| Input::Submit {
+            message: message.clone(),
+            on_busy,
+            timeout: None,
+        };
+        assert!(World::new(plan()).decide(submit(Queue)).is_err());
+        let mut busy = World::after(plan(), &[Say("hi")]);
+        for policy in [Queue, Steer, Interrupt] {
+            assert!(busy.decide(submit(policy)).is_err(), "{policy:?}");
+        }
+        let message = message.clone();
+        assert!(busy.decide(Input::Steer { message }).is_err());
+    }
+}
+
+#[test]
+fn without_a_turn_every_policy_starts_one() {
+    for policy in [Queue, Steer, Interrupt, Refuse] {
+        check(
+            plan(),
+            &[],
+            SayIf("hi", policy),
+            &[
+                "turn.started",
+                "input.message",
+                "session.activated",
+                "reason.started",
+                "=> model",
+            ],
+        );
+    }
+}

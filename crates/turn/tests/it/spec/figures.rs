@@ -1,0 +1,140 @@
+//! What is counted and measured, and that the fold bears everything.
+
+use windlass_core::events::{EventData, ToolStatus};
+use windlass_core::message::ContentPart;
+use windlass_core::session::SessionStatus;
+use windlass_core::tools::{ToolResult, ToolResultImage};
+use windlass_turn::{Input, Thread, ToolOutcome};
+
+use crate::world::Step::{After, Done, Interrupt, Model, ModelUsing, Say, Streams};
+use crate::world::{World, plan};
+
+#[test]
+fn usage_adds_up_over_the_calls_of_a_turn_and_the_turns_of_a_session() {
+    let turn = [
+        Say("hi"),
+        ModelUsing(&[("a", "once")], 3),
+        Done("a"),
+        ModelUsing(&[], 4),
+    ];
+    let world = World::after(plan(), &[turn, turn].concat());
+    let EventData::TurnCompleted(end) = world.last("turn.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(end.usage.unwrap().output_tokens, 7);
+    assert_eq!(world.thread.usage().unwrap().output_tokens, 14);
+}
+
+#[test]
+fn a_cancelled_turn_tells_what_it_used() {
+    let given = [Say("hi"), ModelUsing(&[("a", "once")], 3), Interrupt];
+    let world = World::after(plan(), &given);
+    let EventData::TurnCancelled(end) = world.last("turn.cancelled") else {
+        panic!("another event")
+    };
+    assert_eq!(end.usage.unwrap().output_tokens, 3);
+    assert_eq!((end.iterations, end.llm_call_count), (Some(1), Some(1)));
+}
+
+#[test]
+fn times_are_those_of_the_moments() {
+    let given = [
+        Say("hi"),
+        After(1),
+        Streams("a"),
+        After(1),
+        Streams("b"),
+        After(1),
+        Model("ab", &[("a", "once")]),
+        After(2),
+        Done("a"),
+        Streams("c"),
+        Model("c", &[]),
+    ];
+    let world = World::after(plan(), &given);
+    let EventData::TurnCompleted(end) = world.last("turn.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(end.time_to_first_token_ms, Some(1_000));
+    assert_eq!(end.duration_ms, Some(5_000));
+    let EventData::ToolCompleted(call) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(call.duration_ms, Some(2_000));
+}
+
+#[test]
+fn a_session_started_with_its_first_turn() {
+    let world = World::new(plan());
+    assert_eq!(world.thread.status(), SessionStatus::Started);
+    assert_eq!(world.thread.started_at(), None);
+    let mut world = World::after(plan(), &[Say("hi")]);
+    assert_eq!(world.thread.status(), SessionStatus::Active);
+    let started_at = world.thread.started_at();
+    assert_eq!(started_at, Some(world.events[0].ts));
+    for step in [Model("hello", &[]), After(9)] {
+        world.play(step);
+    }
+    assert_eq!(world.thread.status(), SessionStatus::Idle);
+    world.play(Say("again"));
+    assert_eq!(world.thread.started_at(), started_at);
+}
+
+#[test]
+fn a_result_keeps_its_images_and_the_time_it_measured() {
+    let mut world = World::after(plan(), &[Say("hi"), Model("", &[("a", "once")])]);
+    let image = ToolResultImage {
+        base64: "AA==".to_owned(),
+        media_type: "image/png".to_owned(),
+    };
+    let outcome = ToolOutcome {
+        status: ToolStatus::Success,
+        result: ToolResult {
+            images: Some(vec![image]),
+            ..ToolResult::success("another id", "done")
+        },
+        duration_ms: Some(42),
+        wait: None,
+    };
+    let exec_id = world.exec("a");
+    let outcome = Box::new(outcome);
+    let decision = world.decide(Input::ToolFinished { exec_id, outcome });
+    world.take(decision.unwrap());
+    let message = world.thread.history().last().unwrap();
+    assert_eq!(message.tool_call_id(), Some("a"));
+    assert!(
+        matches!(&message.content[1], ContentPart::Image(image) if image.media_type.as_deref() == Some("image/png"))
+    );
+    let EventData::ToolCompleted(call) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(call.duration_ms, Some(42));
+}
+
+#[test]
+fn an_event_that_does_not_fit_changes_only_the_head() {
+    let given = [
+        Say("hi"),
+        Model("", &[("a", "once"), ("b", "once")]),
+        Done("a"),
+    ];
+    let world = World::after(plan(), &given);
+    let id = world.thread.session_id();
+    for event in &world.events {
+        let repeats = matches!(
+            event.data,
+            EventData::ToolCompleted(_)
+                | EventData::ToolStarted(_)
+                | EventData::OutputMessageDelta(_)
+                | EventData::SessionActivated(_)
+                | EventData::LlmGeneration(_)
+        );
+        if repeats {
+            let journal = world.events.iter().chain([event]);
+            let folded = Thread::fold(id, journal.map(AsRef::as_ref));
+            let phase = |thread: &Thread| thread.turn().map(|turn| turn.phase.clone());
+            assert_eq!(phase(&folded), phase(&world.thread));
+            assert_eq!(folded.history(), world.thread.history());
+        }
+    }
+}

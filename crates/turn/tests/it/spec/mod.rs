@@ -1,0 +1,13 @@
+mod approvals;
+mod busy;
+mod calls;
+mod ends;
+mod figures;
+mod imports;
+mod interrupt;
+mod order;
+mod outside;
+mod queue;
+mod quota;
+mod recover;
+mod steer;

@@ -1,0 +1,258 @@
+//! Calls that somebody outside answers.
+
+use std::time::Duration;
+
+use windlass_core::events::{EventData, ToolStatus};
+use windlass_core::session::SessionStatus;
+use windlass_turn::TurnPlan;
+
+use crate::world::Step::{After, Allow, Connects, Interrupt, Model, ResultFails, Results, Say};
+use crate::world::{Step, World, check, plan, transcript};
+
+const ONE: &[Step] = &[Say("hi"), Model("", &[("a", "client")])];
+const TWO: &[Step] = &[Say("hi"), Model("", &[("a", "client"), ("b", "client")])];
+const TWINS: &[Step] = &[Say("hi"), Model("", &[("a", "client"), ("a", "client")])];
+const GOES_ON: &[&str] = &[
+    "tool.call_resolved",
+    "tool.completed",
+    "act.completed",
+    "reason.started",
+    "=> model",
+];
+
+fn and(given: &[Step], step: Step) -> Vec<Step> {
+    [given, &[step]].concat()
+}
+
+#[test]
+fn a_client_side_call_parks_the_turn() {
+    check(
+        plan(),
+        &ONE[..1],
+        ONE[1],
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "tool.call_requested",
+        ],
+    );
+    let world = World::after(plan(), ONE);
+    assert_eq!(world.thread.status(), SessionStatus::WaitingForToolResults);
+    assert!(world.pending().is_empty());
+}
+
+#[test]
+fn the_turn_goes_on_when_every_call_is_answered() {
+    check(
+        plan(),
+        TWO,
+        Results(&[("b", 2)]),
+        &["tool.call_resolved", "tool.completed"],
+    );
+    check(
+        plan(),
+        &and(TWO, Results(&[("b", 2)])),
+        Results(&[("a", 1)]),
+        GOES_ON,
+    );
+    transcript(
+        plan(),
+        &and(TWO, Results(&[("b", 2), ("#a", 1)])),
+        &[
+            "user hi",
+            "agent [a] [b]",
+            "tool_result a: 1",
+            "tool_result b: 2",
+        ],
+    );
+}
+
+#[test]
+fn an_equal_repeat_is_taken_and_changes_nothing() {
+    let one = and(TWO, Results(&[("a", 1)]));
+    for name in ["a", "#a"] {
+        let repeat = Results(if name == "a" {
+            &[("a", 1)]
+        } else {
+            &[("#a", 1)]
+        });
+        check(plan(), &one, repeat, &[]);
+    }
+    check(
+        plan(),
+        &and(ONE, Results(&[("a", 1)])),
+        Results(&[("a", 1)]),
+        &[],
+    );
+    let ended = [ONE, &[Results(&[("a", 1)]), Model("hello", &[])]].concat();
+    check(plan(), &ended, Results(&[("a", 1)]), &[]);
+}
+
+#[test]
+fn a_repeat_beside_a_new_answer_does_not_stop_it() {
+    check(
+        plan(),
+        &and(TWO, Results(&[("a", 1)])),
+        Results(&[("a", 1), ("b", 2)]),
+        GOES_ON,
+    );
+}
+
+#[test]
+fn a_failure_from_outside_is_a_failure_of_the_call() {
+    let failed = and(ONE, ResultFails("a"));
+    transcript(
+        plan(),
+        &failed,
+        &["user hi", "agent [a]", "tool_result a: broken"],
+    );
+    let world = World::after(plan(), &failed);
+    let EventData::ToolCompleted(end) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    assert_eq!((end.success, end.status), (false, ToolStatus::Error));
+    check(plan(), &failed, ResultFails("a"), &[]);
+    check(
+        plan(),
+        &failed,
+        Results(&[("a", 1)]),
+        &["! it was answered differently before"],
+    );
+}
+
+#[test]
+fn an_answer_to_an_earlier_turn_is_not_known_any_more() {
+    let next = [
+        ONE,
+        &[Results(&[("a", 1)]), Model("hello", &[]), Say("again")],
+    ]
+    .concat();
+    check(
+        plan(),
+        &next,
+        Results(&[("a", 1)]),
+        &["! the session has no such call"],
+    );
+}
+
+#[test]
+fn another_answer_is_refused() {
+    check(
+        plan(),
+        &and(TWO, Results(&[("a", 1)])),
+        Results(&[("a", 2)]),
+        &["! it was answered differently before"],
+    );
+}
+
+#[test]
+fn an_unknown_call_is_refused_and_nothing_of_the_batch_is_taken() {
+    let mut world = World::after(plan(), TWO);
+    let before = world.thread.clone();
+    assert_eq!(
+        world.play(Results(&[("a", 1), ("z", 2)])),
+        ["! the session has no such call"]
+    );
+    assert_eq!(world.thread, before);
+}
+
+#[test]
+fn calls_with_one_id_must_be_named_by_their_steps() {
+    check(
+        plan(),
+        TWINS,
+        Results(&[("a", 1)]),
+        &["! several calls have this id; name the step instead"],
+    );
+    let mut world = World::after(plan(), TWINS);
+    let calls = world.thread.turn().and_then(|turn| turn.act()).unwrap();
+    let steps: Vec<String> = calls.calls.iter().map(|c| c.exec_id.to_string()).collect();
+    for (n, step) in steps.iter().enumerate() {
+        let results = vec![windlass_core::tools::ToolResult::success(step, n)];
+        let decision = world.decide(windlass_turn::Input::ToolResults { results });
+        world.take(decision.unwrap());
+    }
+    assert_eq!(
+        world.transcript(),
+        [
+            "user hi",
+            "agent [a] [a]",
+            "tool_result a: 0",
+            "tool_result a: 1"
+        ]
+    );
+}
+
+#[test]
+fn a_repeat_is_known_when_a_later_call_has_the_same_id() {
+    let second = [
+        ONE,
+        &[
+            Results(&[("a", 1)]),
+            Model("", &[("a", "client")]),
+            Results(&[("a", 2)]),
+        ],
+    ]
+    .concat();
+    check(plan(), &second, Results(&[("a", 2)]), &[]);
+}
+
+#[test]
+fn a_repeat_is_known_when_the_call_was_approved_before() {
+    let given = &[
+        Say("hi"),
+        Model("", &[("a", "ask")]),
+        Allow("a"),
+        Connects("a"),
+        Results(&[("a", 1)]),
+    ];
+    check(plan(), given, Results(&[("a", 1)]), &[]);
+}
+
+#[test]
+fn a_call_that_nobody_answers_ends_in_time_and_late_answers_are_refused() {
+    let patient = || TurnPlan {
+        wait_timeout: Some(Duration::from_secs(60)),
+        ..plan()
+    };
+    check(patient(), ONE, After(59), &[]);
+    check(
+        patient(),
+        ONE,
+        After(60),
+        &[
+            "tool.call_timeout",
+            "tool.completed",
+            "act.completed",
+            "reason.started",
+            "=> model",
+        ],
+    );
+    let late = World::after(patient(), &and(ONE, After(60))).play(Results(&[("a", 1)]));
+    assert!(late[0].starts_with('!'), "{late:?}");
+}
+
+#[test]
+fn an_interrupt_ends_the_wait() {
+    check(
+        plan(),
+        ONE,
+        Interrupt,
+        &[
+            "turn.interrupt_requested",
+            "tool.call_canceled",
+            "tool.completed",
+            "turn.cancelled",
+            "session.idled",
+        ],
+    );
+    check(
+        plan(),
+        &and(ONE, Interrupt),
+        Results(&[("a", 1)]),
+        &["! the session has no such call"],
+    );
+}

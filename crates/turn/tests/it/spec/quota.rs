@@ -1,0 +1,99 @@
+//! How much a session may hold.
+
+use windlass_core::events::EventData;
+use windlass_turn::{Limits, TurnPlan};
+
+use crate::world::Step::{Begin, Done, ImportUser, Model, Say, Steer};
+use crate::world::{World, check, plan};
+
+fn messages(n: u64) -> TurnPlan {
+    TurnPlan {
+        limits: Limits {
+            max_messages: Some(n),
+            max_events: None,
+        },
+        ..plan()
+    }
+}
+
+fn events(n: u64) -> TurnPlan {
+    TurnPlan {
+        limits: Limits {
+            max_messages: None,
+            max_events: Some(n),
+        },
+        ..plan()
+    }
+}
+
+#[test]
+fn a_full_session_takes_no_input() {
+    let turn = &[Say("hi"), Model("hello", &[])];
+    check(messages(2), turn, Say("more"), &["! at most 2 messages"]);
+    check(events(9), turn, Say("more"), &["! at most 9 events"]);
+    check(
+        messages(2),
+        turn,
+        ImportUser("more"),
+        &["! at most 2 messages"],
+    );
+    check(
+        messages(1),
+        &[Say("hi")],
+        Steer("more"),
+        &["! at most 1 messages"],
+    );
+}
+
+#[test]
+fn what_waits_counts() {
+    check(
+        messages(3),
+        &[Say("hi"), Say("second"), Say("third")],
+        Say("fourth"),
+        &["! at most 3 messages"],
+    );
+    check(
+        messages(2),
+        &[Say("hi"), Steer("more")],
+        Steer("again"),
+        &["! at most 2 messages"],
+    );
+}
+
+#[test]
+fn a_turn_that_fills_the_session_fails_before_its_next_model_call() {
+    let given = &[Say("hi"), Model("", &[("a", "once")])];
+    check(
+        messages(3),
+        given,
+        Done("a"),
+        &[
+            "tool.completed",
+            "act.completed",
+            "turn.failed",
+            "session.idled",
+        ],
+    );
+    let world = World::after(messages(3), &[given[0], given[1], Done("a")]);
+    let EventData::TurnFailed(failed) = world.last("turn.failed") else {
+        panic!("another event")
+    };
+    assert_eq!(failed.error_code.as_deref(), Some("quota_exceeded"));
+}
+
+#[test]
+fn a_queued_input_that_finds_the_session_full_fails() {
+    check(
+        messages(2),
+        &[Say("hi"), Say("second"), Model("hello", &[])],
+        Begin,
+        &[
+            "turn.started",
+            "input.message",
+            "session.activated",
+            "turn.failed",
+            "session.idled",
+        ],
+    );
+}

@@ -1,0 +1,522 @@
+//! A thread, what was done to it, and what came of it in short words.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass_core::events::{
+    CustomData, Decision as Verdict, Event, EventData, SessionUpdatedData, TokenUsage, ToolStatus,
+};
+use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
+use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
+use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
+use windlass_turn::{
+    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, Rejected, RequestedCall,
+    Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+};
+
+/// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    Say(&'static str),
+    SayIf(&'static str, OnBusy),
+    Steer(&'static str),
+    Begin,
+    BeginFails,
+    /// The model answers with a text and calls, each an id and a tool.
+    Model(&'static str, &'static [(&'static str, &'static str)]),
+    /// The model asks for a call that cannot be carried out.
+    ModelRefused(&'static str, &'static str),
+    /// Streamed text goes into the journal.
+    Streams(&'static str),
+    Thinks(&'static str),
+    ModelFails,
+    Done(&'static str),
+    /// A call turns out to need an account, or an answer.
+    Connects(&'static str),
+    Asks(&'static str),
+    /// Somebody outside answers calls, each an id and a value.
+    Results(&'static [(&'static str, i64)]),
+    Allow(&'static str),
+    Deny(&'static str),
+    /// Somebody answers the question of a call.
+    Replies(&'static str, &'static str),
+    Interrupt,
+    /// Stops the last input in the queue.
+    CancelQueued,
+    /// Text that is not in the journal yet, when the step after it comes.
+    Tail(&'static str),
+    Emit(&'static str),
+    EmitForbidden(&'static str),
+    /// Time passes, and the timer fires.
+    After(u64),
+    /// Somebody says something that may take so many seconds.
+    SayWithin(&'static str, u64),
+    /// Somebody outside says that a call failed.
+    ResultFails(&'static str),
+    /// The model answers and used so many tokens.
+    ModelUsing(&'static [(&'static str, &'static str)], u32),
+    /// The process dies and another one goes on.
+    Crash,
+    ImportUser(&'static str),
+    ImportAgent(&'static str, &'static [(&'static str, &'static str)]),
+    ImportResult(&'static str),
+}
+
+pub(crate) struct World {
+    pub(crate) plan: TurnPlan,
+    pub(crate) thread: Thread,
+    pub(crate) events: Vec<Arc<Event>>,
+    /// How many decisions had events.
+    pub(crate) commits: usize,
+    now: DateTime<Utc>,
+    moments: u64,
+    tail: Option<Tail>,
+    models: Vec<ExecId>,
+    calls: HashMap<String, ExecId>,
+    names: HashMap<ExecId, String>,
+    stale: Option<ExecId>,
+}
+
+/// A plan with one tool of each kind.
+pub(crate) fn plan() -> TurnPlan {
+    let tool = |policy, side_effects, class: Option<&str>| ToolSpec {
+        policy,
+        side_effects,
+        concurrency_class: class.map(str::to_owned),
+        ..ToolSpec::default()
+    };
+    use SideEffectClass::{AtMostOnce, Idempotent, Pure};
+    use ToolPolicy::{Auto, ClientSide, RequiresApproval};
+    let tools = [
+        ("once", tool(Auto, AtMostOnce, None)),
+        ("pure", tool(Auto, Pure, None)),
+        ("same", tool(Auto, Idempotent, None)),
+        ("serial", tool(Auto, AtMostOnce, Some("k"))),
+        ("ask", tool(RequiresApproval, AtMostOnce, None)),
+        ("client", tool(ClientSide, AtMostOnce, None)),
+    ];
+    TurnPlan {
+        model: "model".to_owned(),
+        tools: tools
+            .into_iter()
+            .map(|(name, spec)| (name.to_owned(), spec))
+            .collect(),
+        ..TurnPlan::default()
+    }
+}
+
+/// Says what one step leads to: the types of its events, then `=>` and its commands; or `!` and why it is refused.
+pub(crate) fn check(plan: TurnPlan, given: &[Step], when: Step, then: &[&str]) {
+    let mut world = World::after(plan, given);
+    assert_eq!(world.play(when), then, "given {given:?}, when {when:?}");
+}
+
+/// Says what the conversation is after some steps.
+pub(crate) fn transcript(plan: TurnPlan, given: &[Step], then: &[&str]) {
+    let world = World::after(plan, given);
+    assert_eq!(world.transcript(), then, "given {given:?}");
+}
+
+impl World {
+    pub(crate) fn new(plan: TurnPlan) -> Self {
+        Self {
+            plan,
+            thread: Thread::new(SessionId::from_seed(1)),
+            events: Vec::new(),
+            commits: 0,
+            now: DateTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+            moments: 0,
+            tail: None,
+            models: Vec::new(),
+            calls: HashMap::new(),
+            names: HashMap::new(),
+            stale: None,
+        }
+    }
+
+    /// Plays steps that must all be taken.
+    pub(crate) fn after(plan: TurnPlan, given: &[Step]) -> Self {
+        let mut world = Self::new(plan);
+        for step in given {
+            let said = world.play(*step);
+            let refused = said.first().is_some_and(|word| word.starts_with('!'));
+            assert!(!refused, "{step:?} is refused: {said:?}");
+        }
+        world
+    }
+
+    /// Plays a step and tells what came of it.
+    pub(crate) fn play(&mut self, step: Step) -> Vec<String> {
+        if let Step::Tail(text) = step {
+            self.tail = Some(Tail {
+                text: text.to_owned(),
+                thinking: String::new(),
+            });
+            return Vec::new();
+        }
+        let decision = match step {
+            Step::Streams(text) => self.chunk(text, ""),
+            Step::Thinks(thinking) => self.chunk("", thinking),
+            Step::Crash => {
+                let id = self.thread.session_id();
+                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+                self.decide(Input::Recover)
+            }
+            step => {
+                let input = self.input(step);
+                self.decide(input)
+            }
+        };
+        match decision {
+            Ok(decision) => self.take(decision),
+            Err(rejected) => vec![refusal(&rejected)],
+        }
+    }
+
+    pub(crate) fn decide(&mut self, input: Input) -> Result<Decision, Rejected> {
+        let tail = self.tail.take();
+        self.at_a_moment(tail, |thread, moment| thread.decide(input, moment))
+    }
+
+    fn chunk(&mut self, text: &str, thinking: &str) -> Result<Decision, Rejected> {
+        let (text, thinking) = (text.to_owned(), thinking.to_owned());
+        let exec_id = self.model();
+        self.at_a_moment(Some(Tail { text, thinking }), |thread, moment| {
+            thread.chunk(exec_id, moment)
+        })
+    }
+
+    fn at_a_moment<T>(
+        &mut self,
+        tail: Option<Tail>,
+        f: impl FnOnce(&Thread, &Moment<'_>) -> T,
+    ) -> T {
+        let uuid = self.fresh();
+        let moment = Moment {
+            now: self.now,
+            uuid,
+            plan: &self.plan,
+            tail: tail.as_ref(),
+        };
+        f(&self.thread, &moment)
+    }
+
+    fn fresh(&mut self) -> Uuid {
+        self.moments += 1;
+        derive(Uuid::from_u128(0x0190 << 112), self.moments)
+    }
+
+    pub(crate) fn take(&mut self, decision: Decision) -> Vec<String> {
+        let events = decision.events.clone();
+        let commands = decision.commands.clone();
+        self.commits += usize::from(!events.is_empty());
+        self.thread.commit(decision);
+        self.events.extend(events.iter().cloned());
+        self.learn();
+        let types = events.iter().map(|event| event.event_type.clone());
+        types
+            .chain(commands.iter().map(|command| self.describe(command)))
+            .collect()
+    }
+
+    fn learn(&mut self) {
+        let Some(turn) = self.thread.turn() else {
+            return;
+        };
+        match &turn.phase {
+            Phase::Reasoning(reason) => {
+                if self.models.last() != Some(&reason.exec_id) {
+                    self.models.push(reason.exec_id);
+                    self.names.insert(reason.exec_id, "model".to_owned());
+                }
+            }
+            Phase::Acting(act) => {
+                for call in &act.calls {
+                    self.calls.insert(call.call.id.clone(), call.exec_id);
+                    self.names.insert(call.exec_id, call.call.id.clone());
+                }
+            }
+            Phase::Between => {}
+        }
+    }
+
+    fn describe(&self, command: &Command) -> String {
+        let name = command
+            .exec_id()
+            .and_then(|id| self.names.get(&id).cloned())
+            .unwrap_or_default();
+        match command {
+            Command::CallModel { .. } => "=> model".to_owned(),
+            Command::RunTool { .. } => format!("=> run {name}"),
+            Command::Stop { .. } => format!("=> stop {name}"),
+            Command::Prepare { .. } => "=> prepare".to_owned(),
+        }
+    }
+
+    /// The commands that the thread wants to run now.
+    pub(crate) fn pending(&self) -> Vec<String> {
+        let pending = self.thread.pending_commands();
+        pending
+            .iter()
+            .map(|command| self.describe(command))
+            .collect()
+    }
+
+    /// The newest model step, or the one that was remembered as stale.
+    pub(crate) fn model(&self) -> ExecId {
+        let newest = self.models.last().copied();
+        let Some(exec_id) = self.stale.or(newest) else {
+            panic!("no model call was made")
+        };
+        exec_id
+    }
+
+    /// From here on, results are those of the model step that runs now.
+    pub(crate) fn remember_model(&mut self) {
+        self.stale = self.models.last().copied();
+    }
+
+    pub(crate) fn exec(&self, call: &str) -> ExecId {
+        self.calls[call]
+    }
+
+    fn name(&self, call: &str) -> String {
+        match call.strip_prefix('#') {
+            Some(call) => self.exec(call).to_string(),
+            None => call.to_owned(),
+        }
+    }
+
+    /// The newest event of a type.
+    pub(crate) fn last(&self, event_type: &str) -> &EventData {
+        let mut newest_first = self.events.iter().rev();
+        let found = newest_first.find(|event| event.event_type == event_type);
+        let Some(event) = found else {
+            panic!("there is no {event_type}")
+        };
+        &event.data
+    }
+
+    pub(crate) fn count(&self, event_type: &str) -> usize {
+        let found = self
+            .events
+            .iter()
+            .filter(|event| event.event_type == event_type);
+        found.count()
+    }
+
+    pub(crate) fn transcript(&self) -> Vec<String> {
+        self.thread.history().iter().map(|m| line(m)).collect()
+    }
+
+    fn input(&mut self, step: Step) -> Input {
+        let submit = |text: &str, on_busy| Input::Submit {
+            message: InputMessage::user(text),
+            on_busy,
+            timeout: None,
+        };
+        match step {
+            Step::Say(text) => submit(text, OnBusy::Queue),
+            Step::SayIf(text, on_busy) => submit(text, on_busy),
+            Step::SayWithin(text, seconds) => Input::Submit {
+                message: InputMessage::user(text),
+                on_busy: OnBusy::Queue,
+                timeout: Some(Duration::from_secs(seconds)),
+            },
+            Step::Steer(text) => Input::Steer {
+                message: InputMessage::user(text),
+            },
+            Step::Begin | Step::BeginFails => {
+                let front = self.thread.queue().front();
+                Input::Begin {
+                    turn_id: front.map_or(TurnId::from_seed(0), |next| next.turn_id),
+                    failure: matches!(step, Step::BeginFails).then(failure),
+                }
+            }
+            Step::Model(text, calls) => self.answer(text, calls, None),
+            Step::ModelRefused(id, tool) => self.answer("", &[(id, tool)], Some("no such tool")),
+            Step::ModelUsing(calls, tokens) => {
+                let mut input = self.answer("hello", calls, None);
+                if let Input::ModelFinished { answer, .. } = &mut input {
+                    answer.metadata.usage = Some(TokenUsage {
+                        output_tokens: tokens,
+                        ..TokenUsage::default()
+                    });
+                }
+                input
+            }
+            Step::ResultFails(call) => {
+                let failed = ToolResult {
+                    tool_call_id: self.name(call),
+                    error: Some("broken".to_owned()),
+                    ..ToolResult::default()
+                };
+                Input::ToolResults {
+                    results: vec![failed],
+                }
+            }
+            Step::ModelFails => Input::ModelFailed {
+                exec_id: self.model(),
+                failure: failure(),
+                metadata: Box::default(),
+            },
+            Step::Done(call) => self.finish(call, None),
+            Step::Connects(call) => {
+                let provider = "mail".to_owned();
+                self.finish(call, Some(Wait::Connection { provider }))
+            }
+            Step::Asks(call) => {
+                let prompt = json!("sure?");
+                self.finish(call, Some(Wait::UserInput { prompt }))
+            }
+            Step::Results(results) => {
+                let results = results.iter();
+                let results = results.map(|(call, n)| ToolResult::success(self.name(call), *n));
+                Input::ToolResults {
+                    results: results.collect(),
+                }
+            }
+            Step::Allow(call) => self.verdict(call, Verdict::Allow),
+            Step::Deny(call) => self.verdict(call, Verdict::Deny),
+            Step::Replies(call, answer) => Input::UserAnswer {
+                request: format!("input_{}", self.exec(call).uuid().as_simple()),
+                answer: json!(answer),
+            },
+            Step::Interrupt => Input::Interrupt {
+                turn_id: None,
+                reason: None,
+            },
+            Step::CancelQueued => Input::Interrupt {
+                turn_id: self.thread.queue().back().map(|queued| queued.turn_id),
+                reason: None,
+            },
+            Step::Emit(call) => Input::Emit {
+                exec_id: self.exec(call),
+                data: EventData::Custom(CustomData {
+                    name: "own".to_owned(),
+                    payload: Value::Null,
+                }),
+            },
+            Step::EmitForbidden(call) => Input::Emit {
+                exec_id: self.exec(call),
+                data: EventData::SessionUpdated(SessionUpdatedData { title: None }),
+            },
+            Step::After(seconds) => {
+                self.now += Duration::from_secs(seconds);
+                Input::Timer
+            }
+            Step::ImportUser(text) => self.import(MessageRole::User, vec![ContentPart::text(text)]),
+            Step::ImportAgent(text, calls) => {
+                let calls = calls.iter().map(|(id, tool)| call(id, tool)).collect();
+                let message = Message::assistant_with_tools(text, calls);
+                self.import(MessageRole::Agent, message.content)
+            }
+            Step::ImportResult(id) => {
+                let message = Message::tool_result(id, Some(json!(1)), None);
+                self.import(MessageRole::ToolResult, message.content)
+            }
+            Step::Streams(_) | Step::Thinks(_) | Step::Tail(_) | Step::Crash => {
+                unreachable!("{step:?} is no input")
+            }
+        }
+    }
+
+    fn import(&mut self, role: MessageRole, content: Vec<ContentPart>) -> Input {
+        let id = MessageId::from_uuid(self.fresh());
+        Input::Import {
+            message: Message::from_parts(id, role, content, self.now),
+        }
+    }
+
+    fn answer(&self, text: &str, calls: &[(&str, &str)], refusal: Option<&str>) -> Input {
+        let calls = calls.iter().map(|(id, tool)| RequestedCall {
+            call: call(id, tool),
+            refusal: refusal.map(str::to_owned),
+        });
+        Input::ModelFinished {
+            exec_id: self.model(),
+            answer: Box::new(Answer {
+                text: text.to_owned(),
+                calls: calls.collect(),
+                ..Answer::default()
+            }),
+        }
+    }
+
+    fn finish(&self, call: &str, wait: Option<Wait>) -> Input {
+        Input::ToolFinished {
+            exec_id: self.exec(call),
+            outcome: Box::new(ToolOutcome {
+                status: ToolStatus::Success,
+                result: ToolResult::success(call, "done"),
+                duration_ms: None,
+                wait,
+            }),
+        }
+    }
+
+    fn verdict(&self, call: &str, decision: Verdict) -> Input {
+        Input::Approval {
+            call: self.name(call),
+            decision,
+            reason: None,
+        }
+    }
+}
+
+fn call(id: &str, tool: &str) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: tool.to_owned(),
+        arguments: json!({}),
+    }
+}
+
+fn failure() -> Failure {
+    Failure {
+        code: "server".to_owned(),
+        message: "the provider failed".to_owned(),
+        user_message: "Something went wrong.".to_owned(),
+        fields: None,
+    }
+}
+
+fn refusal(rejected: &Rejected) -> String {
+    match rejected {
+        Rejected::Stale(_) => "! stale".to_owned(),
+        Rejected::Busy(_) => "! busy".to_owned(),
+        Rejected::Waiting { waiting_for, .. } => format!("! waiting for {waiting_for}"),
+        Rejected::NoTurn => "! no turn".to_owned(),
+        Rejected::NoPendingCall { reason, .. } => format!("! {reason}"),
+        Rejected::Quota(quota) => format!("! at most {} {}", quota.limit, quota.what),
+        Rejected::NotEmittable(kind) => format!("! not emittable: {kind}"),
+        Rejected::NotImportable(reason) => format!("! {reason}"),
+    }
+}
+
+/// A message in one line: who, what, the calls in brackets, the marks in parentheses.
+fn line(message: &Message) -> String {
+    let mut line = message.role.to_string();
+    if let Some(text) = message.text() {
+        line += &format!(" {text}");
+    }
+    for call in message.tool_calls() {
+        line += &format!(" [{}]", call.id);
+    }
+    if let Some(result) = message.tool_result_content() {
+        let value = result.result.clone().unwrap_or_default();
+        let value = result.error.clone().unwrap_or_else(|| value.to_string());
+        line += &format!(" {}: {value}", result.tool_call_id);
+    }
+    if message.is_error() {
+        line += " (error)";
+    }
+    if message.is_error_report() {
+        line += " (report)";
+    }
+    line
+}
