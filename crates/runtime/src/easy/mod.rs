@@ -9,6 +9,8 @@ mod error;
 #[cfg(feature = "typed-tools")]
 mod json_in_text;
 mod reply;
+#[cfg(test)]
+mod tests;
 mod tool_fn;
 mod tool_set;
 #[cfg(feature = "typed-tools")]
