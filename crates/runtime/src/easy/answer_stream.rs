@@ -25,6 +25,21 @@ const BETWEEN_MESSAGES: &str = "\n\n";
 /// It reads the journal at the reader's own pace, so a slow reader loses nothing. When a turn says several things,
 /// before and after a tool call for example, a blank line stands between them. Dropping it before its end stops the
 /// turn.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// # use windlass_runtime::{Conversation, StopReason};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let slow = LlmSimConfig::fixed("Well, let me think.").with_piece_delay(std::time::Duration::from_secs(3600));
+/// # let mut chat = Conversation::builder().simulator(slow).start().await?;
+/// let mut answer = chat.stream("Is the Earth round?").await?;
+/// assert_eq!(answer.next().await.as_deref(), Some("Well, "));
+/// let stopped = answer.cancel().await?;
+/// assert_eq!(stopped.turn.stop_reason, StopReason::Cancelled);
+/// assert_eq!(stopped.text, "Well, ");
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
 pub struct AnswerStream {
     runtime: InProcessRuntime,
     session_id: SessionId,

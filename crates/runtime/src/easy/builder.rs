@@ -20,6 +20,23 @@ use crate::builders::SingleSessionBuilder;
 const OWN_TOOLS: &str = "conversation_tools";
 
 /// Begins a [`Conversation`]: a model, instructions, tools, and off it goes.
+///
+/// ```
+/// use windlass_core::llmsim_driver::LlmSimConfig;
+/// use windlass_runtime::Conversation;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let chat = Conversation::builder()
+///     .simulator(LlmSimConfig::echo())
+///     .instructions("You look after a boat.")
+///     .capability("session_file_system")
+///     .file("/log.md", "Launched.")
+///     .start()
+///     .await?;
+/// assert_eq!(chat.read_file("/log.md").await?.as_deref(), Some("Launched."));
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
 #[must_use = "nothing happens before `start`"]
 #[derive(Debug)]
 pub struct ConversationBuilder {

@@ -5,6 +5,22 @@ use windlass_core::error::AgentLoopError;
 use crate::turn_result::TurnResult;
 
 /// Why a conversation gave no answer.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// use windlass_runtime::{Conversation, ConversationError};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let broken = LlmSimConfig::error("out of order");
+/// let mut chat = Conversation::builder().simulator(broken).start().await?;
+/// match chat.say("Hi").await {
+///     Ok(reply) => println!("{reply}"),
+///     Err(ConversationError::Stopped(turn)) => assert!(turn.error.is_some()),
+///     Err(other) => return Err(other),
+/// }
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversationError {

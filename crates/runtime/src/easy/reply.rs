@@ -21,6 +21,25 @@ pub enum Need {
 }
 
 /// A call that waits for somebody.
+///
+/// ```
+/// # use serde_json::json;
+/// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+/// use windlass_runtime::{Conversation, Need, tool_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let call = SimToolCall::new("launch", json!({}));
+/// # let script = LlmSimConfig::scripted(vec![SimTurn::ToolCalls(vec![call]), SimTurn::Assistant("Afloat.".into())]);
+/// let launch = tool_fn("launch", "Launches the boat", json!({ "type": "object" }), |_, _| async { Ok("splash") });
+/// let builder = Conversation::builder().simulator(script).tool(launch.requires_approval());
+/// let mut chat = builder.start().await?;
+/// let waiting = chat.say("Launch her.").await?;
+/// assert_eq!(waiting.pending[0].need, Need::Approval);
+/// let reply = chat.approve(&waiting.pending[0]).await?;
+/// assert_eq!(reply.text, "Afloat.");
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingCall {
     /// The provider's id of the call.

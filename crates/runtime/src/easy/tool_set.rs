@@ -51,7 +51,7 @@ impl ToolSet {
 
     /// Adds tools.
     #[must_use]
-    pub fn tools<T: Tool + 'static>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+    pub fn with_tools<T: Tool + 'static>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         let tools = tools
             .into_iter()
             .map(|tool| Arc::new(tool) as Arc<dyn Tool>);
