@@ -133,7 +133,7 @@ pub use easy::{typed_tool, typed_tool_with_context};
 pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
-pub use settings::{RetryPolicy, RuntimeSettings};
+pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;

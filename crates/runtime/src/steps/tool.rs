@@ -42,6 +42,9 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         )),
         Some(definition) => check(inner, definition, &call).err(),
     };
+    // It may quote the arguments, and those are as long as the model likes.
+    let max_bytes = inner.settings.max_tool_result_bytes;
+    let refusal = refusal.map(|refusal| output::capped(refusal, max_bytes));
     RequestedCall { call, refusal }
 }
 

@@ -187,6 +187,7 @@ fn spec(tool: &ToolDefinition) -> ToolSpec {
         side_effects: hints.side_effects(),
         display_name: tool.display_name().map(str::to_owned),
         capability_id: hints.capability_id.clone(),
+        shape: hints.shape,
     }
 }
 

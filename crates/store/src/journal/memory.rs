@@ -212,7 +212,7 @@ impl Journal for MemoryJournal {
             .map(|record| Arc::clone(&record.event))
             .collect();
         Ok(Page {
-            pruned,
+            pruned: pruned.into_iter().collect(),
             events,
             head: stream.head(),
         })
@@ -245,6 +245,16 @@ impl Journal for MemoryJournal {
             .doorbell
             .get_or_insert_with(|| watch::channel(head).0)
             .subscribe())
+    }
+
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |number: &u64| {
+            let stream = streams.by_number.get(number);
+            stream.is_some_and(|stream| !lock(stream).open_turns.is_empty())
+        };
+        let open = streams.by_key.iter().filter(|(_, number)| is_open(number));
+        Ok(open.map(|(key, _)| key.clone()).collect())
     }
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
