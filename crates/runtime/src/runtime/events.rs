@@ -60,14 +60,16 @@ impl InProcessRuntime {
     /// Returns the events of a session from now on, as they are recorded.
     pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
         self.inner.slot(session_id).await?;
+        let head = self.head(session_id).await?;
+        self.subscribe_after(session_id, head).await
+    }
+
+    /// Returns the number of a session's last event.
+    pub(crate) async fn head(&self, session_id: SessionId) -> Result<u64> {
         let key = StreamKey::from(session_id);
         let journal = &self.inner.backends.journal;
-        let head = journal
-            .read(&key, u64::MAX, 0)
-            .await
-            .map_err(from_journal)?
-            .head;
-        self.subscribe_after(session_id, head).await
+        let page = journal.read(&key, u64::MAX, 0).await;
+        Ok(page.map_err(from_journal)?.head)
     }
 
     /// Returns the events of a session after a number: first those that are recorded, then as they come.

@@ -190,7 +190,11 @@ fn files_of_skill(skill: &SkillContribution) -> Vec<InitialFile> {
         instructions,
         files,
     } = skill;
-    let main = format!("---\nname: {name}\ndescription: {description}\n---\n\n{instructions}\n");
+    // Quoted and on one line, so that no description can end the header or begin another key.
+    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let description = description.replace('\\', "\\\\").replace('"', "\\\"");
+    let main =
+        format!("---\nname: {name}\ndescription: \"{description}\"\n---\n\n{instructions}\n");
     let others = files
         .iter()
         .map(|(path, content)| readonly(format!("{root}/{path}"), content.clone()));
