@@ -39,8 +39,8 @@ pub(crate) fn prune(
     let head = work.state.heads.get(work.connection, stream.stream)?;
     // Neither the newest record nor anything of an open turn goes.
     let end = match head.open.first() {
-        0 => head.seq.saturating_sub(1),
-        first_open => first_open - 1,
+        None => head.seq.saturating_sub(1),
+        Some(first_open) => first_open - 1,
     };
     let numbers = match which {
         Which::Chunks { before } => chunks(work.connection, stream, end, before)?,

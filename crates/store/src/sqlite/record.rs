@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_core::events::{
-    Event, EventData, InputQueuedData, TurnCancelledData, TurnCompletedData, TurnFailedData,
-    TurnStartedData,
-};
-use windlass_core::typed_id::TurnId;
+use windlass_core::events::Event;
 
 use super::chain::{Digest, digest};
 use super::error::Fault;
 use super::numbers::uint;
+use crate::journal::open_turns::TurnChange;
 use crate::journal::{JournalError, StreamKey};
 
 /// The version of the records that are written. A change of the events' JSON that this version could not read raises it.
@@ -37,13 +34,6 @@ impl Form {
     }
 }
 
-/// What an event does to the set of open turns.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TurnChange {
-    Opens(TurnId),
-    Ends(TurnId),
-}
-
 /// An event, ready to be written. Made by whoever appends, so that the writer has less to do.
 #[derive(Debug)]
 pub(crate) struct Encoded {
@@ -65,7 +55,7 @@ impl Encoded {
             digest: digest(&bytes),
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
-            turn: turn_change(event),
+            turn: TurnChange::of(event),
             bytes,
         })
     }
@@ -76,21 +66,6 @@ impl Encoded {
         } else {
             Form::Inline
         }
-    }
-}
-
-pub(crate) fn turn_change(event: &Event) -> Option<TurnChange> {
-    match &event.data {
-        EventData::TurnStarted(TurnStartedData { turn_id, .. })
-        | EventData::InputQueued(InputQueuedData { turn_id, .. }) => {
-            Some(TurnChange::Opens(*turn_id))
-        }
-        EventData::TurnCompleted(TurnCompletedData { turn_id, .. })
-        | EventData::TurnFailed(TurnFailedData { turn_id, .. })
-        | EventData::TurnCancelled(TurnCancelledData { turn_id, .. }) => {
-            Some(TurnChange::Ends(*turn_id))
-        }
-        _ => None,
     }
 }
 

@@ -9,12 +9,12 @@ use super::SqliteStore;
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
-use super::heads::OpenTurns;
+use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
-use super::open::damage;
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored, turn_change};
+use super::record::{STORED_COLUMNS, STORED_FROM, Stored};
 use crate::journal::StreamKey;
+use crate::journal::open_turns::{OpenTurns, TurnChange};
 
 /// Where a stream ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,8 +117,8 @@ fn walk(
         };
         match followed {
             Ok(event) => {
-                open.apply(stored.seq, turn_change(&event));
-                if open.first() != uint(row, 6)? {
+                open.apply(stored.seq, TurnChange::of(&event));
+                if open.first().unwrap_or(0) != uint(row, 6)? {
                     let what = "its note of the oldest open turn is wrong";
                     report
                         .findings
