@@ -78,6 +78,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
             is_numbered: false,
             lost_records: false,
         },
+        commits: Arc::default(),
         broken: None,
     };
     let writer = thread

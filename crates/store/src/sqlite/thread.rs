@@ -52,6 +52,8 @@ pub(crate) struct Thread {
     pub(crate) _owner: Owner,
     pub(crate) doorbells: Arc<Doorbells>,
     pub(crate) state: State,
+    /// The number of the newest commit, for whoever asks.
+    pub(crate) commits: Arc<AtomicU64>,
     /// Why nothing can be written any more.
     pub(crate) broken: Option<String>,
 }
@@ -59,18 +61,18 @@ pub(crate) struct Thread {
 impl Thread {
     pub(crate) fn start(self) -> io::Result<Writer> {
         let (orders, queue) = mpsc::channel(QUEUE);
-        let commits = Arc::new(AtomicU64::new(self.state.commit));
+        self.commits.store(self.state.commit, Ordering::Relaxed);
         let writer = Writer {
             orders,
-            commits: Arc::clone(&commits),
+            commits: Arc::clone(&self.commits),
         };
         std::thread::Builder::new()
             .name("windlass-sqlite".to_owned())
-            .spawn(move || self.run(queue, &commits))?;
+            .spawn(move || self.run(queue))?;
         Ok(writer)
     }
 
-    fn run(mut self, mut queue: mpsc::Receiver<Order>, commits: &AtomicU64) {
+    fn run(mut self, mut queue: mpsc::Receiver<Order>) {
         let mut closing = None;
         while closing.is_none() {
             let Some(first) = queue.blocking_recv() else {
@@ -91,7 +93,6 @@ impl Thread {
                     .flatten();
             }
             self.commit(group);
-            commits.store(self.state.commit, Ordering::Relaxed);
         }
         self.finish();
         if let Some(done) = closing {
@@ -116,6 +117,7 @@ impl Thread {
             }
             let mut replies = Vec::with_capacity(jobs.len());
             let done = self.transact(&mut jobs, &mut replies);
+            self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
                 Ok(()) => self
                     .state
