@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored};
+use super::record::{STORED_COLUMNS, Stored};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 
@@ -124,13 +124,13 @@ fn open_turns(
     from: u64,
 ) -> Result<OpenTurns, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM {STORED_FROM} \
-         WHERE records.stream = ?1 AND records.seq >= ?2 AND records.chunk = 0 ORDER BY records.seq"
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(row)?;
+        let stored = Stored::from_row(connection, row)?;
         open.apply(stored.seq, TurnChange::of(&*stored.decode(key)?));
     }
     Ok(open)

@@ -153,8 +153,8 @@ impl Thread {
         let before = state.commit;
         state.commit += 1;
         (state.is_numbered, state.lost_records) = (false, false);
-        let finished = run_jobs(connection, state, jobs, replies).and_then(|()| {
-            if connection.total_changes() == changes {
+        let finished = run_jobs(connection, state, jobs, replies).and_then(|is_kept| {
+            if !is_kept || connection.total_changes() == changes {
                 connection.prepare_cached("ROLLBACK")?.execute([])?;
                 state.commit = before;
                 return Ok(false);
@@ -196,14 +196,20 @@ impl Thread {
     }
 }
 
+/// Runs the jobs; tells whether one of them is to be kept. A job that is alone needs no savepoint.
 fn run_jobs(
     connection: &Connection,
     state: &mut State,
     jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
     replies: &mut Vec<Reply>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
+    let is_alone = jobs.len() == 1;
+    let mark = |statement| match is_alone {
+        true => Ok(0),
+        false => connection.prepare_cached(statement)?.execute([]),
+    };
     for job in jobs {
-        connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+        mark("SAVEPOINT job")?;
         state.heads.begin();
         let (rings, position) = (state.rings.len(), state.position);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
@@ -211,16 +217,16 @@ fn run_jobs(
             Ok(reply) => replies.push(reply),
             Err(()) if connection.is_autocommit() => return Err(taken_back()),
             Err(()) => {
-                connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+                mark("ROLLBACK TO job")?;
                 state.heads.take_back();
                 state.rings.truncate(rings);
                 state.position = position;
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
             }
         }
-        connection.prepare_cached("RELEASE job")?.execute([])?;
+        mark("RELEASE job")?;
     }
-    Ok(())
+    Ok(!replies.is_empty())
 }
 
 /// SQLite ends a transaction by itself when there is no room for it.
