@@ -112,6 +112,8 @@ mod journal_views;
 mod panics;
 mod runtime;
 mod settings;
+#[cfg(feature = "sqlite")]
+mod sqlite_backends;
 mod steps;
 mod thread;
 mod turn_context;
@@ -137,6 +139,8 @@ pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
+#[cfg(feature = "sqlite")]
+pub use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,

@@ -56,6 +56,8 @@ impl InProcessRuntime {
 
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
+        // Status and figures are the thread's: it must be in memory to tell them.
+        self.inner.history(session_id).await?;
         let session = self
             .inner
             .backends

@@ -146,6 +146,9 @@ impl Actor {
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
         if is_fresh {
+            if actor.thread.started_at().is_some() {
+                actor.note_status(actor.thread.status()).await;
+            }
             actor.resume().await?;
         }
         Ok(actor)

@@ -15,6 +15,8 @@ mod errors;
 mod events;
 mod hooks;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod on_disk;
 mod support;
 mod tools;
 mod turns;
