@@ -91,14 +91,17 @@ async fn a_call_waits_until_it_is_allowed_or_refused() {
         };
         assert_eq!((call.name.as_str(), call.need), ("pay", Need::Approval));
         assert_eq!(call.arguments, json!({"to": "Ada"}));
-        let reply = if approve {
-            chat.approve(call).await
+        let (reply, repeat, opposite) = if approve {
+            let (reply, repeat) = (chat.approve(call).await, chat.approve(call).await);
+            (reply, repeat, chat.refuse(call).await)
         } else {
-            chat.refuse(call).await
+            let (reply, repeat) = (chat.refuse(call).await, chat.refuse(call).await);
+            (reply, repeat, chat.approve(call).await)
         };
         assert_eq!(reply.unwrap().text, "done");
         assert_eq!(results(&chat).await[0] == json!("paid"), approve);
-        let late = chat.approve(call).await.unwrap_err();
+        assert_eq!(repeat.unwrap().text, "done");
+        let late = opposite.unwrap_err();
         assert!(matches!(late, ConversationError::Runtime(_)), "{late}");
     }
 }
