@@ -263,7 +263,8 @@ pub struct PromptCacheConfig {
     pub key: Option<String>,
 }
 
-/// The form that an answer must have.
+/// The form that an answer must have. Providers insist that every object names all its properties as required and
+/// allows no others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputSchema {
     /// What the form is called; letters, digits, `_` and `-`.

@@ -34,6 +34,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// Where the connection comes from; calls over one connection have the same.
+    pub client_port: u16,
 }
 
 impl Request {
@@ -219,6 +221,19 @@ impl Exchange {
         self.finish().await
     }
 
+    /// Sends a whole stream in one piece.
+    pub async fn stream_at_once(mut self, events: &[String]) -> io::Result<()> {
+        let kind = [("content-type", "text/event-stream")];
+        let mut bytes = head(200, &kind, "transfer-encoding: chunked");
+        for event in events {
+            push_chunk(&mut bytes, event.as_bytes());
+        }
+        bytes.extend_from_slice(b"0\r\n\r\n");
+        self.write(&bytes).await?;
+        self.give_back();
+        Ok(())
+    }
+
     /// Waits until the client has closed the connection.
     pub async fn closed(&mut self) {
         let mut rest = [0; 1024];
@@ -278,6 +293,7 @@ async fn read_request(socket: &mut Socket) -> io::Result<Option<Request>> {
         path: path.unwrap_or_default(),
         headers,
         body,
+        client_port: socket.get_ref().peer_addr()?.port(),
     }))
 }
 

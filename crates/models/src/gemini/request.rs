@@ -211,32 +211,39 @@ fn text(text: &str) -> Part<'_> {
     }
 }
 
-/// A result names its function, which only the call knows. All results of a round stand in one content.
+/// A result names its function, which only the call knows. The results of a round stand in one content with nothing
+/// else in it, and their images follow.
 fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut contents: Vec<Content<'a>> = Vec::new();
-    let mut last_was_result = false;
+    let (mut results, mut images) = (Vec::new(), Vec::new());
     for said in &prompt.said {
-        let is_result = matches!(said, Said::Result(_));
-        let (role, parts) = match said {
-            Said::System(_) => continue,
-            Said::User(parts) => ("user", parts.iter().map(user_part).collect()),
+        if let Said::Result(result) = said {
+            let name = names.get(result.call_id).copied().unwrap_or("unknown");
+            results.push(result_part(result, name));
+            images.extend(result.images.iter().copied().map(image));
+            continue;
+        }
+        contents.extend(content("user", std::mem::take(&mut results)));
+        contents.extend(content("user", std::mem::take(&mut images)));
+        match said {
+            Said::System(_) | Said::Result(_) => {}
+            Said::User(parts) => {
+                contents.extend(content("user", parts.iter().map(user_part).collect()));
+            }
             Said::Agent(agent) => {
                 names.extend(agent.calls.iter().map(|call| (call.id, call.name)));
-                ("model", agent_parts(agent, &prompt.config.model))
+                contents.extend(content("model", agent_parts(agent, &prompt.config.model)));
             }
-            Said::Result(result) => {
-                let name = names.get(result.call_id).copied().unwrap_or("unknown");
-                ("user", result_parts(result, name))
-            }
-        };
-        match contents.last_mut() {
-            Some(last) if is_result && last_was_result => last.parts.extend(parts),
-            _ => contents.push(Content { role, parts }),
         }
-        last_was_result = is_result;
     }
+    contents.extend(content("user", results));
+    contents.extend(content("user", images));
     contents
+}
+
+fn content<'a>(role: &'static str, parts: Vec<Part<'a>>) -> Option<Content<'a>> {
+    (!parts.is_empty()).then_some(Content { role, parts })
 }
 
 fn user_part<'a>(part: &'a prompt::Part<'a>) -> Part<'a> {
@@ -325,16 +332,14 @@ fn own_id(id: &str) -> Option<&str> {
     (!id.starts_with(OWN_CALL_ID)).then_some(id)
 }
 
-fn result_parts<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> Vec<Part<'a>> {
+fn result_part<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> Part<'a> {
     let key = if result.is_error { "error" } else { "output" };
-    let answer = Part {
+    Part {
         function_response: Some(FunctionResponse {
             id: own_id(result.call_id),
             name,
             response: json!({ key: result.text }),
         }),
         ..Part::default()
-    };
-    let images = result.images.iter().copied().map(image);
-    std::iter::once(answer).chain(images).collect()
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
 use crate::http::Call;
-use crate::prompt::{Agent, Image, Part, Prompt, Said, ToolAnswer};
+use crate::prompt::{Agent, Image, Part, Prompt, Said};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
 #[derive(Serialize)]
@@ -150,16 +150,9 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     let on_openrouter = options.dialect == Dialect::OpenRouter;
     let cache = options.provider.prompt_cache.unwrap_or(true);
     let cache_key = config.prompt_cache.as_ref().and_then(|c| c.key.as_deref());
-    let system = (!prompt.system.is_empty()).then_some(Message::System {
-        content: prompt.system,
-    });
-    let said = prompt.said.iter();
     let body = Body {
         model: &config.model,
-        messages: system
-            .into_iter()
-            .chain(said.flat_map(|said| messages(said, &config.model)))
-            .collect(),
+        messages: messages(prompt),
         tools: config
             .tools
             .iter()
@@ -203,15 +196,43 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     })
 }
 
-fn messages<'a>(said: &'a Said<'a>, model: &str) -> Vec<Message<'a>> {
-    match said {
-        Said::System(text) => vec![Message::System { content: text }],
-        Said::User(parts) => vec![Message::User {
-            content: user_content(parts),
-        }],
-        Said::Agent(agent) => vec![assistant(agent, model)],
-        Said::Result(result) => tool_messages(result),
+/// A tool's message holds text only, and nothing may stand between the results of a round: their images follow as the
+/// user's.
+fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(prompt.said.len() + 1);
+    if !prompt.system.is_empty() {
+        messages.push(Message::System {
+            content: prompt.system,
+        });
     }
+    let mut images = Vec::new();
+    for said in &prompt.said {
+        if !matches!(said, Said::Result(_)) {
+            messages.extend(shown_images(&mut images));
+        }
+        messages.push(match said {
+            Said::System(text) => Message::System { content: text },
+            Said::User(parts) => Message::User {
+                content: user_content(parts),
+            },
+            Said::Agent(agent) => assistant(agent, &prompt.config.model),
+            Said::Result(result) => {
+                images.extend(result.images.iter().map(image_part));
+                Message::Tool {
+                    tool_call_id: result.call_id,
+                    content: &result.text,
+                }
+            }
+        });
+    }
+    messages.extend(shown_images(&mut images));
+    messages
+}
+
+fn shown_images<'a>(images: &mut Vec<ContentPart<'a>>) -> Option<Message<'a>> {
+    (!images.is_empty()).then(|| Message::User {
+        content: Content::Parts(std::mem::take(images)),
+    })
 }
 
 fn user_content<'a>(parts: &'a [Part<'a>]) -> Content<'a> {
@@ -256,18 +277,4 @@ fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
             .collect(),
         carried,
     }
-}
-
-/// A tool's message holds text only; its images follow as the user's.
-fn tool_messages<'a>(result: &'a ToolAnswer<'a>) -> Vec<Message<'a>> {
-    let mut messages = vec![Message::Tool {
-        tool_call_id: result.call_id,
-        content: &result.text,
-    }];
-    if !result.images.is_empty() {
-        messages.push(Message::User {
-            content: Content::Parts(result.images.iter().map(image_part).collect()),
-        });
-    }
-    messages
 }
