@@ -221,6 +221,13 @@ impl Exchange {
         self.finish().await
     }
 
+    /// Sends bytes as they are, head included, and keeps the connection.
+    pub async fn raw(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes).await?;
+        self.give_back();
+        Ok(())
+    }
+
     /// Sends a whole stream in one piece.
     pub async fn stream_at_once(mut self, events: &[String]) -> io::Result<()> {
         let kind = [("content-type", "text/event-stream")];

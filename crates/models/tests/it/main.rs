@@ -9,6 +9,7 @@ mod around;
 mod bad_input;
 mod cassettes;
 mod fake_models;
+mod fixtures;
 mod golden;
 mod matrix;
 mod support;

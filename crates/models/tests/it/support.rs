@@ -19,7 +19,7 @@ use windlass_models::settings::ProviderSettings;
 use windlass_models::{Api, ModelDriver, ModelSettings};
 use windlass_testkit::{Exchange, FakeServer, Wire};
 
-pub(crate) const KEY: &str = "sk-test-secret-0123456789";
+pub(crate) const KEY: &str = "test-key-0123456789";
 
 pub(crate) fn api(wire: Wire) -> Api {
     match wire {
