@@ -494,6 +494,7 @@ impl Actor {
                     text: reply.text,
                     thinking: reply.thinking,
                     thinking_signature: reply.thinking_signature,
+                    reasoning_items: reply.reasoning_items,
                     calls: reply.calls.into_iter().map(check).collect(),
                     phase: reply.phase,
                     metadata: reply.metadata,
