@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub use crate::tool_types::{
     BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, ToolCall, ToolDefinition,
-    ToolHints, ToolPolicy, ToolResult, ToolResultImage,
+    ToolHints, ToolPolicy, ToolResult, ToolResultImage, ToolShape,
 };
 use crate::traits::ToolContext;
 

@@ -26,6 +26,7 @@ mod drivers;
 mod errors;
 mod inner;
 mod journal_views;
+mod panics;
 mod runtime;
 mod settings;
 mod steps;

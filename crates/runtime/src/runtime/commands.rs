@@ -18,14 +18,14 @@ use windlass_core::typed_id::SessionId;
 
 use super::{InProcessRuntime, last_controls};
 use crate::inner::Inner;
-use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble};
+use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble, guarded};
 
 impl InProcessRuntime {
     /// Lists the commands of a session's capabilities; of two with one name, the first is shown.
     pub async fn list_commands(&self, session_id: SessionId) -> Result<Vec<CommandDescriptor>> {
         let mut commands: Vec<CommandDescriptor> = Vec::new();
         for capability in self.capabilities(session_id).await? {
-            for command in capability.commands() {
+            for command in guarded(capability.as_ref(), || capability.commands())? {
                 if !commands.iter().any(|known| known.name == command.name) {
                     commands.push(command);
                 }
@@ -40,20 +40,7 @@ impl InProcessRuntime {
         session_id: SessionId,
         request: ExecuteCommandRequest,
     ) -> Result<CommandResult> {
-        let declares = |capability: &Arc<dyn Capability>| {
-            capability
-                .commands()
-                .iter()
-                .any(|command| command.name == request.name)
-        };
-        let owner = self
-            .capabilities(session_id)
-            .await?
-            .into_iter()
-            .find(declares);
-        let owner = owner.ok_or_else(|| {
-            AgentLoopError::config(format!("no capability declares command /{}", request.name))
-        })?;
+        let owner = self.owner_of(session_id, &request.name).await?;
         let host = Arc::new(SessionHost {
             inner: Arc::clone(&self.inner),
             session_id,
@@ -65,6 +52,18 @@ impl InProcessRuntime {
         running
             .await
             .unwrap_or_else(|_| Err(AgentLoopError::tool(format!("command /{name} panicked"))))
+    }
+
+    async fn owner_of(&self, session_id: SessionId, name: &str) -> Result<Arc<dyn Capability>> {
+        for capability in self.capabilities(session_id).await? {
+            let commands = guarded(capability.as_ref(), || capability.commands())?;
+            if commands.iter().any(|command| command.name == name) {
+                return Ok(capability);
+            }
+        }
+        Err(AgentLoopError::config(format!(
+            "no capability declares command /{name}"
+        )))
     }
 
     async fn capabilities(&self, session_id: SessionId) -> Result<Vec<Arc<dyn Capability>>> {

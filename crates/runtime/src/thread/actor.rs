@@ -21,6 +21,7 @@ use super::{StepScope, commit};
 use crate::errors::{from_journal, from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::steps::model::{ModelCall, Progress};
+use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
 use crate::turn_context::TurnContext;
 use crate::world::Sleep;
@@ -256,7 +257,11 @@ impl Actor {
                 let _ = reply.send(interrupted);
             }
             Mail::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
-            Mail::ToolResults { results, reply } => {
+            Mail::ToolResults { mut results, reply } => {
+                let max_bytes = self.inner.settings.max_tool_result_bytes;
+                results
+                    .iter_mut()
+                    .for_each(|result| output::cap(result, max_bytes));
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
                 self.answer_with_handle(outcome, reply);
             }

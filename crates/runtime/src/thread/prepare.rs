@@ -63,7 +63,8 @@ impl Preparing {
             .queue()
             .front()
             .and_then(|next| next.message.controls.clone());
-        Self::new(actor, Purpose::Begin(turn_id), controls, None)
+        let tool_timeout = actor.waiters.tool_timeout(turn_id);
+        Self::new(actor, Purpose::Begin(turn_id), controls, tool_timeout)
     }
 
     /// Makes the context of a turn that an earlier life began.
@@ -220,6 +221,7 @@ impl Actor {
     fn accept(&mut self, submission: Submission, outcome: Result<Accepted>) {
         let Submission {
             ticket,
+            tool_timeout,
             on_event,
             until_end,
             reply,
@@ -236,6 +238,7 @@ impl Actor {
                 number: ticket,
                 turn_id: *turn_id,
                 owns_turn: !events.iter().any(joined),
+                tool_timeout,
                 _until_end: until_end,
             });
             if let Some(observer) = on_event {

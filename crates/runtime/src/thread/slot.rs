@@ -84,7 +84,11 @@ impl Slot {
         answer.await.unwrap_or_else(|_| Err(self.faulted()))
     }
 
-    pub(crate) fn faulted(&self) -> AgentLoopError {
+    /// Why mail got no answer.
+    fn faulted(&self) -> AgentLoopError {
+        if self.desk().closed {
+            return AgentLoopError::SessionNotFound(self.session_id);
+        }
         AgentLoopError::StoreUnavailable(format!(
             "the thread of session {} stopped; what was acknowledged is safe, try again",
             self.session_id

@@ -25,6 +25,8 @@ pub(super) struct Ticket {
     pub(super) turn_id: TurnId,
     /// Whether it made that turn, or only joined it.
     pub(super) owns_turn: bool,
+    /// How long each of its tool calls may take, where not as set for all.
+    pub(super) tool_timeout: Option<Duration>,
     /// Held for as long as the turn is open.
     pub(super) _until_end: Option<DropGuard>,
 }
@@ -62,6 +64,16 @@ impl Waiters {
 
     pub(super) fn add_ticket(&mut self, ticket: Ticket) {
         self.tickets.push(ticket);
+    }
+
+    /// Returns the tool timeout that a turn was submitted with. It is a wish of a caller in this process and not
+    /// recorded: after a restart the turn goes by what is set for all.
+    pub(super) fn tool_timeout(&self, turn_id: TurnId) -> Option<Duration> {
+        let mut of_turn = self
+            .tickets
+            .iter()
+            .filter(|ticket| ticket.turn_id == turn_id);
+        of_turn.find(|ticket| ticket.owns_turn)?.tool_timeout
     }
 
     pub(super) fn ticket(&self, number: u64) -> Option<&Ticket> {

@@ -212,7 +212,7 @@ impl Journal for MemoryJournal {
             .map(|record| Arc::clone(&record.event))
             .collect();
         Ok(Page {
-            pruned,
+            pruned: pruned.into_iter().collect(),
             events,
             head: stream.head(),
         })

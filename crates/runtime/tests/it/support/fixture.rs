@@ -177,7 +177,7 @@ impl Fixture {
 
     /// Shows that the session is still good for a turn.
     pub(crate) async fn assert_usable(&self) {
-        self.model.then(Call::answer("still here"));
+        self.model.rewrite([Call::answer("still here")]);
         let turn = self.run("are you there?").await;
         assert_eq!(
             (turn.success, turn.response.as_str(), turn.stop_reason),

@@ -104,6 +104,11 @@ impl Model {
         self.0.script.lock().unwrap().push_back(call);
     }
 
+    /// Forgets what was not said yet.
+    pub(crate) fn rewrite(&self, calls: impl IntoIterator<Item = Call>) {
+        *self.0.script.lock().unwrap() = calls.into_iter().collect();
+    }
+
     /// Returns what was sent, call by call.
     pub(crate) fn requests(&self) -> Vec<LlmRequest> {
         self.0.requests.lock().unwrap().clone()
