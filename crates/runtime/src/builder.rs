@@ -205,6 +205,7 @@ impl InProcessRuntimeBuilder {
         for (session_id, file) in self.files {
             inner.files.seed_initial_file(session_id, &file).await?;
         }
+        inner.resume_unfinished().await?;
         Ok(InProcessRuntime { inner })
     }
 

@@ -42,7 +42,7 @@ pub use backends::{
 pub use builder::InProcessRuntimeBuilder;
 pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBuilder};
 pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
-pub use settings::{RetryPolicy, RuntimeSettings};
+pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;

@@ -20,6 +20,7 @@ use super::waiters::Waiters;
 use super::{StepScope, commit};
 use crate::errors::{from_journal, from_rejection, to_failure};
 use crate::inner::Inner;
+use crate::settings::RecoveryPolicy;
 use crate::steps::model::{ModelCall, Progress};
 use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
@@ -59,6 +60,8 @@ pub(crate) struct Actor {
     pub(super) context: Option<Arc<TurnContext>>,
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
+    /// Mail that cannot be decided before the context of a recovered turn is there.
+    pub(super) held: VecDeque<Mail>,
     pub(super) preparing: Option<Preparing>,
     model: Option<ModelCall>,
     pending: Pending,
@@ -123,6 +126,7 @@ impl Actor {
             context: None,
             waiters: Waiters::default(),
             backlog: VecDeque::new(),
+            held: VecDeque::new(),
             preparing: None,
             model: None,
             pending: Pending::default(),
@@ -134,18 +138,28 @@ impl Actor {
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
         if is_fresh {
-            actor.resume();
+            actor.resume().await?;
         }
         Ok(actor)
     }
 
     /// Takes up what an earlier life left behind.
-    fn resume(&mut self) {
+    async fn resume(&mut self) -> Result<()> {
         if self.thread.turn().is_some() {
-            self.preparing = Some(Preparing::to_recover(self));
-        } else {
-            self.restart_steps();
+            match self.inner.settings.recovery {
+                RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
+                RecoveryPolicy::Interrupt => {
+                    let reason = Some("the process stopped".to_owned());
+                    self.decide(Input::Interrupt {
+                        turn_id: None,
+                        reason,
+                    })
+                    .await?;
+                }
+            }
         }
+        self.restart_steps();
+        Ok(())
     }
 
     /// Starts what should run and does not.
@@ -240,7 +254,11 @@ impl Actor {
         }
     }
 
-    async fn read(&mut self, mail: Mail) -> Result<()> {
+    pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
+        if self.is_recovering() && mail.needs_plan() {
+            self.held.push_back(mail);
+            return Ok(());
+        }
         match mail {
             Mail::Open { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),

@@ -82,22 +82,25 @@ impl Actor {
         if status == before && !ended {
             return;
         }
+        self.note_status(status).await;
+    }
+
+    /// Writes a status and the figures of the thread into the session's record.
+    pub(super) async fn note_status(&mut self, status: SessionStatus) {
         let progress = SessionProgress {
             status,
             started_at: self.thread.started_at(),
             usage: self.thread.usage(),
-            updated_at: events
-                .last()
-                .map_or_else(|| self.inner.world.now(), |event| event.ts),
+            updated_at: self.inner.world.now(),
         };
         let session_id = self.thread.session_id();
-        if let Err(error) = self
+        let noted = self
             .inner
             .backends
             .session_store
             .note_progress(session_id, progress)
-            .await
-        {
+            .await;
+        if let Err(error) = noted {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
     }

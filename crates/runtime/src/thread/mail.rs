@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
-use windlass_core::error::Result;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
@@ -83,4 +83,34 @@ pub(crate) enum Mail {
     Close {
         reply: Reply<()>,
     },
+}
+
+impl Mail {
+    /// Tells whether the turn's plan is needed to decide about it: it may start tools.
+    pub(super) fn needs_plan(&self) -> bool {
+        matches!(
+            self,
+            Self::Steer { .. } | Self::ToolResults { .. } | Self::Approval { .. }
+        )
+    }
+
+    /// Answers with an error.
+    pub(super) fn refuse(self, error: AgentLoopError) {
+        match self {
+            Self::Submit(submission) => drop(submission.reply.send(Err(error))),
+            Self::Steer { reply, .. }
+            | Self::ToolResults { reply, .. }
+            | Self::Approval { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Emit { reply, .. } => drop(reply.send(Err(error))),
+            Self::Open { reply }
+            | Self::Interrupt { reply, .. }
+            | Self::Import { reply, .. }
+            | Self::Close { reply } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Abandon { .. } => {}
+        }
+    }
 }

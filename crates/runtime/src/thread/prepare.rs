@@ -8,6 +8,7 @@ use std::time::Duration;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
+use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::TurnId;
 use windlass_turn::Input;
 
@@ -142,17 +143,43 @@ impl Actor {
                 self.context = Some(context);
                 self.decide(Input::Recover).await?;
                 self.restart_steps();
+                while let Some(mail) = self.held.pop_front() {
+                    self.read(mail).await?;
+                }
             }
-            (Purpose::Recover, Err(error)) => {
-                let reason = Some(format!("the turn cannot go on: {error}"));
-                self.decide(Input::Interrupt {
-                    turn_id: None,
-                    reason,
-                })
-                .await?;
-            }
+            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
         }
         Ok(())
+    }
+
+    /// A turn of an earlier life cannot go on now: something that it needs is missing. It stays as it is, and is
+    /// taken up again when somebody next uses the session.
+    async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
+        let session_id = self.slot.session_id;
+        let suspended = || {
+            AgentLoopError::config(format!(
+                "session {session_id} is suspended, its turn cannot go on: {error}"
+            ))
+        };
+        self.note_status(SessionStatus::Paused).await;
+        for submission in self.backlog.drain(..) {
+            let _ = submission.reply.send(Err(suspended()));
+        }
+        for mail in self.held.drain(..) {
+            mail.refuse(suspended());
+        }
+        suspended()
+    }
+
+    /// Tells whether the turn at hand is one of an earlier life whose context is still being made.
+    pub(super) fn is_recovering(&self) -> bool {
+        matches!(
+            &self.preparing,
+            Some(Preparing {
+                purpose: Purpose::Recover,
+                ..
+            })
+        )
     }
 
     /// Whoever submitted does not want any more what it asked for.

@@ -247,6 +247,16 @@ impl Journal for MemoryJournal {
             .subscribe())
     }
 
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |number: &u64| {
+            let stream = streams.by_number.get(number);
+            stream.is_some_and(|stream| !lock(stream).open_turns.is_empty())
+        };
+        let open = streams.by_key.iter().filter(|(_, number)| is_open(number));
+        Ok(open.map(|(key, _)| key.clone()).collect())
+    }
+
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
         let stream = {
             let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);

@@ -152,6 +152,9 @@ pub trait Journal: Send + Sync {
     /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;
 
+    /// Returns the streams with a turn that has not ended, or an input that waits for its turn.
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError>;
+
     /// Removes a stream with all its records; tells whether it was there.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
 }

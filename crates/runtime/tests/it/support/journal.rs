@@ -71,6 +71,9 @@ impl Journal for SpyJournal {
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.inner.watch(stream).await
     }
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        self.inner.unfinished().await
+    }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.inner.remove(stream).await
     }

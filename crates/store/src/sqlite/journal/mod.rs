@@ -88,6 +88,14 @@ impl Journal for SqliteJournal {
         Ok(bell)
     }
 
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        let streams = self.streams().await?;
+        let open = streams
+            .into_iter()
+            .filter(|stream| stream.open_from.is_some());
+        Ok(open.map(|stream| stream.key).collect())
+    }
+
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         let key = stream.clone();
         let writer = self.inner.writer()?;
