@@ -13,6 +13,7 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod host;
 mod memory;
 mod support;
 mod tools;
