@@ -76,6 +76,12 @@ pub struct LlmGenerationOutput {
     pub tool_calls: Vec<ToolCall>,
 }
 
+impl LlmGenerationOutput {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How often a model call was tried again, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RetryMetadata {
@@ -130,6 +136,7 @@ pub struct LlmGenerationData {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// What came back.
+    #[serde(default, skip_serializing_if = "LlmGenerationOutput::is_empty")]
     pub output: LlmGenerationOutput,
     /// How it went.
     pub metadata: LlmGenerationMetadata,

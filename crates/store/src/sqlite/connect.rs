@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
 
@@ -67,17 +67,24 @@ impl Location {
     pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
         let path = self.database();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(&path, flags).and_then(|connection| {
-            connection.busy_timeout(BUSY)?;
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-            Ok(connection)
-        });
-        let connection = match opened {
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        let probe = |connection: &Connection| {
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+        };
+        let connection = match probe(&connection) {
+            Ok(()) => connection,
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
                 let uri = format!("file:{}?immutable=1", escaped(&path)?);
                 Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
             }
-            opened => opened?,
+            // A file that is shorter than it says is read in this mode only; it can then be checked, and saved.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                connection.pragma_update(None, "writable_schema", true)?;
+                probe(&connection)?;
+                connection
+            }
+            Err(error) => return Err(error.into()),
         };
         connection.set_prepared_statement_cache_capacity(32);
         Ok(connection)
@@ -85,7 +92,7 @@ impl Location {
 }
 
 fn is_out_of_reach(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
+    use ErrorCode::{CannotOpen, ReadOnly};
     matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
 }
 

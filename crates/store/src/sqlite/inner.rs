@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::chain::Chain;
-use super::connect::Location;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
@@ -13,7 +12,6 @@ use super::writer::Writer;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) location: Location,
     pub(crate) chain: Chain,
     pub(crate) vault: Vault,
     pub(crate) retention: SqliteRetention,

@@ -9,27 +9,45 @@ mod connect;
 mod counter;
 mod doorbells;
 mod error;
+mod export;
+mod files;
+mod findings;
 mod heads;
+mod import;
 mod inner;
 mod journal;
+mod maintain;
 mod numbers;
 mod open;
 mod options;
 mod owner;
+mod prune;
 mod readers;
 mod record;
+mod records;
 mod schema;
 mod secrets;
+mod storage;
+mod times;
+mod verify;
 mod writer;
 
 use std::sync::Arc;
 
 pub use chain::ChainKey;
 pub use error::SqliteError;
+pub use export::ExportReport;
+pub use files::SqliteSessionFileStore;
+pub use findings::Finding;
+pub use import::ImportReport;
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
+pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use records::SqliteRecords;
 pub use secrets::SecretsKey;
+pub use storage::SqliteSessionStorageStore;
+pub use verify::{Report, StreamHead};
 
 /// A database with everything that a runtime keeps; clones share it.
 #[derive(Debug, Clone)]
@@ -54,6 +72,28 @@ impl SqliteStore {
     #[must_use]
     pub fn journal(&self) -> SqliteJournal {
         SqliteJournal {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the harnesses, agents and sessions.
+    #[must_use]
+    pub fn records(&self) -> SqliteRecords {
+        SqliteRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the files of sessions.
+    #[must_use]
+    pub fn files(&self) -> SqliteSessionFileStore {
+        SqliteSessionFileStore::new(Arc::clone(&self.inner))
+    }
+
+    /// Returns the values and secrets of sessions.
+    #[must_use]
+    pub fn storage(&self) -> SqliteSessionStorageStore {
+        SqliteSessionStorageStore {
             inner: Arc::clone(&self.inner),
         }
     }

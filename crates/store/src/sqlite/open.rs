@@ -44,19 +44,22 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let owner = Owner::take(&location)?;
     let chain = Chain::new(options.chain_key.clone());
     let counted = read_counter(&location)?;
+    // Looked at now, because reading the database makes an empty log.
+    let has_log = fs::metadata(location.log()).is_ok_and(|log| log.len() > 0);
     if has_database(&location)? {
         let reader = location.connect_to_read()?;
-        inspect(&location, &reader, &chain, counted, &options)?;
+        inspect(&location, &reader, &chain, (counted, has_log), &options)?;
     } else {
         refuse_lost_database(&location, counted, &options)?;
     }
 
     let mut connection = location.connect_to_write(options.max_bytes)?;
     schema::migrate(&mut connection, &location)?;
+    // A new database gets its identity before it has a log, so that losing the log cannot lose the identity.
+    let identity = identify(&connection, &chain)?;
     connection
         .pragma_update(None, "journal_mode", "WAL")
         .map_err(Fault::from)?;
-    let identity = identify(&connection, &chain)?;
     let counter = Counter::open(
         &location.counter(),
         Count {
@@ -85,8 +88,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         .start()
         .map_err(|error| SqliteError::Unavailable(format!("no thread can be started: {error}")))?;
     Ok(Inner {
-        readers: Readers::new(location.clone()),
-        location,
+        readers: Readers::new(location),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
@@ -111,8 +113,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     check_version(&location, &reader)?;
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
-        readers: Readers::new(location.clone()),
-        location,
+        readers: Readers::new(location),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
@@ -167,7 +168,7 @@ fn inspect(
     location: &Location,
     reader: &Connection,
     chain: &Chain,
-    counted: Found,
+    (counted, has_log): (Found, bool),
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     if options.check == OpenCheck::Structure {
@@ -180,13 +181,12 @@ fn inspect(
         }
     }
     if check_version(location, reader)? == 0 {
-        // Made, but not finished: there is nothing in it yet.
-        return Ok(());
+        return refuse_lost_database(location, counted, options);
     }
     check_chain_key(location, reader, chain)?;
     match read_identity(reader)? {
-        Some(identity) => check_commits(location, &identity, counted, options),
-        None => Ok(()),
+        Some(identity) => check_commits(location, &identity, (counted, has_log), options),
+        None => refuse_lost_database(location, counted, options),
     }
 }
 
@@ -245,7 +245,7 @@ fn check_chain_key(
 fn check_commits(
     location: &Location,
     identity: &Identity,
-    counted: Found,
+    (counted, has_log): (Found, bool),
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     let found = identity.commits;
@@ -260,7 +260,7 @@ fn check_commits(
             count.commits,
             "windlass.commits belongs to another database than windlass.db",
         ),
-        Found::Counter(count) if count.commits > found && location.log().exists() => {
+        Found::Counter(count) if count.commits > found && has_log => {
             lost(count.commits, "the log windlass.db-wal was cut or replaced")
         }
         Found::Counter(count) if count.commits > found => lost(
@@ -281,7 +281,7 @@ fn check_commits(
     }
 }
 
-/// A directory with a counter had a database.
+/// A database without anything in it is new, unless a counter says that there was one.
 fn refuse_lost_database(
     location: &Location,
     counted: Found,

@@ -108,6 +108,19 @@ impl Writer {
         answered.await.map_err(|_| closed())?
     }
 
+    /// The same, for a thread that may block.
+    pub(crate) fn write_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (answer, answered) = oneshot::channel();
+        let closed = || Fault::unavailable("it was closed");
+        self.orders
+            .blocking_send(Order::Do(Box::new(Task { work, answer })))
+            .map_err(|_| closed())?;
+        answered.blocking_recv().map_err(|_| closed())?
+    }
+
     /// Returns the number of the newest commit.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
@@ -206,7 +219,7 @@ impl Thread {
             }
             let done = done.map_err(|error| self.note_failure(&error));
             for reply in replies {
-                reply(done.as_ref().map(|()| ()).map_err(String::as_str));
+                reply(done.as_ref().copied().map_err(String::as_str));
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Appending: all checks first, then the rows.
 
-use super::super::chain::Digest;
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::heads::Head;
@@ -26,15 +25,14 @@ impl Append {
         }
         let mut head = head.clone();
         for record in &self.records {
-            let digest = record.digest;
             head.seq += 1;
             head.chain = work
                 .state
                 .heads
                 .chain()
-                .link(&head.chain, head.seq, &digest);
+                .link(&head.chain, head.seq, &record.digest);
             head.open.apply(head.seq, record.turn);
-            insert(work, self.stream, &head, record, &digest)?;
+            insert(work, self.stream, &head, record)?;
         }
         let ring = Ring::Head(head.key.clone(), head.seq);
         work.state.rings.push(ring);
@@ -73,7 +71,6 @@ pub(in super::super) fn insert(
     stream: u64,
     head: &Head,
     record: &Encoded,
-    digest: &Digest,
 ) -> Result<(), Fault> {
     let form = record.form();
     let body = match form {
@@ -81,8 +78,8 @@ pub(in super::super) fn insert(
         Form::Blob => {
             work.connection
                 .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-                .execute((digest, &record.bytes))?;
-            digest
+                .execute((record.digest, &record.bytes))?;
+            &record.digest
         }
     };
     work.state.position += 1;

@@ -6,7 +6,7 @@ use super::super::writer::Work;
 use crate::journal::{Claim, StreamKey};
 
 /// Raises the epoch of a stream, and makes the stream if it is not there.
-pub(super) fn claim(work: &mut Work<'_>, key: &StreamKey) -> Result<Claim, Fault> {
+pub(in super::super) fn claim(work: &mut Work<'_>, key: &StreamKey) -> Result<Claim, Fault> {
     let (stream, epoch): (u64, u64) = work
         .connection
         .prepare_cached(

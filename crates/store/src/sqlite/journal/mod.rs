@@ -17,11 +17,13 @@ use super::inner::Inner;
 use super::record::Encoded;
 use crate::journal::{Batch, Claim, Journal, JournalError, Page, StreamKey};
 
-pub(super) use append::{Append, insert};
-pub(super) use page::{Walk, read_page};
-pub(super) use remove::drop_blobs;
+pub(super) use append::insert;
+pub(super) use claim::claim;
+pub(super) use page::Walk;
+use page::read_page;
+pub(super) use remove::{drop_blobs, remove};
 pub use streams::StreamInfo;
-pub(super) use streams::{find, list};
+pub(super) use streams::{find, list, names};
 
 /// A journal in a SQLite database; clones share it.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ pub struct SqliteJournal {
 impl SqliteJournal {
     /// Lists the streams by name, with where they end and whether a turn is open.
     pub async fn streams(&self) -> Result<Vec<StreamInfo>, JournalError> {
-        Ok(self.inner.readers.read(|reader| list(reader)).await?)
+        Ok(self.inner.readers.read(list).await?)
     }
 }
 
@@ -41,12 +43,12 @@ impl Journal for SqliteJournal {
     async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
         let key = stream.clone();
         let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| claim::claim(work, &key)).await?)
+        Ok(writer.write(move |work| claim(work, &key)).await?)
     }
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
-        let append = Append {
+        let append = append::Append {
             stream: claim.stream,
             epoch: claim.epoch,
             first_seq: batch.first_seq,
@@ -99,7 +101,7 @@ impl Journal for SqliteJournal {
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         let key = stream.clone();
         let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| remove::remove(work, &key)).await?)
+        Ok(writer.write(move |work| remove(work, &key)).await?)
     }
 }
 

@@ -26,6 +26,8 @@ pub(in super::super) struct Walk<'a> {
     link: Digest,
     /// The gaps that were stepped over.
     pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
+    /// The digests of the records in the gap that was stepped over last, for whoever copies them.
+    pub(in super::super) digests: Vec<u8>,
 }
 
 impl<'a> Walk<'a> {
@@ -42,11 +44,12 @@ impl<'a> Walk<'a> {
             link: chain.start(&stream.key),
             stream,
             pruned: Vec::new(),
+            digests: Vec::new(),
         }
     }
 
     /// Stands behind a record that need not be there any more.
-    fn after(
+    pub(in super::super) fn after(
         reader: &'a Connection,
         chain: &'a Chain,
         stream: StreamInfo,
@@ -83,7 +86,7 @@ impl<'a> Walk<'a> {
 
     /// Takes the next record: steps over a gap before it, and checks that it follows.
     pub(in super::super) fn step(&mut self, stored: &Stored) -> Result<(), Fault> {
-        while stored.seq > self.seq + 1 {
+        while self.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
         let checked = stored.checked_bytes();
@@ -96,7 +99,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn step_over_gap(&mut self) -> Result<(), Fault> {
+    /// Steps over one stored gap; an error when none begins here.
+    pub(in super::super) fn step_over_gap(&mut self) -> Result<(), Fault> {
         let first = self.seq + 1;
         let gap: Option<(u64, Digest, Vec<u8>)> = self
             .reader
@@ -110,17 +114,18 @@ impl<'a> Walk<'a> {
         let Some((last, end, digests)) = gap else {
             return Err(self.damaged(first, "it is missing").into());
         };
-        let (digests, _) = digests.as_chunks::<32>();
+        let (each, _) = digests.as_chunks::<32>();
         let mut link = self.link;
-        for (seq, digest) in (first..).zip(digests) {
+        for (seq, digest) in (first..).zip(each) {
             link = self.chain.link(&link, seq, digest);
         }
-        if link != end || first + digests.len() as u64 != last + 1 {
+        if link != end || first + each.len() as u64 != last + 1 {
             return Err(self
                 .damaged(first, "the digests of what was pruned were changed")
                 .into());
         }
         self.note_gap(first..=last);
+        self.digests = digests;
         (self.seq, self.link) = (last, link);
         Ok(())
     }
@@ -141,6 +146,15 @@ impl<'a> Walk<'a> {
             seq,
             what: what.to_owned(),
         }
+    }
+
+    /// Goes on behind a record that does not follow, as if it did.
+    pub(in super::super) fn resume(&mut self, stored: &Stored) {
+        (self.seq, self.link) = (stored.seq, stored.chain);
+    }
+
+    pub(in super::super) fn key(&self) -> &StreamKey {
+        &self.stream.key
     }
 
     pub(in super::super) fn seq(&self) -> u64 {

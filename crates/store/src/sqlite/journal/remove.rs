@@ -8,7 +8,7 @@ use super::super::numbers::{int, uint};
 use super::super::writer::Work;
 use crate::journal::StreamKey;
 
-pub(super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
+pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
     let connection = work.connection;
     let stream: Option<u64> = connection
         .prepare_cached("SELECT id FROM streams WHERE key = ?1")?

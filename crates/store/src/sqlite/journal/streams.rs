@@ -7,7 +7,7 @@ use super::super::numbers::uint;
 use crate::journal::StreamKey;
 
 /// A stream without its records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamInfo {
     /// Its name.
     pub key: StreamKey,
@@ -37,6 +37,21 @@ pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fau
     let mut statement = reader.prepare_cached(&format!("{INFO} ORDER BY streams.key"))?;
     let streams = statement.query_map([], info)?;
     Ok(streams.collect::<Result<_, _>>()?)
+}
+
+/// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
+pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
+    let mut streams = Vec::new();
+    let mut name_all = || -> Result<(), Fault> {
+        let mut statement =
+            reader.prepare_cached("SELECT key, id, 0, 0 FROM streams ORDER BY id")?;
+        for stream in statement.query_map([], info)? {
+            streams.push(stream?);
+        }
+        Ok(())
+    };
+    let trouble = name_all().err();
+    (streams, trouble)
 }
 
 pub(in super::super) fn find(

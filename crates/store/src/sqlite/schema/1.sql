@@ -12,10 +12,12 @@ CREATE TABLE state (
     position INTEGER NOT NULL
 ) STRICT;
 
+-- `swept`: up to here no pieces of text are left to prune.
 CREATE TABLE streams (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
-    epoch INTEGER NOT NULL
+    epoch INTEGER NOT NULL,
+    swept INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- `form`: 0 when `body` holds the bytes, 1 when it names a blob. `chunk`: whether a later record holds the text whole.
