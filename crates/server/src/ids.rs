@@ -84,10 +84,11 @@ mod tests {
 
     #[test]
     fn r11_ids_have_128_bits_and_do_not_repeat() {
-        let ids: std::collections::HashSet<String> =
-            (0..1_000_000).map(|_| thread(SessionId::new())).collect();
+        let ids: std::collections::HashSet<Uuid> =
+            (0..1_000_000).map(|_| SessionId::new().uuid()).collect();
         assert_eq!(ids.len(), 1_000_000);
-        assert!(ids.iter().all(|id| parse_thread(id).is_some()));
+        let id = SessionId::new();
+        assert_eq!(thread(id).len(), "thr_".len() + 32);
     }
 
     #[test]
