@@ -217,6 +217,11 @@ pub enum Input {
         /// What.
         data: EventData,
     },
+    /// The host says what it keeps of the session, in or outside of turns.
+    Note {
+        /// `session.started`, `session.updated` or `session.forked`.
+        data: EventData,
+    },
     /// A deadline may have passed.
     Timer,
     /// The process is new; what was running is gone.

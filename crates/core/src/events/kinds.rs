@@ -127,6 +127,15 @@ impl EventData {
         )
     }
 
+    /// Tells whether the event is about the session itself, and so of no turn.
+    #[must_use]
+    pub fn is_about_session(&self) -> bool {
+        matches!(
+            self,
+            Self::SessionStarted(_) | Self::SessionUpdated(_) | Self::SessionForked(_)
+        )
+    }
+
     /// Tells whether the event ends a turn.
     #[must_use]
     pub fn ends_turn(&self) -> bool {

@@ -198,7 +198,7 @@ impl Course {
                 }
                 result = self.handle.outcome(), if self.last.is_none() => {
                     // A turn that waits has no event that says so: what is recorded by now is all there is to read.
-                    let head = self.runtime.head(self.handle.session_id()).await;
+                    let head = self.runtime.latest_sequence(self.handle.session_id()).await;
                     self.last = Some(head.unwrap_or(self.at));
                     self.result = Some(result);
                 }

@@ -6,6 +6,7 @@ use windlass_core::agent::Agent;
 use windlass_core::capabilities::{Capability, ResolvedCapability};
 use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
 use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
 use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 use windlass_core::session_file::InitialFile;
@@ -52,6 +53,18 @@ impl InProcessRuntime {
     /// Adds a session, checks what it builds on, and puts its files in place.
     pub async fn add_session(&self, session: Session) -> Result<()> {
         open_session(&self.inner, session).await
+    }
+
+    /// Records what the host keeps of a session: `session.started`, `session.updated` or `session.forked`.
+    pub async fn note_session(
+        &self,
+        session_id: SessionId,
+        data: impl Into<EventData>,
+    ) -> Result<Event> {
+        let slot = self.inner.slot(session_id).await?;
+        let data = Box::new(data.into());
+        slot.ask(&self.inner, |reply| Mail::Note { data, reply })
+            .await
     }
 
     /// Returns a session's record.

@@ -256,4 +256,21 @@ impl InProcessRuntime {
         })
         .await
     }
+
+    /// Answers a question that waits for it.
+    pub async fn answer_user_input(
+        &self,
+        session_id: SessionId,
+        request_id: impl Into<String>,
+        answer: serde_json::Value,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let request = request_id.into();
+        slot.ask(&self.inner, |reply| Mail::UserAnswer {
+            request,
+            answer,
+            reply,
+        })
+        .await
+    }
 }

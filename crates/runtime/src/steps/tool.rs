@@ -31,7 +31,13 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         }));
         call = changed.unwrap_or(call);
     }
-    let refusal = match context.contributions.definitions.get(&call.name) {
+    let definitions = &context.contributions.definitions;
+    if !definitions.contains_key(&call.name)
+        && let Some(meant) = meant(definitions.values(), &call.name)
+    {
+        call.name = meant;
+    }
+    let refusal = match definitions.get(&call.name) {
         None => Some(format!(
             "unknown tool `{}`; it does not exist or is not enabled here",
             call.name
@@ -46,6 +52,29 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
     let max_bytes = inner.settings.max_tool_result_bytes;
     let refusal = refusal.map(|refusal| output::capped(refusal, max_bytes));
     RequestedCall { call, refusal }
+}
+
+/// Finds the tool that a model means when it writes the name that people read, or its last part if that is enough.
+fn meant<'a>(
+    definitions: impl Iterator<Item = &'a Arc<ToolDefinition>>,
+    name: &str,
+) -> Option<String> {
+    let (mut whole, mut parts) = (None, Vec::new());
+    for definition in definitions {
+        let Some((_, last)) = definition
+            .display_name()
+            .and_then(|shown| shown.rsplit_once("::"))
+        else {
+            continue;
+        };
+        if definition.display_name() == Some(name) {
+            whole = Some(definition.name());
+        } else if last == name {
+            parts.push(definition.name());
+        }
+    }
+    let only = (parts.len() == 1).then(|| parts[0]);
+    whole.or(only).map(str::to_owned)
 }
 
 fn cannot_run(context: &TurnContext, definition: &ToolDefinition) -> bool {
@@ -239,6 +268,9 @@ fn outcome_of(call: &ToolCall, result: ToolExecutionResult) -> ToolOutcome {
     let wait = match &result {
         ToolExecutionResult::ConnectionRequired { provider } => Some(Wait::Connection {
             provider: provider.clone(),
+        }),
+        ToolExecutionResult::UserInputRequired { request } => Some(Wait::UserInput {
+            prompt: request.clone(),
         }),
         ToolExecutionResult::InternalError(error) => {
             tracing::error!(tool = call.name, call = call.id, %error, "a tool failed internally");

@@ -342,6 +342,20 @@ impl Actor {
                     outcome => self.answer_with_handle(outcome, reply),
                 }
             }
+            Mail::UserAnswer {
+                request,
+                answer,
+                reply,
+            } => {
+                let outcome = self
+                    .try_decide(Input::UserAnswer { request, answer })
+                    .await?;
+                self.answer_with_handle(outcome, reply);
+            }
+            Mail::Note { data, reply } => {
+                let outcome = self.try_decide(Input::Note { data: *data }).await?;
+                let _ = reply.send(outcome.and_then(first_event));
+            }
             Mail::Emit {
                 exec_id,
                 request,
@@ -353,11 +367,7 @@ impl Actor {
                         data: request.data,
                     })
                     .await?;
-                let event = outcome.and_then(|accepted| {
-                    let event = accepted.events.first().map(|event| Event::clone(event));
-                    event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
-                });
-                let _ = reply.send(event);
+                let _ = reply.send(outcome.and_then(first_event));
             }
             Mail::Import { message, reply } => {
                 let outcome = self.try_decide(Input::Import { message: *message }).await?;
@@ -595,6 +605,11 @@ impl Actor {
     pub(super) fn tail_recorded(&mut self) {
         self.pending.tail = Tail::default();
     }
+}
+
+fn first_event(accepted: commit::Accepted) -> Result<Event> {
+    let event = accepted.events.first().map(|event| Event::clone(event));
+    event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
 }
 
 /// Claims the stream of a session and folds it.

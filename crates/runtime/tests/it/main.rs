@@ -14,6 +14,7 @@ mod durability;
 mod errors;
 mod events;
 mod hooks;
+mod host;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod on_disk;

@@ -5,6 +5,7 @@ mod answers;
 mod begin;
 mod emit;
 mod end;
+mod note;
 mod quota;
 mod reason;
 mod recover;
@@ -43,6 +44,7 @@ impl Thread {
             } => draft.approval(&call, decision, reason)?,
             Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
             Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
+            Input::Note { data } => draft.note(data)?,
             Input::Timer => draft.timer(),
             Input::Recover => draft.recover(),
         }

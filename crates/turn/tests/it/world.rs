@@ -403,7 +403,11 @@ impl World {
             },
             Step::EmitForbidden(call) => Input::Emit {
                 exec_id: self.exec(call),
-                data: EventData::SessionUpdated(SessionUpdatedData { title: None }),
+                data: EventData::SessionUpdated(SessionUpdatedData {
+                    title: None,
+                    record: None,
+                    changes: None,
+                }),
             },
             Step::After(seconds) => {
                 self.now += Duration::from_secs(seconds);

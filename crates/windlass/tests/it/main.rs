@@ -1,0 +1,4 @@
+//! The binary as a person and a script meet it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod serve;
