@@ -150,3 +150,8 @@ pub use windlass_store::{
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
+
+/// The README's program is compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;
