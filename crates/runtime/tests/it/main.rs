@@ -13,6 +13,7 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod examples;
 mod hooks;
 mod memory;
 mod support;
