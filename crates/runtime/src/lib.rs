@@ -111,6 +111,7 @@ mod inner;
 mod journal_views;
 mod panics;
 mod runtime;
+mod secrets;
 mod settings;
 mod steps;
 mod thread;
