@@ -10,6 +10,7 @@ mod command;
 mod failure;
 mod fuzz;
 mod plan;
+mod race;
 mod slim;
 mod tally;
 mod terminal;
@@ -29,6 +30,7 @@ const WORDS: &[Word] = &[
     verify::WORD,
     slim::WORD,
     fuzz::WORD,
+    race::WORD,
     accept::WORD,
 ];
 

@@ -17,6 +17,7 @@ use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_turn::{RequestedCall, ToolOutcome, Wait};
 
+use super::egress::RuledEgress;
 use super::emitter::StepEmitter;
 use super::{arguments, output};
 use crate::inner::Inner;
@@ -261,7 +262,10 @@ impl ToolRun {
             session_store: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             session_mutator: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             agent_store: Some(Arc::new(Arc::clone(&backends.agent_store)) as _),
-            egress_service: Some(platform.egress_service()),
+            egress_service: Some(Arc::new(RuledEgress::new(
+                platform.egress_service(),
+                self.context.network_access.clone(),
+            ))),
             event_emitter: Some(Arc::new(StepEmitter::new(
                 &self.inner,
                 self.session_id,

@@ -16,6 +16,7 @@ mod events;
 mod examples;
 mod hooks;
 mod memory;
+mod network;
 mod secrets;
 mod support;
 mod tools;
