@@ -11,6 +11,7 @@ mod crash;
 mod failure;
 mod fuzz;
 mod plan;
+mod race;
 mod slim;
 mod tally;
 mod terminal;
@@ -31,6 +32,7 @@ const WORDS: &[Word] = &[
     slim::WORD,
     fuzz::WORD,
     crash::WORD,
+    race::WORD,
     accept::WORD,
 ];
 

@@ -321,7 +321,8 @@ pub struct LlmRequest {
 impl LlmRequest {
     /// Returns the messages as providers take them, the system prompt first.
     ///
-    /// Reports of errors that the model never said are left out.
+    /// Reports of errors that the model never said are left out, and so are answers without any content: providers
+    /// refuse a message that says nothing.
     #[must_use]
     pub fn to_llm_messages(&self) -> Vec<LlmMessage> {
         let system = (!self.system_prompt.is_empty())
@@ -329,12 +330,23 @@ impl LlmRequest {
         let spoken = self
             .history
             .iter()
-            .filter(|message| !message.is_error_report());
+            .filter(|message| !message.is_error_report() && !says_nothing(message));
         system
             .into_iter()
             .chain(spoken.map(|message| LlmMessage::from(&**message)))
             .collect()
     }
+}
+
+/// Tells whether a message is an answer without text, image or call. Thinking alone is nothing that can be sent back.
+fn says_nothing(message: &Message) -> bool {
+    let is_empty = |part: &ContentPart| match part {
+        ContentPart::Text(part) => part.text.is_empty(),
+        ContentPart::Image(image) => image.url.is_none() && image.base64.is_none(),
+        ContentPart::ImageFile(_) => true,
+        ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => false,
+    };
+    message.role == MessageRole::Agent && message.content.iter().all(is_empty)
 }
 
 /// What a model call came to, beside its content.
@@ -546,5 +558,61 @@ impl DriverRegistry {
     #[must_use]
     pub fn has_driver(&self, provider: &ProviderType) -> bool {
         self.factories.contains_key(provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_content_is_not_sent() {
+        let mut history = History::default();
+        let call = ToolCall {
+            id: "c".to_owned(),
+            name: "t".to_owned(),
+            arguments: json!({}),
+        };
+        let nothing = Message {
+            content: Vec::new(),
+            thinking: Some("hm".to_owned()),
+            ..Message::assistant("")
+        };
+        for message in [
+            Message::user("Hi"),
+            Message::assistant(""),
+            nothing,
+            Message::user(""),
+            Message::assistant_with_tools("", vec![call]),
+            Message::tool_result("c", None, None),
+            Message::assistant("Hello"),
+        ] {
+            history.push(Arc::new(message));
+        }
+        let request = LlmRequest {
+            session_id: SessionId::new(),
+            turn_id: None,
+            exec_id: None,
+            system_prompt: "Be brief.".into(),
+            history,
+            config: Arc::default(),
+        };
+        let sent = request.to_llm_messages();
+        let sent: Vec<_> = sent
+            .iter()
+            .map(|message| (message.role, message.content_as_text()))
+            .collect();
+        use LlmMessageRole::{Assistant, System, Tool, User};
+        let expected = [
+            (System, "Be brief."),
+            (User, "Hi"),
+            (User, ""),
+            (Assistant, ""),
+            (Tool, ""),
+            (Assistant, "Hello"),
+        ];
+        assert_eq!(sent, expected.map(|(role, text)| (role, text.to_owned())));
     }
 }

@@ -174,6 +174,8 @@ hints! {
     timeout_ms: u64, with_timeout_ms(u64);
     /// What its calls are to people.
     shape: ToolShape, with_shape(ToolShape);
+    /// The names of arguments that nobody but the tool may read: records show a mask in their place.
+    secret_arguments: Vec<String>, with_secret_arguments(impl Into<Vec<String>>);
 }
 
 impl ToolHints {

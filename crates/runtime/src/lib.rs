@@ -32,30 +32,31 @@
 //! use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 //! use windlass_runtime::{Conversation, tool_fn};
 //!
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let schema = json!({
-//!     "type": "object",
-//!     "properties": { "city": { "type": "string" } },
-//!     "required": ["city"]
-//! });
-//! let weather = tool_fn("weather", "Tells the weather", schema, |args: Value, _ctx| async move {
-//!     Ok(format!("rain in {}", args["city"]))
-//! });
-//! // The simulator follows a script; a model would come to this by itself.
-//! let script = LlmSimConfig::scripted(vec![
-//!     SimTurn::ToolCalls(vec![SimToolCall::new("weather", json!({ "city": "Bergen" }))]),
-//!     SimTurn::Assistant("Take an umbrella.".into()),
-//! ]);
-//! let mut chat = Conversation::builder().simulator(script).tool(weather).start().await?;
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let city = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+//!     let weather = tool_fn("weather", "Tells the weather", city.clone(), |args: Value, _ctx| async move {
+//!         Ok(format!("rain in {}", args["city"]))
+//!     });
+//!     let clock = tool_fn("clock", "Tells the time", city, |args: Value, _ctx| async move {
+//!         Ok(format!("noon in {}", args["city"]))
+//!     });
+//!     // The simulator follows a script; a model would come to this by itself.
+//!     let ask = |tool| SimToolCall::new(tool, json!({ "city": "Bergen" }));
+//!     let script = LlmSimConfig::scripted(vec![
+//!         SimTurn::ToolCalls(vec![ask("weather"), ask("clock")]),
+//!         SimTurn::Assistant("Take an umbrella to lunch.".into()),
+//!     ]);
+//!     let mut chat = Conversation::builder().simulator(script).tool(weather).tool(clock).start().await?;
 //!
-//! let mut answer = chat.stream("I am off to Bergen.").await?;
-//! while let Some(piece) = answer.next().await {
-//!     print!("{piece}");
+//!     let mut answer = chat.stream("I am off to Bergen.").await?;
+//!     while let Some(piece) = answer.next().await {
+//!         print!("{piece}");
+//!     }
+//!     let reply = answer.finish().await?;
+//!     assert_eq!(reply.turn.tool_calls_count, 2);
+//!     Ok(())
 //! }
-//! let reply = answer.finish().await?;
-//! assert_eq!((reply.text.as_str(), reply.turn.tool_calls_count), ("Take an umbrella.", 1));
-//! # Ok::<(), windlass_runtime::ConversationError>(())
-//! # }).unwrap();
 //! ```
 //!
 //! Ready-made tools come in capabilities, enabled by their id with [`ConversationBuilder::capability`]:
@@ -111,6 +112,7 @@ mod inner;
 mod journal_views;
 mod panics;
 mod runtime;
+mod secrets;
 mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite_backends;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::derived_id::derive;
+use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     Decision as Verdict, Event, EventData, ToolCompletedData, TurnOutline, TurnStartedData,
@@ -355,7 +355,7 @@ fn requested_calls(message: &Message) -> Vec<Call> {
     calls
         .enumerate()
         .map(|(n, part)| Call {
-            exec_id: ExecId::from_uuid(derive(message.id.uuid(), n as u64)),
+            exec_id: step_of_call(message.id, n),
             call: Arc::new(ToolCall {
                 id: part.id.clone(),
                 name: part.name.clone(),

@@ -67,6 +67,24 @@ impl InProcessRuntime {
     }
 
     /// Returns the events of a session from now on, as they are recorded.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// let mut events = runtime.subscribe(session).await?;
+    /// runtime.run_text_turn(session, "Hi").await?;
+    /// let first = events.next().await.expect("the session is there");
+    /// assert_eq!((first.event_type.as_str(), first.seq()), ("turn.started", 1));
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
         let head = self.latest_sequence(session_id).await?;
         self.subscribe_after(session_id, head).await

@@ -14,6 +14,7 @@ use windlass_store::{Claim, StreamKey};
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
 use super::mail::{Mail, Submission};
+use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
@@ -70,6 +71,7 @@ pub(crate) struct Actor {
     tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
+    pub(super) real_calls: RealCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
     idle_plan: TurnPlan,
 }
@@ -141,6 +143,7 @@ impl Actor {
             tools: JoinSet::new(),
             running: HashMap::new(),
             tasks: HashMap::new(),
+            real_calls: RealCalls::default(),
             alarm: None,
             idle_plan: TurnPlan::default(),
         };
@@ -149,6 +152,8 @@ impl Actor {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;
             }
+            actor.real_calls = RealCalls::after_a_life(&actor.thread);
+            learn_secrets(&actor.inner, slot.session_id).await;
             actor.resume().await?;
         }
         Ok(actor)
@@ -419,9 +424,11 @@ impl Actor {
 
     pub(super) async fn try_decide_with(
         &mut self,
-        input: Input,
+        mut input: Input,
         context: Option<Arc<TurnContext>>,
     ) -> Result<Result<commit::Accepted>> {
+        let mask = self.mask(&mut input, context.as_deref());
+        let masked_tail = mask.map(|mask| mask.whole_tail(&self.pending.tail));
         let decided = {
             let moment = Moment {
                 now: self.inner.world.now(),
@@ -429,7 +436,7 @@ impl Actor {
                 plan: context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(&self.pending.tail),
+                tail: Some(masked_tail.as_ref().unwrap_or(&self.pending.tail)),
             };
             self.thread.decide(input, &moment)
         };
@@ -464,8 +471,16 @@ impl Actor {
                     context,
                     thread: &self.thread,
                 };
-                let run = ToolRun::new(&scope, turn.id, exec_id, Arc::clone(&call));
-                let task = self.tools.spawn(run.run());
+                let task = match self.real_calls.take(exec_id, &call) {
+                    Some(real) => {
+                        let run = ToolRun::new(&scope, turn.id, exec_id, real);
+                        self.tools.spawn(run.run())
+                    }
+                    None => {
+                        let outcome = tool::without_its_secrets(&call);
+                        self.tools.spawn(async { outcome })
+                    }
+                };
                 self.tasks.insert(task.id(), exec_id);
                 self.running.insert(exec_id, RunningTool { call, task });
             }
@@ -552,6 +567,12 @@ impl Actor {
         let Some(model) = &self.model else {
             return Ok(());
         };
+        let mask = self.inner.secrets.mask(self.thread.session_id());
+        let split = mask.map(|mask| mask.split_tail(&self.pending.tail));
+        let (shown, held) = match split {
+            Some((shown, held)) => (Some(shown), Some(held)),
+            None => (None, None),
+        };
         let decided = {
             let moment = Moment {
                 now: self.inner.world.now(),
@@ -560,12 +581,16 @@ impl Actor {
                     .context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(&self.pending.tail),
+                tail: Some(shown.as_ref().unwrap_or(&self.pending.tail)),
             };
             self.thread.chunk(model.exec_id, &moment)
         };
         if let Ok(decision) = decided {
             self.commit(decision).await?;
+            // The end of the text may be the beginning of a secret: it is shown with what follows.
+            if let Some(held) = held {
+                self.pending.tail = held;
+            }
         }
         Ok(())
     }

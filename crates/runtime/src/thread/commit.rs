@@ -11,6 +11,7 @@ use windlass_store::Batch;
 use windlass_turn::Decision;
 
 use super::actor::Actor;
+use super::masking::RealCalls;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::panics::{caught, caught_in};
@@ -48,6 +49,7 @@ impl Actor {
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
                 self.context = None;
+                self.real_calls = RealCalls::default();
             }
             commands
                 .into_iter()
@@ -128,7 +130,7 @@ impl Actor {
 }
 
 /// Waits for a store of the application's; one that panics has failed.
-async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
     let panicked = || Err(AgentLoopError::store("the store panicked"));
     caught_in(store).await.unwrap_or_else(panicked)
 }

@@ -7,6 +7,7 @@
 mod actor;
 mod commit;
 mod mail;
+mod masking;
 mod prepare;
 mod repeat;
 mod slot;

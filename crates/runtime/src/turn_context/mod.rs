@@ -104,11 +104,12 @@ pub(crate) async fn assemble(
     wishes: Wishes,
 ) -> Result<Assembled> {
     let resolved = caught_in(resolve(inner, session_id, wishes)).await;
-    resolved.unwrap_or_else(|| {
+    let resolved = resolved.unwrap_or_else(|| {
         Err(AgentLoopError::config(format!(
             "a capability or a store panicked while a turn of session {session_id} was prepared"
         )))
-    })
+    });
+    resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
 async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result<Assembled> {

@@ -13,11 +13,14 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod examples;
 mod hooks;
 mod host;
 mod memory;
+mod network;
 #[cfg(feature = "sqlite")]
 mod on_disk;
+mod secrets;
 mod support;
 mod tools;
 mod turns;
