@@ -12,8 +12,9 @@ use windlass_runtime::{
 use crate::machine;
 use crate::report::{Report, Target};
 
-/// About as long as the reply that the figures of other runtimes were taken with.
-const REPLY: &str = "The result of the calculation is forty-two, which is the product of six and seven, as you asked me.";
+/// An ordinary question, and a reply of about 105 characters, as the figures of other runtimes were taken with.
+const PROMPT: &str = "What is 6 * 7? Use the tools that you have and tell me the result.";
+const REPLY: &str = "The result of the calculation is forty-two, which is the product of six and seven, just as you asked me.";
 
 type Result<T> = std::result::Result<T, AgentLoopError>;
 
@@ -97,7 +98,7 @@ async fn one_session(report: &mut Report, shape: Shape, turns: usize) -> Result<
     // Caches of allocator and CPU belong to no turn.
     let (warm, warm_session) = runtime(shape).await?;
     for _ in 0..turns / 4 {
-        warm.run_text_turn(warm_session, "What is 6 * 7?").await?;
+        warm.run_text_turn(warm_session, PROMPT).await?;
     }
     let (runtime, session_id) = runtime(shape).await?;
     let (started, cpu_before) = (Instant::now(), machine::cpu_time());
@@ -105,7 +106,7 @@ async fn one_session(report: &mut Report, shape: Shape, turns: usize) -> Result<
     for fifth in &mut fifths {
         let before = machine::cpu_time();
         for _ in 0..turns / 5 {
-            let turn = runtime.run_text_turn(session_id, "What is 6 * 7?").await?;
+            let turn = runtime.run_text_turn(session_id, PROMPT).await?;
             if !turn.success {
                 return Err(AgentLoopError::llm(turn.error.unwrap_or_default()));
             }
@@ -208,7 +209,7 @@ async fn turn_each(runtime: &InProcessRuntime, ids: &[SessionId]) -> Result<()> 
         .iter()
         .map(|id| {
             let (runtime, id) = (runtime.clone(), *id);
-            tokio::spawn(async move { runtime.run_text_turn(id, "What is 6 * 7?").await })
+            tokio::spawn(async move { runtime.run_text_turn(id, PROMPT).await })
         })
         .collect();
     for turn in running {

@@ -10,6 +10,7 @@ pub mod capability_types;
 pub mod command;
 pub mod command_host;
 pub mod config_layer;
+pub mod derived_id;
 pub mod digest;
 pub mod egress;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod events;
 pub mod harness;
 pub mod history;
 pub mod in_memory;
+pub mod items;
 pub mod llm_driver_registry;
 pub mod llm_models;
 pub mod llmsim_driver;
@@ -61,6 +63,7 @@ pub use error::{
 pub use events::*;
 pub use harness::{Harness, HarnessStatus, merge_harness_chain, validate_addressable_name};
 pub use history::History;
+pub use items::{Change, Item, ItemKind, ItemStatus, TurnLog, TurnStatus, TurnView, change};
 pub use llm_driver_registry::{
     BoxedLlmDriver, DiscoveredModel, DriverRegistry, LlmCallConfig, LlmCompletionMetadata,
     LlmContentPart, LlmDriver, LlmMessage, LlmMessageContent, LlmMessageRole, LlmRequest,
@@ -87,7 +90,7 @@ pub use session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
 pub use tools::{
     BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, Tool, ToolCall, ToolDefinition,
     ToolExecutionResult, ToolHints, ToolInternalError, ToolPolicy, ToolRegistry, ToolResult,
-    ToolResultImage,
+    ToolResultImage, ToolShape,
 };
 pub use traits::{
     AgentStore, DisabledSessionFileSystemFactory, EventEmitter, HarnessStore, KeyInfo,

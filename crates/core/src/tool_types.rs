@@ -93,6 +93,19 @@ pub enum SideEffectClass {
     AtMostOnce,
 }
 
+/// What the calls of a tool are to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolShape {
+    /// A call like any other.
+    #[default]
+    Call,
+    /// A change of files.
+    FileChange,
+    /// A command in a shell.
+    Command,
+}
+
 macro_rules! hints {
     ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident($arg:ty);)*) => {
         /// What a tool says about itself. Nothing said means nothing promised.
@@ -142,6 +155,8 @@ hints! {
     side_effect_class: SideEffectClass, with_side_effect_class(SideEffectClass);
     /// How long one call may take, in milliseconds.
     timeout_ms: u64, with_timeout_ms(u64);
+    /// What its calls are to people.
+    shape: ToolShape, with_shape(ToolShape);
 }
 
 impl ToolHints {

@@ -218,6 +218,7 @@ ids! {
     EventId, EventIdMarker, "event", "an event";
     TurnId, TurnIdMarker, "turn", "a turn";
     ExecId, ExecIdMarker, "exec", "a step";
+    ItemId, ItemIdMarker, "item", "an item: the uuid of its message or step";
     ModelId, ModelIdMarker, "model", "a model";
     ProviderId, ProviderIdMarker, "provider", "a model provider";
     ImageId, ImageIdMarker, "img", "an image";

@@ -14,6 +14,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
+use crate::errors::from_journal;
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::thread::{Mail, Slot};
@@ -105,6 +106,33 @@ impl Inner {
         }
         slot.ask(self, |reply| Mail::Open { reply }).await?;
         Ok(slot.published().unwrap_or_default())
+    }
+
+    /// Takes up the turns that an earlier life of the process left behind.
+    ///
+    /// A stream without a session waits until its session is added.
+    pub(crate) async fn resume_unfinished(self: &Arc<Self>) -> Result<()> {
+        for stream in self
+            .backends
+            .journal
+            .unfinished()
+            .await
+            .map_err(from_journal)?
+        {
+            let Ok(session_id) = stream.as_str().parse() else {
+                continue;
+            };
+            if self.backends.session_store.has_session(session_id).await? {
+                self.resume(session_id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes the thread of a session, which takes up what it left behind.
+    pub(crate) async fn resume(self: &Arc<Self>, session_id: SessionId) -> Result<()> {
+        let slot = self.slot(session_id).await?;
+        slot.ask(self, |reply| Mail::Open { reply }).await
     }
 
     pub(crate) async fn import(

@@ -25,6 +25,16 @@ impl Default for RetryPolicy {
     }
 }
 
+/// What becomes of turns that the process left behind when it stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RecoveryPolicy {
+    /// They go on from the last recorded step.
+    #[default]
+    Resume,
+    /// They are cancelled; what is finished is kept.
+    Interrupt,
+}
+
 /// What an operator can set for a whole runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeSettings {
@@ -44,6 +54,8 @@ pub struct RuntimeSettings {
     pub limits: Limits,
     /// How failed model calls are tried again.
     pub retry: RetryPolicy,
+    /// What becomes of turns of an earlier life.
+    pub recovery: RecoveryPolicy,
 }
 
 impl Default for RuntimeSettings {
@@ -57,6 +69,7 @@ impl Default for RuntimeSettings {
             max_tool_result_bytes: 64 * 1024,
             limits: Limits::default(),
             retry: RetryPolicy::default(),
+            recovery: RecoveryPolicy::default(),
         }
     }
 }

@@ -6,6 +6,8 @@ pub mod files;
 pub mod journal;
 mod lock;
 pub mod sessions;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub mod storage;
 
 pub use files::*;
@@ -13,4 +15,6 @@ pub use journal::{
     Batch, Claim, EventSink, Journal, JournalError, MemoryJournal, Page, Retention, StreamKey,
 };
 pub use sessions::InMemorySessionStore;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};
 pub use storage::InMemorySessionStorageStore;

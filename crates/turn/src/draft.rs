@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
+use windlass_core::derived_id::derive;
 use windlass_core::events::{Event, EventContext, EventData};
 use windlass_core::typed_id::{EventId, ExecId, MessageId, TurnId};
 
 use crate::decision::{Command, Decision};
-use crate::ids::derive;
 use crate::input::Moment;
 use crate::plan::TurnPlan;
 use crate::state::{Thread, Turn};
@@ -100,6 +100,13 @@ impl<'a> Draft<'a> {
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),
         };
+        // Tells what a turn is told later from the input that started it.
+        let input_message_id = match (&data, self.turn()) {
+            (EventData::InputMessage(data), Some(turn)) => {
+                Some(turn.input_message_id).filter(|input| *input != data.message.id)
+            }
+            _ => None,
+        };
         let event = Event {
             id: EventId::from_uuid(id),
             event_type: data.event_type().to_owned(),
@@ -107,6 +114,7 @@ impl<'a> Draft<'a> {
             session_id: self.thread.session_id,
             context: EventContext {
                 turn_id,
+                input_message_id,
                 exec_id,
                 ..EventContext::default()
             },

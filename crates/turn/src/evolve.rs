@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use windlass_core::derived_id::derive;
 use windlass_core::digest::Digest128;
-use windlass_core::events::{Event, EventData, ToolCompletedData};
+use windlass_core::events::{
+    Decision as Verdict, Event, EventData, ToolCompletedData, TurnOutline, TurnStartedData,
+};
+use windlass_core::items::{ItemStep, item_step};
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
-use crate::ids::derive;
 use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
 
 /// What the model reads of a call whose result was lost.
@@ -19,6 +22,7 @@ impl Thread {
     /// Moves the state on by one event.
     pub fn evolve(&mut self, event: &Event) {
         self.head = event.seq();
+        self.show(event);
         match &event.data {
             EventData::TurnStarted(data) => {
                 self.queue.retain(|queued| queued.turn_id != data.turn_id);
@@ -36,6 +40,7 @@ impl Thread {
                     first_token_at: None,
                     last_message_id: None,
                     resumes: 0,
+                    outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
                 });
@@ -53,14 +58,16 @@ impl Thread {
             }
             EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
             EventData::ReasonStarted(data) => self.begin_reason(event, data.iteration),
-            EventData::ReasonThinkingStarted(_) => {
-                self.with_reason(event, |reason| reason.thinking_started = true)
-            }
+            EventData::ReasonThinkingStarted(_) => self.with_reason(event, |reason| {
+                reason.thinking_started.get_or_insert(event.ts);
+            }),
             EventData::ReasonThinkingDelta(data) => {
                 self.with_reason(event, |reason| reason.thinking.push(&data.delta))
             }
             EventData::OutputMessageStarted(_) => {
-                self.with_reason(event, |reason| reason.text_started = true);
+                self.with_reason(event, |reason| {
+                    reason.text_started.get_or_insert(event.ts);
+                });
                 if let Some(turn) = &mut self.turn {
                     turn.first_token_at.get_or_insert(event.ts);
                 }
@@ -101,7 +108,7 @@ impl Thread {
                 }
             }),
             EventData::ApprovalDecided(data) => {
-                let allow = data.decision == windlass_core::events::Decision::Allow;
+                let allow = data.decision == Verdict::Allow;
                 self.with_call(event, |call| {
                     if let (CallState::AwaitingApproval { side_effects, .. }, true) =
                         (&call.state, allow)
@@ -159,6 +166,36 @@ impl Thread {
         }
     }
 
+    /// Keeps in mind what people see of the turn, for the record of its end.
+    fn show(&mut self, event: &Event) {
+        let Some(turn) = &mut self.turn else { return };
+        let outline = &mut turn.outline;
+        match (&event.data, item_step(event)) {
+            (_, Some(ItemStep::Started(item) | ItemStep::Ended(item))) => {
+                let is_new = !outline.item_ids.iter().rev().any(|id| *id == item.id);
+                if is_new && item.turn_id == turn.id {
+                    Arc::make_mut(outline).item_ids.push(item.id);
+                }
+            }
+            (EventData::TurnSteered(_), _) => {
+                let outline = Arc::make_mut(outline);
+                outline.steer_count = outline.steer_count.saturating_add(1);
+            }
+            (EventData::TurnResumed(data), _) => {
+                Arc::make_mut(outline).resumed_count = data.attempt;
+            }
+            (EventData::LlmGeneration(data), _)
+                if data.metadata.provider.is_some()
+                    && data.metadata.provider != outline.provider =>
+            {
+                Arc::make_mut(outline)
+                    .provider
+                    .clone_from(&data.metadata.provider);
+            }
+            _ => {}
+        }
+    }
+
     /// A turn's own input, and what is said outside of turns, stands at once; a steer waits for the next model call.
     fn hear(&mut self, message: Arc<Message>) {
         match &mut self.turn {
@@ -191,8 +228,8 @@ impl Thread {
         turn.phase = Phase::Reasoning(Reason {
             exec_id,
             started_at: event.ts,
-            text_started: false,
-            thinking_started: false,
+            text_started: None,
+            thinking_started: None,
             text: Text::default(),
             thinking: Text::default(),
         });
@@ -253,6 +290,17 @@ impl Thread {
         }
     }
 
+    /// Returns what was decided about a call of the running turn.
+    pub(crate) fn verdict_on(&self, exec_id: ExecId) -> Option<Verdict> {
+        let answers = self.answered.iter().rev();
+        let mut answers = answers.filter(|answered| answered.exec_id == exec_id);
+        answers.find_map(|answered| match answered.digest.as_str() {
+            ALLOWED => Some(Verdict::Allow),
+            DENIED => Some(Verdict::Deny),
+            _ => None,
+        })
+    }
+
     fn note_answer(&mut self, event: &Event, call_id: &str, digest: String) {
         if let Some(exec_id) = event.context.exec_id {
             self.answered.push(Answered {
@@ -290,6 +338,14 @@ impl Thread {
     }
 }
 
+fn outline_of(event: &Event, data: &TurnStartedData) -> TurnOutline {
+    let outline = data.outline.clone().unwrap_or_default();
+    TurnOutline {
+        started_at: outline.started_at.or(Some(event.ts)),
+        ..outline
+    }
+}
+
 /// The steps of an answer's calls. Their ids follow from the message, so that every fold gives the same.
 fn requested_calls(message: &Message) -> Vec<Call> {
     let calls = message
@@ -311,7 +367,10 @@ fn requested_calls(message: &Message) -> Vec<Call> {
         .collect()
 }
 
+const ALLOWED: &str = "allow";
+const DENIED: &str = "deny";
+
 /// How a decision about a call is remembered, to know its repeat.
 pub(crate) fn verdict_digest(allow: bool) -> String {
-    if allow { "allow" } else { "deny" }.to_owned()
+    if allow { ALLOWED } else { DENIED }.to_owned()
 }

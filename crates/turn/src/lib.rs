@@ -12,13 +12,12 @@ mod decide;
 mod decision;
 mod draft;
 mod evolve;
-mod ids;
 mod input;
 mod plan;
 mod state;
 
 pub use decision::{Command, Decision, Rejected};
-pub use ids::derive;
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
 pub use plan::{Limits, ToolSpec, TurnPlan};
 pub use state::{Act, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
+pub use windlass_core::derived_id::derive;

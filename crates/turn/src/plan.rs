@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::tools::{SideEffectClass, ToolPolicy};
+use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 
 /// What the machine must know of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +19,8 @@ pub struct ToolSpec {
     pub display_name: Option<String>,
     /// The capability it comes from.
     pub capability_id: Option<String>,
+    /// What its calls are to people.
+    pub shape: Option<ToolShape>,
 }
 
 /// How much a session may hold; `None` is no limit.

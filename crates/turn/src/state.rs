@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use windlass_core::error::WaitingFor;
-use windlass_core::events::{Event, TokenUsage};
+use windlass_core::events::{Event, TokenUsage, TurnOutline};
 use windlass_core::history::History;
 use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
@@ -76,6 +76,8 @@ pub struct Turn {
     pub last_message_id: Option<MessageId>,
     /// How often it went on after the process was gone.
     pub resumes: u32,
+    /// What people see of it; shared, because every decision starts from a copy.
+    pub outline: Arc<TurnOutline>,
     /// What was said to it and waits for the next model call.
     pub steered: Vec<Arc<Message>>,
     /// What it is doing.
@@ -100,10 +102,10 @@ pub struct Reason {
     pub exec_id: ExecId,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// Whether text has been shown.
-    pub text_started: bool,
-    /// Whether thinking has been shown.
-    pub thinking_started: bool,
+    /// When text was first shown.
+    pub text_started: Option<DateTime<Utc>>,
+    /// When thinking was first shown.
+    pub thinking_started: Option<DateTime<Utc>>,
     /// The text that is in the journal.
     pub text: Text,
     /// The thinking that is in the journal.

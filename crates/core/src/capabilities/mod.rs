@@ -1,9 +1,23 @@
 //! Bundles of prompt, tools, commands, hooks and files that records enable by name.
 
+mod agent_instructions;
 mod btw;
+mod current_time;
+mod infinity_context;
+mod loop_detection;
+mod message_metadata;
+mod noop;
 mod registry;
 mod resolve;
+mod session;
+mod session_file_system;
+mod session_storage;
+mod session_tool;
+mod skills;
+mod stateless_todo_list;
 mod test_math;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 
@@ -29,9 +43,20 @@ pub use crate::capability_types::{
     MountSource, RiskLevel, SkillContribution,
 };
 pub use crate::message_filter::MessageFilterProvider;
+pub use agent_instructions::AgentInstructionsCapability;
 pub use btw::BtwCapability;
+pub use current_time::CurrentTimeCapability;
+pub use infinity_context::InfinityContextCapability;
+pub use loop_detection::LoopDetectionCapability;
+pub use message_metadata::MessageMetadataCapability;
+pub use noop::NoopCapability;
 pub use registry::CapabilityRegistry;
 pub use resolve::{ResolvedCapability, resolve_capabilities};
+pub use session::SessionCapability;
+pub use session_file_system::SessionFileSystemCapability;
+pub use session_storage::SessionStorageCapability;
+pub use skills::SkillsCapability;
+pub use stateless_todo_list::StatelessTodoListCapability;
 pub use test_math::TestMathCapability;
 
 /// What a capability knows when it writes its part of the prompt.
@@ -176,6 +201,10 @@ pub trait Capability: Send + Sync {
     /// Returns what looks at calls before they run.
     fn pre_tool_use_hooks(&self) -> Vec<Arc<dyn PreToolUseHook>> {
         Vec::new()
+    }
+    /// Returns what looks at calls before they run, for a configuration; asked for once per turn.
+    fn pre_tool_use_hooks_with_config(&self, _config: &Value) -> Vec<Arc<dyn PreToolUseHook>> {
+        self.pre_tool_use_hooks()
     }
     /// Returns what looks at results before they are recorded.
     fn post_tool_exec_hooks(&self) -> Vec<Arc<dyn PostToolExecHook>> {

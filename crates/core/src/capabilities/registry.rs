@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{BtwCapability, Capability, TestMathCapability};
+use super::{
+    AgentInstructionsCapability, BtwCapability, Capability, CurrentTimeCapability,
+    InfinityContextCapability, LoopDetectionCapability, MessageMetadataCapability, NoopCapability,
+    SessionCapability, SessionFileSystemCapability, SessionStorageCapability, SkillsCapability,
+    StatelessTodoListCapability, TestMathCapability,
+};
 
 /// The capabilities of a platform. Clones share the capabilities themselves.
 #[derive(Clone)]
@@ -27,8 +32,19 @@ impl CapabilityRegistry {
     #[must_use]
     pub fn with_builtins() -> Self {
         let mut registry = Self::new();
-        registry.register(TestMathCapability);
+        registry.register(AgentInstructionsCapability);
         registry.register(BtwCapability);
+        registry.register(CurrentTimeCapability::default());
+        registry.register(InfinityContextCapability);
+        registry.register(LoopDetectionCapability);
+        registry.register(MessageMetadataCapability);
+        registry.register(NoopCapability);
+        registry.register(SessionCapability);
+        registry.register(SessionFileSystemCapability);
+        registry.register(SessionStorageCapability);
+        registry.register(SkillsCapability);
+        registry.register(StatelessTodoListCapability);
+        registry.register(TestMathCapability);
         registry
     }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::TokenUsage;
 use crate::message::{ContentPart, Message};
-use crate::tool_types::{SideEffectClass, ToolCall};
-use crate::typed_id::{MessageId, SessionId, TurnId};
+use crate::tool_types::{SideEffectClass, ToolCall, ToolShape};
+use crate::typed_id::{ItemId, MessageId, SessionId, TurnId};
 
 /// Declares payloads: required fields are written always, `?` fields only when set.
 macro_rules! payloads {
@@ -76,6 +76,12 @@ pub struct LlmGenerationOutput {
     pub tool_calls: Vec<ToolCall>,
 }
 
+impl LlmGenerationOutput {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How often a model call was tried again, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RetryMetadata {
@@ -130,9 +136,46 @@ pub struct LlmGenerationData {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// What came back.
+    #[serde(default, skip_serializing_if = "LlmGenerationOutput::is_empty")]
     pub output: LlmGenerationOutput,
     /// How it went.
     pub metadata: LlmGenerationMetadata,
+}
+
+/// What a turn is and has shown so far, so that a record of it can be read without the ones before.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TurnOutline {
+    /// The input in short.
+    pub input_summary: String,
+    /// The model that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Who serves the model, once a call has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// When the input was said, if it waited for its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<DateTime<Utc>>,
+    /// When the turn began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
+    /// What was shown of it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub item_ids: Vec<ItemId>,
+    /// How often it was told more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steer_count: u32,
+    /// How often it went on after the process was gone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resumed_count: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A call in words for people.
@@ -155,7 +198,10 @@ payloads! {
     /// A session was made from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
     /// A turn works in the session.
-    SessionActivatedData { input_message_id: MessageId, }
+    SessionActivatedData { input_message_id: MessageId, ;
+        /// The input as people read it.
+        input_text: String,
+    }
     /// No turn works in the session any more.
     SessionIdledData { }
     /// An input, in its place.
@@ -168,9 +214,17 @@ payloads! {
     /// The first text of an answer is there.
     OutputMessageStartedData { message_id: MessageId, }
     /// More text of an answer.
-    OutputMessageDeltaData { turn_id: TurnId, delta: String, }
+    OutputMessageDeltaData { turn_id: TurnId, delta: String, ;
+        /// Which answer, where that does not follow from the step.
+        message_id: MessageId,
+    }
     /// An answer, whole.
-    OutputMessageCompletedData { message: Message, ; metadata: Value, usage: TokenUsage, error_code: String, error_fields: ErrorFields, }
+    OutputMessageCompletedData { message: Message, ; metadata: Value, usage: TokenUsage, error_code: String, error_fields: ErrorFields,
+        /// When its first text was shown, if that was earlier.
+        started_at: DateTime<Utc>,
+        /// Whether it was cut short, by an interrupt or because the process was gone.
+        interrupted: bool,
+    }
     /// An answer was replaced, by a guardrail for example.
     OutputMessageReplacedData { message: Message, ; reason: String, }
     /// A turn begins.
@@ -179,19 +233,24 @@ payloads! {
         config: String,
         /// When the turn is stopped.
         deadline: DateTime<Utc>,
+        /// What the turn is.
+        outline: TurnOutline,
     }
     /// A running turn was told more.
-    TurnSteeredData { turn_id: TurnId, message_id: MessageId, }
+    TurnSteeredData { turn_id: TurnId, message_id: MessageId, ;
+        /// What was said, as people read it.
+        input_text: String,
+    }
     /// Somebody wants the turn to stop.
     TurnInterruptRequestedData { turn_id: TurnId, ; reason: String, }
     /// A turn goes on after the process was gone.
     TurnResumedData { turn_id: TurnId, attempt: u32, }
     /// A turn came to its answer.
-    TurnCompletedData { turn_id: TurnId, iterations: usize, ; duration_ms: u64, usage: TokenUsage, input_content: Vec<ContentPart>, final_message_id: MessageId, final_answer_preview: String, time_to_first_token_ms: u64, tool_call_count: usize, llm_call_count: usize, status: String, }
+    TurnCompletedData { turn_id: TurnId, iterations: usize, ; duration_ms: u64, usage: TokenUsage, input_content: Vec<ContentPart>, final_message_id: MessageId, final_answer_preview: String, time_to_first_token_ms: u64, tool_call_count: usize, llm_call_count: usize, status: String, outline: TurnOutline, }
     /// A turn failed.
-    TurnFailedData { turn_id: TurnId, error: String, ; error_code: String, error_fields: ErrorFields, iterations: usize, duration_ms: u64, usage: TokenUsage, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, }
+    TurnFailedData { turn_id: TurnId, error: String, ; error_code: String, error_fields: ErrorFields, iterations: usize, duration_ms: u64, usage: TokenUsage, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, outline: TurnOutline, }
     /// A turn was stopped.
-    TurnCancelledData { turn_id: TurnId, ; reason: String, usage: TokenUsage, iterations: usize, duration_ms: u64, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, }
+    TurnCancelledData { turn_id: TurnId, ; reason: String, usage: TokenUsage, iterations: usize, duration_ms: u64, tool_call_count: usize, llm_call_count: usize, final_message_id: MessageId, outline: TurnOutline, }
     /// A model call begins: its intent.
     ReasonStartedData { iteration: usize, }
     /// A model call ended.
@@ -201,15 +260,37 @@ payloads! {
     /// More of what the model thinks.
     ReasonThinkingDeltaData { turn_id: TurnId, delta: String, }
     /// What the model thought, whole.
-    ReasonThinkingCompletedData { thinking: String, }
+    ReasonThinkingCompletedData { thinking: String, ;
+        /// When its first text was shown, if that was earlier.
+        started_at: DateTime<Utc>,
+        /// Whether it was cut short, by an interrupt or because the process was gone.
+        interrupted: bool,
+    }
     /// The calls of an answer begin.
     ActStartedData { tool_call_count: usize, }
     /// All calls of an answer have a result.
     ActCompletedData { tool_call_count: usize, success_count: usize, }
     /// A call begins: its intent.
-    ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String, }
+    ToolStartedData { tool_call: ToolCall, side_effects: SideEffectClass, ; display_name: String, narration: String,
+        /// What the tool says its calls are.
+        shape: ToolShape,
+        /// Whether somebody outside carries it out.
+        external: bool,
+    }
     /// A call ended; the parts are those of its message.
-    ToolCompletedData { tool_call_id: String, tool_name: String, success: bool, status: ToolStatus, ; result: Vec<ContentPart>, error: String, duration_ms: u64, capability_id: String, display_name: String, }
+    ToolCompletedData { tool_call_id: String, tool_name: String, success: bool, status: ToolStatus, ; result: Vec<ContentPart>, error: String, duration_ms: u64, capability_id: String, display_name: String,
+        /// When it began; absent if it never did.
+        started_at: DateTime<Utc>,
+        arguments: Value,
+        /// What the tool says its calls are.
+        shape: ToolShape,
+        /// Whether somebody outside carried it out.
+        external: bool,
+        /// Whether the result is a person's answer, meant for the model only.
+        private: bool,
+        /// What was decided about it, where somebody had to.
+        approval: Decision,
+    }
     /// How far a call is.
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
     /// Output of a call while it runs.
@@ -219,15 +300,18 @@ payloads! {
     /// Somebody outside answered a call.
     ToolCallResolvedData { tool_call_id: String, success: bool, digest: String, }
     /// Nobody answered a call in time.
-    ToolCallTimeoutData { tool_call_id: String, }
+    ToolCallTimeoutData { tool_call_id: String, ; timeout_ms: u64, }
     /// The turn ended before a call was answered.
     ToolCallCanceledData { tool_call_id: String, reason: String, }
     /// Somebody must allow a call.
     ApprovalRequiredData { tool_call: ToolCall, digest: String, ; display_name: String, expires_at: DateTime<Utc>, }
     /// Somebody, or the end of the turn, decided about a call.
-    ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String, }
+    ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String,
+        /// Whether nobody decided in time.
+        timed_out: bool,
+    }
     /// Nobody decided in time.
-    ApprovalTimeoutData { tool_call_id: String, }
+    ApprovalTimeoutData { tool_call_id: String, ; timeout_ms: u64, }
     /// Somebody must answer a question.
     UserInputRequiredData { request_id: String, prompt: Value, ; expires_at: DateTime<Utc>, }
     /// The question was answered.
@@ -247,9 +331,16 @@ payloads! {
     /// A task changed.
     TaskUpdatedData { task_id: String, status: String, }
     /// The history is being made shorter.
-    ContextCompactingData { message_count: usize, }
+    ContextCompactingData { message_count: usize, ;
+        /// Whether nobody asked for it.
+        auto: bool,
+    }
     /// The history was made shorter.
-    ContextCompactedData { messages_before: usize, messages_after: usize, ; summary: String, }
+    ContextCompactedData { messages_before: usize, messages_after: usize, ; summary: String,
+        /// Whether nobody asked for it.
+        auto: bool,
+        started_at: DateTime<Utc>,
+    }
     /// A file was written.
     FileWrittenData { path: String, size_bytes: i64, }
     /// A schedule started a turn.

@@ -7,3 +7,4 @@
 
 mod events;
 mod filters;
+mod items;

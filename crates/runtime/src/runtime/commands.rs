@@ -13,19 +13,20 @@ use windlass_core::command_host::{
 };
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::history::History;
-use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest, collect};
+use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest};
 use windlass_core::typed_id::SessionId;
 
 use super::{InProcessRuntime, last_controls};
 use crate::inner::Inner;
-use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble};
+use crate::steps::side_call;
+use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble, guarded};
 
 impl InProcessRuntime {
     /// Lists the commands of a session's capabilities; of two with one name, the first is shown.
     pub async fn list_commands(&self, session_id: SessionId) -> Result<Vec<CommandDescriptor>> {
         let mut commands: Vec<CommandDescriptor> = Vec::new();
         for capability in self.capabilities(session_id).await? {
-            for command in capability.commands() {
+            for command in guarded(capability.as_ref(), || capability.commands())? {
                 if !commands.iter().any(|known| known.name == command.name) {
                     commands.push(command);
                 }
@@ -40,20 +41,7 @@ impl InProcessRuntime {
         session_id: SessionId,
         request: ExecuteCommandRequest,
     ) -> Result<CommandResult> {
-        let declares = |capability: &Arc<dyn Capability>| {
-            capability
-                .commands()
-                .iter()
-                .any(|command| command.name == request.name)
-        };
-        let owner = self
-            .capabilities(session_id)
-            .await?
-            .into_iter()
-            .find(declares);
-        let owner = owner.ok_or_else(|| {
-            AgentLoopError::config(format!("no capability declares command /{}", request.name))
-        })?;
+        let owner = self.owner_of(session_id, &request.name).await?;
         let host = Arc::new(SessionHost {
             inner: Arc::clone(&self.inner),
             session_id,
@@ -65,6 +53,18 @@ impl InProcessRuntime {
         running
             .await
             .unwrap_or_else(|_| Err(AgentLoopError::tool(format!("command /{name} panicked"))))
+    }
+
+    async fn owner_of(&self, session_id: SessionId, name: &str) -> Result<Arc<dyn Capability>> {
+        for capability in self.capabilities(session_id).await? {
+            let commands = guarded(capability.as_ref(), || capability.commands())?;
+            if commands.iter().any(|command| command.name == name) {
+                return Ok(capability);
+            }
+        }
+        Err(AgentLoopError::config(format!(
+            "no capability declares command /{name}"
+        )))
     }
 
     async fn capabilities(&self, session_id: SessionId) -> Result<Vec<Arc<dyn Capability>>> {
@@ -109,20 +109,17 @@ impl SessionHost {
             tools: Vec::new(),
             ..(*context.call_config).clone()
         };
-        let stream = context
-            .driver
-            .stream(LlmRequest {
-                session_id: self.session_id,
-                turn_id: None,
-                exec_id: None,
-                system_prompt: request
-                    .system_prompt
-                    .map_or(context.system_prompt, Into::into),
-                history,
-                config: Arc::new(config),
-            })
-            .await?;
-        let response = collect(stream).await?;
+        let asked = LlmRequest {
+            session_id: self.session_id,
+            turn_id: None,
+            exec_id: None,
+            system_prompt: request
+                .system_prompt
+                .map_or(context.system_prompt, Into::into),
+            history,
+            config: Arc::new(config),
+        };
+        let response = side_call::complete(&self.inner, context.driver.as_ref(), asked).await?;
         Ok(SessionCompletion {
             text: response.text,
             usage: response.metadata.usage(),

@@ -1,6 +1,7 @@
 //! Reading events: all, by page, or as they come.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -59,14 +60,16 @@ impl InProcessRuntime {
     /// Returns the events of a session from now on, as they are recorded.
     pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
         self.inner.slot(session_id).await?;
+        let head = self.head(session_id).await?;
+        self.subscribe_after(session_id, head).await
+    }
+
+    /// Returns the number of a session's last event.
+    pub(crate) async fn head(&self, session_id: SessionId) -> Result<u64> {
         let key = StreamKey::from(session_id);
         let journal = &self.inner.backends.journal;
-        let head = journal
-            .read(&key, u64::MAX, 0)
-            .await
-            .map_err(from_journal)?
-            .head;
-        self.subscribe_after(session_id, head).await
+        let page = journal.read(&key, u64::MAX, 0).await;
+        Ok(page.map_err(from_journal)?.head)
     }
 
     /// Returns the events of a session after a number: first those that are recorded, then as they come.
@@ -168,14 +171,18 @@ impl Cursor {
             else {
                 return (self, None);
             };
-            let gap = pruned.map(|range| {
-                self.after = *range.end();
-                Arc::new(self.gap(*range.start(), *range.end()))
-            });
-            if let Some(last) = events.last() {
-                self.after = last.seq();
+            let mut gaps = pruned.into_iter().peekable();
+            for event in events {
+                while let Some(gap) = gaps.next_if(|gap| *gap.end() < event.seq()) {
+                    self.page.push_back(Arc::new(self.gap(&gap)));
+                }
+                self.after = event.seq();
+                self.page.push_back(event);
             }
-            self.page = gap.into_iter().chain(events).collect();
+            for gap in gaps {
+                self.after = *gap.end();
+                self.page.push_back(Arc::new(self.gap(&gap)));
+            }
             if let Some(event) = self.page.pop_front() {
                 return (self, Some(event));
             }
@@ -186,10 +193,10 @@ impl Cursor {
     }
 
     /// What a reader finds in place of records that retention has removed. It is in no journal and has no number.
-    fn gap(&self, first_sequence: u64, last_sequence: u64) -> Event {
+    fn gap(&self, range: &RangeInclusive<u64>) -> Event {
         let data = EventData::JournalPruned(JournalPrunedData {
-            first_sequence,
-            last_sequence,
+            first_sequence: *range.start(),
+            last_sequence: *range.end(),
             digest: None,
         });
         Event {

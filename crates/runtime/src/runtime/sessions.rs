@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::agent::Agent;
-use windlass_core::capabilities::ResolvedCapability;
+use windlass_core::capabilities::{Capability, ResolvedCapability};
 use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
@@ -16,7 +16,7 @@ use super::InProcessRuntime;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::Mail;
-use crate::turn_context::{Contributions, Records};
+use crate::turn_context::{Contributions, Records, guarded};
 
 impl InProcessRuntime {
     /// Adds or replaces a harness. Sessions that stand on it see the change at their next turn.
@@ -56,6 +56,8 @@ impl InProcessRuntime {
 
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
+        // Status and figures are the thread's: it must be in memory to tell them.
+        self.inner.history(session_id).await?;
         let session = self
             .inner
             .backends
@@ -72,30 +74,36 @@ impl InProcessRuntime {
 
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
-        let inner = &self.inner;
+        let inner = Arc::clone(&self.inner);
         let slot = inner.slot(session_id).await?;
-        slot.ask(inner, |reply| Mail::Close { reply }).await?;
-        inner.take_slot(session_id);
-        inner
-            .backends
-            .session_store
-            .remove_session(session_id)
-            .await?;
-        inner
-            .backends
-            .journal
-            .remove(&StreamKey::from(session_id))
+        // In a task of its own: half a removal would leave a session that can neither be used nor removed.
+        let removal = tokio::spawn(async move {
+            slot.ask(&inner, |reply| Mail::Close { reply }).await?;
+            let removed = forget(&inner, session_id).await;
+            // The closed slot turns callers away until the record is gone. Where the store could not remove that,
+            // the session gets a new slot and lives on.
+            inner.take_slot(session_id);
+            removed
+        });
+        removal
             .await
-            .map_err(from_journal)?;
-        inner.files.forget_session(session_id).await?;
-        inner
-            .backends
-            .storage_store
-            .forget_session(session_id)
-            .await?;
-        inner.drivers.forget_session(session_id);
-        Ok(())
+            .unwrap_or_else(|_| Err(AgentLoopError::store("a store panicked during the removal")))
     }
+}
+
+/// Removes everything that is kept of a session.
+async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
+    let backends = &inner.backends;
+    backends.session_store.remove_session(session_id).await?;
+    backends
+        .journal
+        .remove(&StreamKey::from(session_id))
+        .await
+        .map_err(from_journal)?;
+    inner.files.forget_session(session_id).await?;
+    backends.storage_store.forget_session(session_id).await?;
+    inner.drivers.forget_session(session_id);
+    Ok(())
 }
 
 /// Records a session and puts its files in place. What it builds on must be sound before anything is kept.
@@ -103,28 +111,39 @@ pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result
     let session_id = session.id;
     let records = Records::of_session(inner, session).await?;
     let contributions = Contributions::collect(inner, &records.overlay, "")?;
-    inner
-        .backends
-        .session_store
-        .add_session(records.session)
-        .await?;
+    let mut files = Vec::new();
     for ResolvedCapability { capability, .. } in &contributions.capabilities {
-        let skills = capability
-            .contribute_skills()
-            .into_iter()
-            .flat_map(|skill| files_of_skill(&skill));
-        let mounts = capability
-            .mounts()
-            .into_iter()
-            .flat_map(|mount| files_of_mount(&mount));
-        for file in mounts.chain(skills) {
-            inner.files.seed_initial_file(session_id, &file).await?;
-        }
+        files.extend(guarded(capability.as_ref(), || {
+            files_of(capability.as_ref())
+        })?);
     }
-    for file in &records.overlay.initial_files {
+    files.extend(records.overlay.initial_files);
+    let sessions = &inner.backends.session_store;
+    let is_new = !sessions.has_session(session_id).await?;
+    if let Err(error) = seed(inner, session_id, &files).await {
+        if is_new {
+            inner.files.forget_session(session_id).await?;
+        }
+        return Err(error);
+    }
+    sessions.add_session(records.session).await
+}
+
+async fn seed(inner: &Inner, session_id: SessionId, files: &[InitialFile]) -> Result<()> {
+    for file in files {
         inner.files.seed_initial_file(session_id, file).await?;
     }
     Ok(())
+}
+
+/// Returns the files that a capability brings along.
+fn files_of(capability: &dyn Capability) -> Vec<InitialFile> {
+    let mounts = capability.mounts();
+    let skills = capability.contribute_skills();
+    let mounted = mounts.iter().flat_map(files_of_mount);
+    mounted
+        .chain(skills.iter().flat_map(files_of_skill))
+        .collect()
 }
 
 fn files_of_mount(mount: &MountPoint) -> Vec<InitialFile> {
@@ -173,7 +192,11 @@ fn files_of_skill(skill: &SkillContribution) -> Vec<InitialFile> {
         instructions,
         files,
     } = skill;
-    let main = format!("---\nname: {name}\ndescription: {description}\n---\n\n{instructions}\n");
+    // Quoted and on one line, so that no description can end the header or begin another key.
+    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let description = description.replace('\\', "\\\\").replace('"', "\\\"");
+    let main =
+        format!("---\nname: {name}\ndescription: \"{description}\"\n---\n\n{instructions}\n");
     let others = files
         .iter()
         .map(|(path, content)| readonly(format!("{root}/{path}"), content.clone()));

@@ -3,34 +3,35 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::InProcessRuntime;
-use crate::inner::Inner;
-use crate::thread::{Mail, Slot, Submission};
+use crate::thread::{Leave, Mail, Slot, Submission};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
-struct CallerGuard {
-    inner: Arc<Inner>,
+pub(crate) struct CallerGuard {
     slot: Arc<Slot>,
     ticket: u64,
     armed: bool,
 }
 
+impl CallerGuard {
+    /// The answer is there: nothing is left to stop.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = false;
+    }
+}
+
 impl Drop for CallerGuard {
     fn drop(&mut self) {
         if self.armed {
-            // A session that is gone has nothing left to stop.
-            let _ = self.slot.send(
-                &self.inner,
-                Mail::Abandon {
-                    ticket: self.ticket,
-                },
-            );
+            let (ticket, leave) = (self.ticket, Leave::Gone);
+            self.slot.tell(Mail::Abandon { ticket, leave });
         }
     }
 }
@@ -67,15 +68,12 @@ impl InProcessRuntime {
             return Err(AgentLoopError::Cancelled);
         }
         let slot = self.inner.slot(session_id).await?;
-        let ticket = self.next_ticket();
-        let mut guard = CallerGuard {
-            inner: Arc::clone(&self.inner),
-            slot: Arc::clone(&slot),
-            ticket,
-            armed: true,
-        };
+        let mut guard = self.guard(&slot);
+        let ticket = guard.ticket;
         let running = async {
-            let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
+            let handle = self
+                .submit_to(&slot, ticket, input.into(), options, None)
+                .await?;
             handle.wait().await
         };
         let result = match cancel {
@@ -86,18 +84,38 @@ impl InProcessRuntime {
                     biased;
                     result = &mut running => result,
                     () = cancel.cancelled() => {
-                        slot.send(&self.inner, Mail::Abandon { ticket })?;
-                        match running.await {
-                            // The input never became a turn.
-                            Err(AgentLoopError::StoreUnavailable(_)) => Err(AgentLoopError::Cancelled),
-                            result => result,
-                        }
+                        let leave = Leave::Cancelled;
+                        slot.tell(Mail::Abandon { ticket, leave });
+                        running.await
                     }
                 }
             }
         };
-        guard.armed = false;
+        guard.disarm();
         result
+    }
+
+    /// Says something and returns when it is durable; dropping the guard stops the turn.
+    pub(crate) async fn submit_guarded(
+        &self,
+        session_id: SessionId,
+        input: InputMessage,
+    ) -> Result<(TurnHandle, CallerGuard)> {
+        let slot = self.inner.slot(session_id).await?;
+        let guard = self.guard(&slot);
+        let options = TurnOptions::default();
+        let handle = self
+            .submit_to(&slot, guard.ticket, input, options, None)
+            .await?;
+        Ok((handle, guard))
+    }
+
+    fn guard(&self, slot: &Arc<Slot>) -> CallerGuard {
+        CallerGuard {
+            slot: Arc::clone(slot),
+            ticket: self.next_ticket(),
+            armed: true,
+        }
     }
 
     /// Says something; returns when it is durable. Dropping the handle cancels nothing.
@@ -110,7 +128,7 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Says something with wishes for its turn; `cancel` stops the turn as long as the runtime lives.
+    /// Says something with wishes for its turn; `cancel` stops the turn, also when the handle is gone.
     pub async fn submit_with(
         &self,
         session_id: SessionId,
@@ -118,21 +136,27 @@ impl InProcessRuntime {
         options: TurnOptions,
     ) -> Result<TurnHandle> {
         let slot = self.inner.slot(session_id).await?;
-        let cancel = options.cancel.clone();
         let ticket = self.next_ticket();
-        let handle = self.submit_to(&slot, ticket, input.into(), options).await?;
-        if let Some(cancel) = cancel {
-            let (inner, turn_id) = (Arc::clone(&self.inner), handle.turn_id);
-            tokio::spawn(async move {
-                cancel.cancelled().await;
-                let stop = |reply| Mail::Interrupt {
-                    turn_id: Some(turn_id),
-                    reason: None,
-                    reply,
-                };
-                let _ = slot.ask(&inner, stop).await;
-            });
-        }
+        let Some(cancel) = options.cancel.clone() else {
+            return self
+                .submit_to(&slot, ticket, input.into(), options, None)
+                .await;
+        };
+        let ended = CancellationToken::new();
+        let until_end = Some(ended.clone().drop_guard());
+        let handle = self
+            .submit_to(&slot, ticket, input.into(), options, until_end)
+            .await?;
+        // Only now is there something to stop. The wait lasts no longer than the turn.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = ended.cancelled() => {}
+                () = cancel.cancelled() => {
+                    let leave = Leave::Cancelled;
+                    slot.tell(Mail::Abandon { ticket, leave });
+                }
+            }
+        });
         Ok(handle)
     }
 
@@ -142,6 +166,7 @@ impl InProcessRuntime {
         ticket: u64,
         message: InputMessage,
         options: TurnOptions,
+        until_end: Option<DropGuard>,
     ) -> Result<TurnHandle> {
         let TurnOptions {
             turn_timeout,
@@ -158,6 +183,7 @@ impl InProcessRuntime {
                 turn_timeout,
                 tool_timeout,
                 on_event,
+                until_end,
                 reply,
             };
             Mail::Submit(Box::new(submission))

@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod emitter;
 pub(crate) mod model;
-mod output;
+pub(crate) mod output;
 mod prompt_view;
+pub(crate) mod side_call;
 pub(crate) mod tool;

@@ -1,14 +1,15 @@
 //! A model call: connecting, streaming, trying again.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use windlass_core::atoms::{OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict};
+use windlass_core::atoms::{
+    OutputGuardrail, OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict,
+};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
 use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
 use windlass_core::llm_driver_registry::{
@@ -19,6 +20,8 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
 use super::prompt_view;
+use super::side_call::silent;
+use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::thread::StepScope;
 use crate::world::{Sleep, World};
@@ -102,14 +105,17 @@ impl ModelCall {
             turn_id,
             system_prompt: &context.system_prompt,
         });
-        let guardrails = &context.contributions.guardrails;
-        let guardrails = armed
-            .iter()
-            .flat_map(|armed| guardrails.iter().filter_map(|rail| rail.arm(armed)));
+        let rails = &context.contributions.guardrails;
+        let guardrails = armed.map_or(Ok(Vec::new()), |armed| arm(rails, &armed));
+        // An answer that nobody watches is not asked for.
+        let (guardrails, connecting) = match guardrails {
+            Ok(guardrails) => (guardrails, connect(&context.driver, &request)),
+            Err(error) => (Vec::new(), Box::pin(async { Err(error) }) as Connecting),
+        };
         Self {
             exec_id,
             world: Arc::clone(&inner.world),
-            state: State::Connecting(connect(&context.driver, &request)),
+            state: State::Connecting(connecting),
             driver: Arc::clone(&context.driver),
             request,
             prompt,
@@ -120,7 +126,7 @@ impl ModelCall {
             retry: RetryMetadata::default(),
             started_at: inner.world.now(),
             first_piece_at: None,
-            guardrails: guardrails.collect(),
+            guardrails,
             text: String::new(),
             thinking: None,
             thinking_signature: None,
@@ -132,6 +138,8 @@ impl ModelCall {
     /// Waits for the next thing to tell. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Progress {
         loop {
+            // A stream that is always ready must not keep the executor, or an interrupt, from its turn.
+            tokio::task::coop::consume_budget().await;
             match poll_fn(|cx| self.poll_state(cx)).await {
                 Ok(None) => {}
                 Ok(Some(event)) => {
@@ -150,7 +158,7 @@ impl ModelCall {
 
     /// Moves the call on. A driver that panics has failed; it does not take the thread with it.
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LlmStreamEvent>>> {
-        let polled = catch_unwind(AssertUnwindSafe(|| match &mut self.state {
+        let polled = caught(|| match &mut self.state {
             State::Connecting(connecting) => connecting.as_mut().poll(cx).map(|stream| {
                 self.state = State::Streaming(stream?);
                 Ok(None)
@@ -167,14 +175,14 @@ impl ModelCall {
                 Ok(None)
             }),
             State::Ended => Poll::Pending,
-        }));
+        });
         match polled {
-            Ok(Poll::Ready(result)) => {
+            Some(Poll::Ready(result)) => {
                 self.silence = None;
                 Poll::Ready(result)
             }
-            Ok(Poll::Pending) => self.poll_silence(cx),
-            Err(_) => Poll::Ready(Err(AgentLoopError::llm("the model driver panicked"))),
+            Some(Poll::Pending) => self.poll_silence(cx),
+            None => Poll::Ready(Err(AgentLoopError::llm("the model driver panicked"))),
         }
     }
 
@@ -186,20 +194,14 @@ impl ModelCall {
             return Poll::Pending;
         }
         let silence = self.silence.get_or_insert_with(|| self.world.sleep(limit));
-        silence.as_mut().poll(cx).map(|()| {
-            let text = format!("the model was silent for {} ms", limit.as_millis());
-            Err(AgentLoopError::provider(ProviderError::new(
-                ErrorKind::Timeout,
-                text,
-            )))
-        })
+        silence.as_mut().poll(cx).map(|()| Err(silent(limit)))
     }
 
     fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
         self.first_piece_at.get_or_insert_with(|| self.world.now());
         match event {
             LlmStreamEvent::TextDelta(delta) if delta.is_empty() => None,
-            LlmStreamEvent::TextDelta(delta) => Some(self.take_text(delta)),
+            LlmStreamEvent::TextDelta(delta) => self.take_text(delta),
             LlmStreamEvent::ThinkingDelta(delta) => {
                 self.thinking.get_or_insert_default().push_str(&delta);
                 Some(Progress::Thinking(delta))
@@ -221,29 +223,32 @@ impl ModelCall {
         }
     }
 
-    fn take_text(&mut self, delta: String) -> Progress {
+    /// Text is shown when every guardrail has let it pass.
+    fn take_text(&mut self, delta: String) -> Option<Progress> {
         self.text.push_str(&delta);
         let text = &self.text;
-        let verdict = self
-            .guardrails
-            .iter_mut()
-            .map(|rail| rail.check(text, &delta));
-        let replaced = verdict.into_iter().find_map(|verdict| match verdict {
-            OutputGuardrailVerdict::Pass => None,
-            OutputGuardrailVerdict::Replace { text, reason } => Some((text, reason)),
-        });
-        match replaced {
-            None => Progress::Text(delta),
-            Some((text, reason)) => {
+        let mut rails = self.guardrails.iter_mut();
+        let first_objection = || {
+            rails.find_map(|rail| match rail.check(text, &delta) {
+                OutputGuardrailVerdict::Pass => None,
+                OutputGuardrailVerdict::Replace { text, reason } => Some((text, reason)),
+            })
+        };
+        match caught(first_objection) {
+            Some(None) => Some(Progress::Text(delta)),
+            Some(Some((text, reason))) => {
                 self.text = text;
                 self.calls.clear();
                 self.reasoning_items.clear();
                 let finish_reason = Some(format!("guardrail: {reason}"));
-                self.finish(LlmCompletionMetadata {
+                Some(self.finish(LlmCompletionMetadata {
                     finish_reason,
                     ..LlmCompletionMetadata::default()
-                })
+                }))
             }
+            None => self.fail_or_retry(AgentLoopError::config(
+                "an output guardrail panicked over the answer",
+            )),
         }
     }
 
@@ -331,6 +336,20 @@ impl ModelCall {
             ..LlmGenerationMetadata::default()
         }
     }
+}
+
+fn arm(
+    rails: &[Arc<dyn OutputGuardrail>],
+    context: &OutputGuardrailContext<'_>,
+) -> Result<Vec<Box<dyn OutputGuardrailRun>>> {
+    let mut armed = Vec::with_capacity(rails.len());
+    for rail in rails {
+        let run = caught(|| rail.arm(context));
+        armed.extend(run.ok_or_else(|| {
+            AgentLoopError::config(format!("output guardrail `{}` panicked", rail.id()))
+        })?);
+    }
+    Ok(armed)
 }
 
 fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {

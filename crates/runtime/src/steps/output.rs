@@ -4,12 +4,13 @@ use serde_json::Value;
 use windlass_core::tools::ToolResult;
 
 /// Cuts a result that is too long, at a character boundary, and says how long it was.
-pub(super) fn cap(result: &mut ToolResult, max_bytes: usize) {
+pub(crate) fn cap(result: &mut ToolResult, max_bytes: usize) {
     if let Some(error) = &mut result.error
         && error.len() > max_bytes
     {
         *error = cut(error, max_bytes);
         result.result = Some(serde_json::json!({ "error": error }));
+        // The note on how long it was goes over the limit; it must not be cut for that.
         return;
     }
     let Some(value) = &mut result.result else {
@@ -26,6 +27,14 @@ pub(super) fn cap(result: &mut ToolResult, max_bytes: usize) {
                 *value = Value::String(cut(&text, max_bytes));
             }
         }
+    }
+}
+
+/// Cuts a text that is too long.
+pub(super) fn capped(text: String, max_bytes: usize) -> String {
+    match text.len() > max_bytes {
+        true => cut(&text, max_bytes),
+        false => text,
     }
 }
 

@@ -1,6 +1,9 @@
 //! A tool call: hooks, the tool itself, its limits, its result.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use windlass_core::atoms::PreToolUseDecision;
@@ -39,6 +42,9 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         )),
         Some(definition) => check(inner, definition, &call).err(),
     };
+    // It may quote the arguments, and those are as long as the model likes.
+    let max_bytes = inner.settings.max_tool_result_bytes;
+    let refusal = refusal.map(|refusal| output::capped(refusal, max_bytes));
     RequestedCall { call, refusal }
 }
 
@@ -95,24 +101,7 @@ impl ToolRun {
             );
         };
         let started_at = self.inner.world.now();
-        let tool_context = self.tool_context();
-        let (call, ran) = match self.before(definition, &tool_context).await {
-            Err(refusal) => return failed(&self.call, refusal),
-            Ok(call) => {
-                let ran = self
-                    .limited(definition, tool.as_ref(), &call, &tool_context)
-                    .await;
-                (call, ran)
-            }
-        };
-        let mut outcome = match ran {
-            Some(result) => outcome_of(&call, result),
-            None => timed_out(&call, self.timeout(definition)),
-        };
-        for hook in &parts.post_tool_exec {
-            hook.after_exec(&call, definition, &mut outcome.result, &tool_context)
-                .await;
-        }
+        let mut outcome = self.carry_out(tool.as_ref(), definition).await;
         output::cap(
             &mut outcome.result,
             self.inner.settings.max_tool_result_bytes,
@@ -120,6 +109,28 @@ impl ToolRun {
         let took = (self.inner.world.now() - started_at).num_milliseconds();
         outcome.duration_ms = u64::try_from(took).ok();
         outcome
+    }
+
+    /// Hooks, the tool, hooks again. Each may take as long as the tool may.
+    async fn carry_out(&self, tool: &dyn Tool, definition: &ToolDefinition) -> ToolOutcome {
+        let limit = self.timeout(definition);
+        let context = self.tool_context();
+        let call = match self.within(limit, self.before(definition, &context)).await {
+            Some(Ok(call)) => call,
+            Some(Err(refusal)) => return failed(&self.call, refusal),
+            None => return timed_out(&self.call, limit),
+        };
+        let execution = tool.execute_with_context(call.arguments.clone(), &context);
+        let mut outcome = match self.within(limit, execution).await {
+            Some(result) => outcome_of(&call, result),
+            None => timed_out(&call, limit),
+        };
+        let looking = self.after(&call, definition, &mut outcome.result, &context);
+        match self.within(limit, looking).await {
+            Some(()) => outcome,
+            // A hook may be there to hide something: without its word the result is not shown.
+            None => timed_out(&call, limit),
+        }
     }
 
     /// Lets hooks look at the call. Nobody may slip other arguments in behind an approval.
@@ -151,25 +162,34 @@ impl ToolRun {
         Ok(call)
     }
 
-    /// Runs the tool within its time; `None` when that ran out.
-    async fn limited(
+    /// Lets hooks look at the result.
+    async fn after(
         &self,
-        definition: &ToolDefinition,
-        tool: &dyn Tool,
         call: &ToolCall,
+        definition: &ToolDefinition,
+        result: &mut ToolResult,
         context: &ToolContext,
-    ) -> Option<ToolExecutionResult> {
-        let execution = tool.execute_with_context(call.arguments.clone(), context);
-        match self.timeout(definition) {
-            None => Some(execution.await),
-            Some(limit) => {
-                let sleep = self.inner.world.sleep(limit);
-                tokio::select! {
-                    biased;
-                    result = execution => Some(result),
-                    () = sleep => None,
-                }
-            }
+    ) {
+        for hook in &self.context.contributions.post_tool_exec {
+            hook.after_exec(call, definition, result, context).await;
+        }
+    }
+
+    /// Does a part of the call within a time; `None` when that ran out.
+    async fn within<T>(&self, limit: Option<Duration>, part: impl Future<Output = T>) -> Option<T> {
+        let Some(limit) = limit else {
+            return Some(part.await);
+        };
+        let mut part = pin!(part);
+        // Most parts are done at once and need no clock.
+        if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(part.as_mut().poll(cx))).await {
+            return Some(output);
+        }
+        let sleep = self.inner.world.sleep(limit);
+        tokio::select! {
+            biased;
+            output = part => Some(output),
+            () = sleep => None,
         }
     }
 

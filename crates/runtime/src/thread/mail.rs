@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use windlass_core::error::Result;
+use tokio_util::sync::DropGuard;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
@@ -15,6 +16,15 @@ use crate::turn_result::{EventObserver, TurnHandle};
 /// Where an answer goes. Nobody may be listening any more.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
+/// How a caller gives up what it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It went away. That stops a turn of its own, and none that it only joined.
+    Gone,
+    /// It says so. That stops the turn in any case.
+    Cancelled,
+}
+
 /// An input with its wishes.
 pub(crate) struct Submission {
     /// Names the submission before it has a turn.
@@ -24,6 +34,8 @@ pub(crate) struct Submission {
     pub(crate) turn_timeout: Option<Duration>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) on_event: Option<EventObserver>,
+    /// Dropped when the turn has ended, or when there is to be none.
+    pub(crate) until_end: Option<DropGuard>,
     pub(crate) reply: Reply<TurnHandle>,
 }
 
@@ -43,9 +55,10 @@ pub(crate) enum Mail {
         reason: Option<String>,
         reply: Reply<()>,
     },
-    /// The caller of a submission is gone.
+    /// The caller of a submission does not want it any more.
     Abandon {
         ticket: u64,
+        leave: Leave,
     },
     ToolResults {
         results: Vec<ToolResult>,
@@ -70,4 +83,34 @@ pub(crate) enum Mail {
     Close {
         reply: Reply<()>,
     },
+}
+
+impl Mail {
+    /// Tells whether the turn's plan is needed to decide about it: it may start tools.
+    pub(super) fn needs_plan(&self) -> bool {
+        matches!(
+            self,
+            Self::Steer { .. } | Self::ToolResults { .. } | Self::Approval { .. }
+        )
+    }
+
+    /// Answers with an error.
+    pub(super) fn refuse(self, error: AgentLoopError) {
+        match self {
+            Self::Submit(submission) => drop(submission.reply.send(Err(error))),
+            Self::Steer { reply, .. }
+            | Self::ToolResults { reply, .. }
+            | Self::Approval { reply, .. } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Emit { reply, .. } => drop(reply.send(Err(error))),
+            Self::Open { reply }
+            | Self::Interrupt { reply, .. }
+            | Self::Import { reply, .. }
+            | Self::Close { reply } => {
+                drop(reply.send(Err(error)));
+            }
+            Self::Abandon { .. } => {}
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod actor;
 mod commit;
 mod mail;
 mod prepare;
+mod repeat;
 mod slot;
 mod waiters;
 
@@ -18,7 +19,7 @@ use windlass_turn::Thread;
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
-pub(crate) use mail::{Mail, Submission};
+pub(crate) use mail::{Leave, Mail, Submission};
 pub(crate) use slot::Slot;
 
 /// What a step is started from.

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
+use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::TurnId;
-use windlass_turn::{Input, OnBusy};
+use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
-use super::mail::{Reply, Submission};
+use super::mail::{Leave, Reply, Submission};
+use super::waiters::Ticket;
 use crate::errors::to_failure;
 use crate::turn_context::{TurnContext, Wishes, assemble};
 use crate::turn_result::TurnHandle;
@@ -61,7 +64,8 @@ impl Preparing {
             .queue()
             .front()
             .and_then(|next| next.message.controls.clone());
-        Self::new(actor, Purpose::Begin(turn_id), controls, None)
+        let tool_timeout = actor.waiters.tool_timeout(turn_id);
+        Self::new(actor, Purpose::Begin(turn_id), controls, tool_timeout)
     }
 
     /// Makes the context of a turn that an earlier life began.
@@ -79,6 +83,11 @@ impl Preparing {
             message.and_then(|message| message.controls.clone()),
             None,
         )
+    }
+
+    /// Tells whether this is for a turn of an earlier life.
+    pub(super) fn is_recovery(&self) -> bool {
+        matches!(self.purpose, Purpose::Recover)
     }
 
     pub(super) async fn ready(&mut self) -> Result<Arc<TurnContext>> {
@@ -140,39 +149,68 @@ impl Actor {
                 self.decide(Input::Recover).await?;
                 self.restart_steps();
             }
-            (Purpose::Recover, Err(error)) => {
-                let reason = Some(format!("the turn cannot go on: {error}"));
-                self.decide(Input::Interrupt {
-                    turn_id: None,
-                    reason,
-                })
-                .await?;
-            }
+            (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
         }
         Ok(())
     }
 
-    /// Whoever submitted has gone away: what it asked for is not wanted any more.
-    pub(super) async fn abandon(&mut self, ticket: u64) -> Result<()> {
-        self.backlog
-            .retain(|submission| submission.ticket != ticket);
-        if let Some(Preparing {
-            purpose: Purpose::Start(submission),
-            ..
-        }) = &self.preparing
-            && submission.ticket == ticket
-        {
-            self.preparing = None;
+    /// A turn of an earlier life cannot go on now: something that it needs is missing. It stays as it is, and is
+    /// taken up again when somebody next uses the session.
+    async fn suspend(&mut self, error: &AgentLoopError) -> AgentLoopError {
+        let session_id = self.slot.session_id;
+        let suspended = || {
+            AgentLoopError::config(format!(
+                "session {session_id} is suspended, its turn cannot go on: {error}"
+            ))
+        };
+        self.note_status(SessionStatus::Paused).await;
+        for submission in self.backlog.drain(..) {
+            let _ = submission.reply.send(Err(suspended()));
         }
-        if let Some(turn_id) = self.waiters.turn_of(ticket) {
-            let reason = Some("the caller went away".to_owned());
-            self.decide(Input::Interrupt {
-                turn_id: Some(turn_id),
-                reason,
-            })
-            .await?;
+        for mail in self.deferred.drain(..) {
+            mail.refuse(suspended());
         }
-        Ok(())
+        suspended()
+    }
+
+    /// Whoever submitted does not want any more what it asked for.
+    pub(super) async fn abandon(&mut self, ticket: u64, leave: Leave) -> Result<()> {
+        let is_meant = |submission: &Submission| submission.ticket == ticket;
+        let waiting = self.backlog.iter().position(|waits| is_meant(waits));
+        let on_its_way = match waiting {
+            Some(place) => self.backlog.remove(place),
+            None => self.take_starting(is_meant),
+        };
+        if let Some(submission) = on_its_way {
+            let _ = submission.reply.send(Err(AgentLoopError::Cancelled));
+        }
+        let Some(Ticket {
+            turn_id, owns_turn, ..
+        }) = self.waiters.ticket(ticket)
+        else {
+            return Ok(());
+        };
+        let reason = match leave {
+            Leave::Gone if !owns_turn => return Ok(()),
+            Leave::Gone => "the caller went away",
+            Leave::Cancelled => "the caller cancelled it",
+        };
+        self.decide(Input::Interrupt {
+            turn_id: Some(*turn_id),
+            reason: Some(reason.to_owned()),
+        })
+        .await
+    }
+
+    /// Takes back the submission whose turn is about to start, if it is the one that is meant.
+    fn take_starting(&mut self, is_meant: impl Fn(&Submission) -> bool) -> Option<Box<Submission>> {
+        let starting = self
+            .preparing
+            .take_if(|preparing| matches!(&preparing.purpose, Purpose::Start(it) if is_meant(it)));
+        match starting?.purpose {
+            Purpose::Start(submission) => Some(submission),
+            Purpose::Begin(_) | Purpose::Recover => None,
+        }
     }
 
     /// Stops a turn, or an input that is on its way to become one.
@@ -183,18 +221,8 @@ impl Actor {
     ) -> Result<Result<()>> {
         let mut target = turn_id;
         if turn_id.is_none() && self.thread.turn().is_none() {
-            if let Some(Preparing {
-                purpose: Purpose::Start(_),
-                ..
-            }) = &self.preparing
-            {
-                if let Some(Preparing {
-                    purpose: Purpose::Start(submission),
-                    ..
-                }) = self.preparing.take()
-                {
-                    let _ = submission.reply.send(Err(AgentLoopError::Cancelled));
-                }
+            if let Some(submission) = self.take_starting(|_| true) {
+                let _ = submission.reply.send(Err(AgentLoopError::Cancelled));
                 return Ok(Ok(()));
             }
             target = self.thread.queue().front().map(|next| next.turn_id);
@@ -211,8 +239,9 @@ impl Actor {
     fn accept(&mut self, submission: Submission, outcome: Result<Accepted>) {
         let Submission {
             ticket,
-            on_busy,
+            tool_timeout,
             on_event,
+            until_end,
             reply,
             ..
         } = submission;
@@ -222,10 +251,14 @@ impl Actor {
             ..
         }) = &outcome
         {
-            // Whoever only steers does not own the turn: going away must not stop it.
-            if on_busy != OnBusy::Steer {
-                self.waiters.add_ticket(ticket, *turn_id);
-            }
+            let joined = |event: &Arc<Event>| matches!(event.data, EventData::TurnSteered(_));
+            self.waiters.add_ticket(Ticket {
+                number: ticket,
+                turn_id: *turn_id,
+                owns_turn: !events.iter().any(joined),
+                tool_timeout,
+                _until_end: until_end,
+            });
             if let Some(observer) = on_event {
                 self.waiters.add_observer(*turn_id, observer, events);
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_turn::{Thread, Turn};
@@ -16,9 +17,18 @@ struct Waiter {
     result: oneshot::Sender<TurnResult>,
 }
 
-struct Ticket {
-    number: u64,
-    turn_id: TurnId,
+/// What became of a submission.
+pub(super) struct Ticket {
+    /// Names the submission.
+    pub(super) number: u64,
+    /// The turn that took it.
+    pub(super) turn_id: TurnId,
+    /// Whether it made that turn, or only joined it.
+    pub(super) owns_turn: bool,
+    /// How long each of its tool calls may take, where not as set for all.
+    pub(super) tool_timeout: Option<Duration>,
+    /// Held for as long as the turn is open.
+    pub(super) _until_end: Option<DropGuard>,
 }
 
 /// Who waits for a turn of the thread.
@@ -52,15 +62,22 @@ impl Waiters {
         self.observers.push((turn_id, observer));
     }
 
-    pub(super) fn add_ticket(&mut self, number: u64, turn_id: TurnId) {
-        self.tickets.push(Ticket { number, turn_id });
+    pub(super) fn add_ticket(&mut self, ticket: Ticket) {
+        self.tickets.push(ticket);
     }
 
-    pub(super) fn turn_of(&self, ticket: u64) -> Option<TurnId> {
-        self.tickets
+    /// Returns the tool timeout that a turn was submitted with. It is a wish of a caller in this process and not
+    /// recorded: after a restart the turn goes by what is set for all.
+    pub(super) fn tool_timeout(&self, turn_id: TurnId) -> Option<Duration> {
+        let mut of_turn = self
+            .tickets
             .iter()
-            .find(|known| known.number == ticket)
-            .map(|known| known.turn_id)
+            .filter(|ticket| ticket.turn_id == turn_id);
+        of_turn.find(|ticket| ticket.owns_turn)?.tool_timeout
+    }
+
+    pub(super) fn ticket(&self, number: u64) -> Option<&Ticket> {
+        self.tickets.iter().find(|ticket| ticket.number == number)
     }
 
     /// Shows events to the observers of their turns.
@@ -127,7 +144,8 @@ pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Opt
     })
 }
 
-fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
+/// A turn that has ended, as its callers see it.
+pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
     let millis = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
     let count = |count: Option<usize>| count.unwrap_or(0);
     Some(match &event.data {

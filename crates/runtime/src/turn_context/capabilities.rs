@@ -1,7 +1,6 @@
 //! What the enabled capabilities bring into a turn.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_core::atoms::{
@@ -15,6 +14,7 @@ use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{ToolDefinition, ToolRegistry};
 
 use crate::inner::Inner;
+use crate::panics::caught;
 
 /// Something that applies to messages, with its capability's configuration.
 pub(crate) struct Configured<T: ?Sized> {
@@ -44,8 +44,11 @@ impl Contributions {
         overlay: &AgentConfigOverlay,
         model: &str,
     ) -> Result<Self> {
-        let resolved =
-            resolve_capabilities(inner.platform.capability_registry(), &overlay.capabilities)?;
+        let registry = inner.platform.capability_registry();
+        let resolved = caught(|| resolve_capabilities(registry, &overlay.capabilities))
+            .ok_or_else(|| {
+                AgentLoopError::config("a capability panicked while it was looked up")
+            })??;
         let mut parts = Self {
             capabilities: Vec::with_capacity(resolved.len()),
             tools: Arc::default(),
@@ -61,7 +64,8 @@ impl Contributions {
         };
         let mut registry = ToolRegistry::new();
         for ResolvedCapability { capability, config } in resolved {
-            let capability = capability.resolve_for_model(model).unwrap_or(capability);
+            let for_model = guarded(capability.as_ref(), || capability.resolve_for_model(model))?;
+            let capability = for_model.unwrap_or(capability);
             guarded(capability.as_ref(), || {
                 parts.ask(capability.as_ref(), &config, &mut registry)
             })?;
@@ -91,7 +95,8 @@ impl Contributions {
                 .into_iter()
                 .map(|tool| labelled(tool, capability)),
         );
-        self.pre_tool_use.extend(capability.pre_tool_use_hooks());
+        self.pre_tool_use
+            .extend(capability.pre_tool_use_hooks_with_config(config));
         self.post_tool_exec
             .extend(capability.post_tool_exec_hooks());
         self.tool_call.extend(capability.tool_call_hooks());
@@ -131,8 +136,8 @@ impl Contributions {
             }
         }
         for hook in &self.definition_hooks {
-            offered = catch_unwind(AssertUnwindSafe(|| hook.transform(offered)))
-                .map_err(|_| AgentLoopError::config("a tool definition hook panicked"))?;
+            offered = caught(|| hook.transform(offered))
+                .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
         self.definitions = offered
             .iter()
@@ -157,7 +162,7 @@ fn labelled(mut tool: ToolDefinition, capability: &dyn Capability) -> ToolDefini
 }
 
 /// A capability that panics is a configuration error of its own, not the end of the thread.
-fn guarded<T>(capability: &dyn Capability, ask: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(ask))
-        .map_err(|_| AgentLoopError::config(format!("capability `{}` panicked", capability.id())))
+pub(crate) fn guarded<T>(capability: &dyn Capability, ask: impl FnOnce() -> T) -> Result<T> {
+    caught(ask)
+        .ok_or_else(|| AgentLoopError::config(format!("capability `{}` panicked", capability.id())))
 }

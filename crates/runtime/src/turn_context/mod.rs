@@ -23,7 +23,8 @@ use windlass_core::typed_id::{ModelId, SessionId};
 use windlass_turn::{ToolSpec, TurnPlan};
 
 use crate::inner::Inner;
-pub(crate) use capabilities::Contributions;
+use crate::panics::caught_in;
+pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use records::Records;
 
 /// Everything that a turn works with. Made once per turn and shared by its steps.
@@ -95,12 +96,21 @@ fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
     AgentCapabilityConfig::with_config(resolved.capability.id(), resolved.config.clone())
 }
 
-/// Resolves what a turn of a session works with.
+/// Resolves what a turn of a session works with. Capabilities and stores are the application's, so they may panic.
 pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
     wishes: Wishes,
 ) -> Result<Assembled> {
+    let resolved = caught_in(resolve(inner, session_id, wishes)).await;
+    resolved.unwrap_or_else(|| {
+        Err(AgentLoopError::config(format!(
+            "a capability or a store panicked while a turn of session {session_id} was prepared"
+        )))
+    })
+}
+
+async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result<Assembled> {
     let records = Records::load(inner, session_id).await?;
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();
@@ -177,6 +187,7 @@ fn spec(tool: &ToolDefinition) -> ToolSpec {
         side_effects: hints.side_effects(),
         display_name: tool.display_name().map(str::to_owned),
         capability_id: hints.capability_id.clone(),
+        shape: hints.shape,
     }
 }
 

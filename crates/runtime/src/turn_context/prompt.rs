@@ -1,9 +1,6 @@
 //! The system prompt of a turn.
 
 use std::fmt::Write;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Poll;
 
 use windlass_core::capabilities::{ResolvedCapability, SystemPromptContext};
 use windlass_core::config_layer::AgentConfigOverlay;
@@ -12,6 +9,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::Contributions;
 use crate::inner::Inner;
+use crate::panics::caught_in;
 
 /// Joins the contributions of capabilities and the prompts of the layers.
 pub(super) async fn assemble(
@@ -63,16 +61,12 @@ async fn contribution(
     context: &SystemPromptContext,
 ) -> Result<Option<String>> {
     let ResolvedCapability { capability, config } = resolved;
-    let mut asking = capability.system_prompt_contribution_with_config(context, config);
-    let text = poll_fn(
-        |cx| match catch_unwind(AssertUnwindSafe(|| asking.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(_) => Poll::Ready(Err(AgentLoopError::config(format!(
-                "capability `{}` panicked while writing its part of the prompt",
-                capability.id()
-            )))),
-        },
-    )
-    .await?;
+    let asking = capability.system_prompt_contribution_with_config(context, config);
+    let text = caught_in(asking).await.ok_or_else(|| {
+        AgentLoopError::config(format!(
+            "capability `{}` panicked while writing its part of the prompt",
+            capability.id()
+        ))
+    })?;
     Ok(text.filter(|text| !text.trim().is_empty()))
 }

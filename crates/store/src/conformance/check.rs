@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use windlass_core::error::AgentLoopError;
 
+use crate::journal::JournalError;
+
 pub(super) type Outcome = Result<(), Violation>;
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -46,6 +48,12 @@ impl From<AgentLoopError> for Violation {
     }
 }
 
+impl From<JournalError> for Violation {
+    fn from(error: JournalError) -> Self {
+        Self(format!("an operation failed that must succeed: {error}"))
+    }
+}
+
 /// All rules that a store breaks, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations(pub Vec<(&'static str, Violation)>);
@@ -66,9 +74,16 @@ pub(super) async fn all<S: ?Sized + 'static>(
     checks: impl Iterator<Item = &'static Check<S>>,
     make: impl Fn() -> Arc<S>,
 ) -> Result<(), Violations> {
+    all_of(checks, async || make()).await
+}
+
+pub(super) async fn all_of<S: ?Sized + 'static>(
+    checks: impl Iterator<Item = &'static Check<S>>,
+    make: impl AsyncFn() -> Arc<S>,
+) -> Result<(), Violations> {
     let mut violations = Vec::new();
     for check in checks {
-        if let Err(violation) = check.run(make()).await {
+        if let Err(violation) = check.run(make().await).await {
             violations.push((check.name, violation));
         }
     }

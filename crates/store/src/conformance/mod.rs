@@ -16,14 +16,18 @@
 #[macro_use]
 mod check;
 mod files;
+mod journal;
 mod storage;
 
 use std::sync::Arc;
 
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore};
 
+use crate::journal::Journal;
+
 pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
+pub use journal::{JOURNAL_CHECKS, gaps};
 pub use storage::STORAGE_CHECKS;
 
 /// Whether sessions see the same files.
@@ -51,4 +55,9 @@ pub async fn files(
 /// Checks a store of keys and secrets; `make` gives an empty one for each rule.
 pub async fn storage(make: impl Fn() -> Arc<dyn SessionStorageStore>) -> Result<(), Violations> {
     check::all(STORAGE_CHECKS.iter(), make).await
+}
+
+/// Checks a journal; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Violations> {
+    check::all_of(JOURNAL_CHECKS.iter(), make).await
 }

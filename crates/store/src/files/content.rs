@@ -78,6 +78,15 @@ impl Content {
         }
     }
 
+    /// Takes bytes that were stored, in the encoding in which they came.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn stored(bytes: Vec<u8>, encoding: Encoding) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::utf8(text.into(), encoding),
+            Err(error) => Self::bytes_only(error.into_bytes()),
+        }
+    }
+
     fn bytes_only(bytes: Vec<u8>) -> Self {
         Self {
             body: Body::Bytes(bytes.into()),

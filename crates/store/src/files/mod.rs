@@ -2,16 +2,16 @@
 
 mod approval;
 mod blocklist;
-mod content;
+pub(crate) mod content;
 mod memory;
-mod path;
-mod quota;
+pub(crate) mod path;
+pub(crate) mod quota;
 #[cfg(feature = "real-disk")]
 mod real_disk;
-mod rules;
-mod search;
-mod view;
-mod writer;
+pub(crate) mod rules;
+pub(crate) mod search;
+pub(crate) mod view;
+pub(crate) mod writer;
 
 pub use approval::{ApprovalGatingFileStore, FileApprovalGate};
 pub use blocklist::{DEFAULT_WRITE_BLOCKLIST, WriteBlocklistFileStore};

@@ -1,6 +1,7 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
 mod memory;
+pub(crate) mod open_turns;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -64,8 +65,8 @@ pub struct Batch {
 /// A part of a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Records that retention removed between the cursor and the first event.
-    pub pruned: Option<RangeInclusive<u64>>,
+    /// Records after the cursor that are no longer kept, in order: the gaps before and between the events.
+    pub pruned: Vec<RangeInclusive<u64>>,
     /// The events, in order.
     pub events: Vec<Arc<Event>>,
     /// The number of the newest record of the stream.
@@ -98,6 +99,32 @@ pub enum JournalError {
     /// The stream was removed.
     #[error("stream {0} was removed")]
     Removed(u64),
+    /// A newer version has written a record of the stream.
+    #[error(
+        "record {seq} of stream {stream} has version {version}, which this program does not know; open it with a newer \
+         Windlass, the stream was left as it is"
+    )]
+    UnknownVersion {
+        /// The stream's name.
+        stream: String,
+        /// The record.
+        seq: u64,
+        /// Its version.
+        version: u32,
+    },
+    /// A record of the stream is damaged.
+    #[error(
+        "record {seq} of stream {stream} is damaged: {what}; the stream was left as it is, put it back from a backup or \
+         remove it"
+    )]
+    Damaged {
+        /// The stream's name.
+        stream: String,
+        /// The record.
+        seq: u64,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The journal cannot write or read now.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
@@ -125,6 +152,9 @@ pub trait Journal: Send + Sync {
 
     /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;
+
+    /// Returns the streams with a turn that has not ended, or an input that waits for its turn.
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError>;
 
     /// Removes a stream with all its records; tells whether it was there.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;

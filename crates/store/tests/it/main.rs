@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod guards;
+mod journal;
 #[cfg(target_os = "linux")]
 mod memory_scan;
 mod quota;
 mod rules;
 mod sessions;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod storage;
 mod support;
 

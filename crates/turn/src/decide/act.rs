@@ -143,6 +143,8 @@ impl Draft<'_> {
             side_effects: spec.map(|spec| spec.side_effects).unwrap_or_default(),
             display_name: spec.and_then(|spec| spec.display_name.clone()),
             narration: None,
+            shape: spec.and_then(|spec| spec.shape),
+            external: spec.and_then(is_external),
         };
         self.record_step(call.exec_id, data);
     }
@@ -186,7 +188,15 @@ impl Draft<'_> {
             return;
         };
         let (tool_call_id, tool_name) = (call.call.id.clone(), call.call.name.clone());
-        let duration_ms = duration_ms.or_else(|| call.started_at.map(|at| millis(at, self.now())));
+        let started_at = call.started_at;
+        let duration_ms = duration_ms.or_else(|| started_at.map(|at| millis(at, self.now())));
+        // An argument that is null would be read back as none.
+        let arguments = Some(&call.call.arguments)
+            .filter(|it| !it.is_null())
+            .cloned();
+        let asked = matches!(call.state, CallState::AwaitingAnswer { .. });
+        let private = (asked && status == ToolStatus::Success).then_some(true);
+        let approval = self.thread.verdict_on(exec_id);
         let spec = self.plan().tools.get(&tool_name);
         let (capability_id, display_name) = match spec {
             Some(spec) => (spec.capability_id.clone(), spec.display_name.clone()),
@@ -203,6 +213,12 @@ impl Draft<'_> {
             duration_ms,
             capability_id,
             display_name,
+            started_at,
+            arguments,
+            shape: spec.and_then(|spec| spec.shape),
+            external: spec.and_then(is_external),
+            private,
+            approval,
         };
         self.record_step(exec_id, data);
     }
@@ -213,6 +229,10 @@ impl Draft<'_> {
             Phase::Between | Phase::Reasoning(_) => None,
         }
     }
+}
+
+fn is_external(spec: &ToolSpec) -> Option<bool> {
+    (spec.policy == ToolPolicy::ClientSide).then_some(true)
 }
 
 fn successes(act: &Act) -> usize {

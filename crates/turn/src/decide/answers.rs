@@ -68,26 +68,25 @@ impl Draft<'_> {
         let digest = verdict_digest(decision == Decision::Allow);
         let awaits = |state: &CallState| matches!(state, CallState::AwaitingApproval { .. });
         if let Novelty::New(call) = self.find(name, &digest, awaits)? {
-            self.decide_call(&call, decision, reason);
+            let data = ApprovalDecidedData {
+                tool_call_id: call.call.id.clone(),
+                decision,
+                reason,
+                timed_out: None,
+            };
+            self.decide_call(&call, data);
             self.advance();
         }
         Ok(())
     }
 
-    pub(super) fn decide_call(&mut self, call: &Call, decision: Decision, reason: Option<String>) {
-        let refusal = match &reason {
+    pub(super) fn decide_call(&mut self, call: &Call, data: ApprovalDecidedData) {
+        let decision = data.decision;
+        let refusal = match &data.reason {
             Some(reason) => format!("The call was not approved: {reason}"),
             None => "The call was not approved".to_owned(),
         };
-        let tool_call_id = call.call.id.clone();
-        self.record_step(
-            call.exec_id,
-            ApprovalDecidedData {
-                tool_call_id,
-                decision,
-                reason,
-            },
-        );
+        self.record_step(call.exec_id, data);
         if decision == Decision::Deny {
             let result = ToolResult::failure(&call.call.id, refusal);
             self.close_call(call.exec_id, ToolStatus::Error, result, None);

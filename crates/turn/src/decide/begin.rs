@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
-    TranscriptRepairedData, TurnStartedData, TurnSteeredData,
+    TranscriptRepairedData, TurnOutline, TurnStartedData, TurnSteeredData,
 };
+use windlass_core::items::{input_summary, plain_text};
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
@@ -95,6 +96,7 @@ impl Draft<'_> {
         self.record(TurnSteeredData {
             turn_id,
             message_id: message.id,
+            input_text: Some(plain_text(&message.content).into_owned()),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
         Ok(())
@@ -128,6 +130,8 @@ impl Draft<'_> {
                     usage,
                     error_code,
                     error_fields,
+                    started_at: None,
+                    interrupted: None,
                 };
                 self.record_as(id, None, data);
                 Ok(())
@@ -155,15 +159,26 @@ impl Draft<'_> {
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
         let input_message_id = message.id;
+        let input_text = Some(plain_text(&message.content).into_owned());
+        let outline = TurnOutline {
+            input_summary: input_summary(&message),
+            model: Some(self.plan().model.clone()),
+            created_at: Some(message.created_at).filter(|at| *at != self.now()),
+            ..TurnOutline::default()
+        };
         self.record(TurnStartedData {
             turn_id,
             input_message_id,
             input_content: None,
             config: Some(self.plan().digest.clone()),
             deadline: self.after(timeout.or(self.plan().turn_timeout)),
+            outline: Some(outline),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
-        self.record(SessionActivatedData { input_message_id });
+        self.record(SessionActivatedData {
+            input_message_id,
+            input_text,
+        });
     }
 
     /// A call without result makes every later request fail, so it gets one before anything else is said.

@@ -1,9 +1,9 @@
 //! How turns end: completed, failed or cancelled; and what an end does to open calls.
 
 use windlass_core::events::{
-    ApprovalTimeoutData, Decision, LlmGenerationMetadata, SessionIdledData, ToolCallCanceledData,
-    ToolCallTimeoutData, ToolStatus, TurnCancelledData, TurnCompletedData, TurnFailedData,
-    TurnInterruptRequestedData, UserInputCanceledData,
+    ApprovalDecidedData, ApprovalTimeoutData, Decision, LlmGenerationMetadata, SessionIdledData,
+    ToolCallCanceledData, ToolCallTimeoutData, ToolStatus, TurnCancelledData, TurnCompletedData,
+    TurnFailedData, TurnInterruptRequestedData, TurnOutline, UserInputCanceledData,
 };
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::TurnId;
@@ -39,6 +39,7 @@ impl Draft<'_> {
             tool_call_count: Some(turn.tool_calls),
             llm_call_count: Some(turn.llm_calls),
             status: Some("completed".to_owned()),
+            outline: Some(TurnOutline::clone(&turn.outline)),
         };
         self.record(data);
         self.record(SessionIdledData {});
@@ -57,6 +58,7 @@ impl Draft<'_> {
             tool_call_count: Some(turn.tool_calls),
             llm_call_count: Some(turn.llm_calls),
             final_message_id: turn.last_message_id,
+            outline: Some(TurnOutline::clone(&turn.outline)),
         };
         self.record(data);
         self.record(SessionIdledData {});
@@ -123,6 +125,7 @@ impl Draft<'_> {
             tool_call_count,
             llm_call_count,
             final_message_id,
+            outline: None,
         });
         Ok(())
     }
@@ -138,6 +141,7 @@ impl Draft<'_> {
             tool_call_count: Some(turn.tool_calls),
             llm_call_count: Some(turn.llm_calls),
             final_message_id: turn.last_message_id,
+            outline: Some(TurnOutline::clone(&turn.outline)),
         };
         self.record(data);
         self.record(SessionIdledData {});
@@ -173,20 +177,38 @@ impl Draft<'_> {
     fn expire(&mut self, call: &Call) {
         let tool_call_id = call.call.id.clone();
         let exec_id = call.exec_id;
+        let timeout_ms = self
+            .plan()
+            .wait_timeout
+            .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         match &call.state {
             CallState::AwaitingApproval { .. } => {
-                self.record_step(exec_id, ApprovalTimeoutData { tool_call_id });
+                let data = ApprovalTimeoutData {
+                    tool_call_id: tool_call_id.clone(),
+                    timeout_ms,
+                };
+                self.record_step(exec_id, data);
                 return self.decide_call(
                     call,
-                    Decision::Deny,
-                    Some("nobody decided in time".to_owned()),
+                    ApprovalDecidedData {
+                        tool_call_id,
+                        decision: Decision::Deny,
+                        reason: Some("nobody decided in time".to_owned()),
+                        timed_out: Some(true),
+                    },
                 );
             }
             CallState::AwaitingAnswer { request_id, .. } => {
                 let (request_id, reason) = (request_id.clone(), "timeout".to_owned());
                 self.record_step(exec_id, UserInputCanceledData { request_id, reason });
             }
-            _ => self.record_step(exec_id, ToolCallTimeoutData { tool_call_id }),
+            _ => {
+                let data = ToolCallTimeoutData {
+                    tool_call_id,
+                    timeout_ms,
+                };
+                self.record_step(exec_id, data);
+            }
         }
         let result = ToolResult::failure(&call.call.id, "nobody answered the call in time");
         self.close_call(exec_id, ToolStatus::Timeout, result, None);
@@ -214,10 +236,11 @@ impl Draft<'_> {
             match &call.state {
                 CallState::AwaitingApproval { .. } => {
                     let (decision, reason) = (Decision::Deny, Some(TURN_ENDED.to_owned()));
-                    let data = windlass_core::events::ApprovalDecidedData {
+                    let data = ApprovalDecidedData {
                         tool_call_id,
                         decision,
                         reason,
+                        timed_out: None,
                     };
                     self.record_step(exec_id, data);
                 }

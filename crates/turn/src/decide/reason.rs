@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use windlass_core::derived_id::message_of_step;
 use windlass_core::events::{
     LlmGenerationData, LlmGenerationMetadata, LlmGenerationOutput, OutputMessageCompletedData,
     OutputMessageDeltaData, OutputMessageStartedData, PromptRef, ReasonCompletedData,
@@ -12,11 +13,10 @@ use windlass_core::message::{
     ContentPart, ERROR_MARK, Message, MessageRole, REPORT_MARK, ToolCallContentPart,
 };
 use windlass_core::tools::ToolCall;
-use windlass_core::typed_id::{ExecId, MessageId};
+use windlass_core::typed_id::ExecId;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
-use crate::ids::derive;
 use crate::input::{Answer, Failure, Moment, RequestedCall};
 use crate::state::{Phase, Reason, Thread};
 
@@ -34,6 +34,21 @@ pub(super) enum Leftover<'a> {
     Void(&'a Failure),
 }
 
+/// Whether what a model call said or thought is all that it would have been.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// The call itself came to an end, good or bad.
+    Whole,
+    /// Somebody, or the end of the process, stopped it.
+    CutShort,
+}
+
+impl Ending {
+    fn is_cut_short(self) -> Option<bool> {
+        matches!(self, Self::CutShort).then_some(true)
+    }
+}
+
 impl Thread {
     /// Records streamed text of the running model call: the moment's tail. It needs no decision.
     pub fn chunk(&self, exec_id: ExecId, moment: &Moment<'_>) -> Result<Decision, Rejected> {
@@ -42,11 +57,6 @@ impl Thread {
         draft.flush_tail(exec_id);
         Ok(draft.finish())
     }
-}
-
-/// The message of a model call has an id from the beginning, so that its pieces can name it.
-fn message_id_of(exec_id: ExecId) -> MessageId {
-    MessageId::from_uuid(derive(exec_id.uuid(), 0))
 }
 
 pub(super) fn preview(text: &str) -> Option<String> {
@@ -113,7 +123,7 @@ impl Draft<'_> {
         };
         let (text_started, thinking_started) = (*text_started, *thinking_started);
         if !tail.thinking.is_empty() {
-            if !thinking_started {
+            if thinking_started.is_none() {
                 self.record_step(exec_id, ReasonThinkingStartedData {});
             }
             self.record_step(
@@ -125,8 +135,8 @@ impl Draft<'_> {
             );
         }
         if !tail.text.is_empty() {
-            if !text_started {
-                let message_id = message_id_of(exec_id);
+            if text_started.is_none() {
+                let message_id = message_of_step(exec_id);
                 self.record_step(exec_id, OutputMessageStartedData { message_id });
             }
             self.record_step(
@@ -134,6 +144,7 @@ impl Draft<'_> {
                 OutputMessageDeltaData {
                     turn_id,
                     delta: tail.text.clone(),
+                    message_id: None,
                 },
             );
         }
@@ -150,7 +161,8 @@ impl Draft<'_> {
         // What was shown is closed, also when the answer does not repeat it.
         let streamed = self.running_reason(exec_id)?.thinking.joined();
         let streamed = (!streamed.is_empty()).then_some(streamed);
-        self.close_thinking(exec_id, answer.thinking.as_deref().or(streamed.as_deref()));
+        let thought = answer.thinking.as_deref().or(streamed.as_deref());
+        self.close_thinking(exec_id, thought, Ending::Whole);
         let Answer {
             text,
             thinking,
@@ -171,7 +183,7 @@ impl Draft<'_> {
             reasoning_items,
             ..self.agent_message(exec_id, text, calls.iter().map(|requested| &requested.call))
         };
-        self.record_answer(exec_id, message, None);
+        self.record_answer(exec_id, message, None, Ending::Whole);
         self.record_step(
             exec_id,
             ReasonCompletedData {
@@ -239,9 +251,14 @@ impl Draft<'_> {
             error: Some(why.to_owned()),
             ..metadata
         };
-        self.close_thinking(exec_id, (!thought.is_empty()).then_some(thought.as_str()));
+        let ending = match leftover {
+            Leftover::Fail(_) => Ending::Whole,
+            Leftover::Keep | Leftover::Void(_) => Ending::CutShort,
+        };
+        let thought = (!thought.is_empty()).then_some(thought.as_str());
+        self.close_thinking(exec_id, thought, ending);
         self.record_generation(exec_id, &[], metadata, None);
-        self.record_leftover(exec_id, said, leftover);
+        self.record_leftover(exec_id, said, leftover, ending);
         let data = ReasonCompletedData {
             success: false,
             has_tool_calls: false,
@@ -254,7 +271,13 @@ impl Draft<'_> {
         self.record_step(exec_id, data);
     }
 
-    fn record_leftover(&mut self, exec_id: ExecId, said: String, leftover: Leftover<'_>) {
+    fn record_leftover(
+        &mut self,
+        exec_id: ExecId,
+        said: String,
+        leftover: Leftover<'_>,
+        ending: Ending,
+    ) {
         let (failure, is_report) = match leftover {
             Leftover::Keep => (None, false),
             Leftover::Fail(failure) => (Some(failure), said.is_empty()),
@@ -273,13 +296,24 @@ impl Draft<'_> {
             let report = is_report.then(|| (REPORT_MARK.to_owned(), Value::Bool(true)));
             std::iter::once(code).chain(report).collect()
         });
-        self.record_answer(exec_id, message, failure);
+        self.record_answer(exec_id, message, failure, ending);
     }
 
-    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>) {
-        if let Some(thinking) = thinking.map(str::to_owned) {
-            self.record_step(exec_id, ReasonThinkingCompletedData { thinking });
-        }
+    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>, ending: Ending) {
+        let Some(thinking) = thinking.map(str::to_owned) else {
+            return;
+        };
+        let reason = self.running_reason(exec_id).ok();
+        let started_at = reason.and_then(|reason| reason.thinking_started);
+        let started_at = started_at.filter(|at| *at != self.now());
+        self.record_step(
+            exec_id,
+            ReasonThinkingCompletedData {
+                thinking,
+                started_at,
+                interrupted: ending.is_cut_short(),
+            },
+        );
     }
 
     fn agent_message<'c>(
@@ -296,19 +330,31 @@ impl Draft<'_> {
             calls.map(|call| ContentPart::ToolCall(ToolCallContentPart::from(call.clone()))),
         );
         Message::from_parts(
-            message_id_of(exec_id),
+            message_of_step(exec_id),
             MessageRole::Agent,
             content,
             self.now(),
         )
     }
 
-    fn record_answer(&mut self, exec_id: ExecId, message: Message, failure: Option<&Failure>) {
+    fn record_answer(
+        &mut self,
+        exec_id: ExecId,
+        message: Message,
+        failure: Option<&Failure>,
+        ending: Ending,
+    ) {
+        let reason = self.running_reason(exec_id).ok();
+        let started_at = reason.and_then(|reason| reason.text_started);
+        // A message without text says by this that some was shown.
+        let started_at = started_at.filter(|at| *at != self.now() || message.text().is_none());
         let data = OutputMessageCompletedData {
             metadata: None,
             usage: None,
             error_code: failure.map(|failure| failure.code.clone()),
             error_fields: failure.and_then(|failure| failure.fields.clone()),
+            started_at,
+            interrupted: ending.is_cut_short(),
             message,
         };
         self.record_as(data.message.id.uuid(), Some(exec_id), data);

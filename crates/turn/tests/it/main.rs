@@ -1,4 +1,5 @@
 //! The turn machine as a specification.
 
+mod items;
 mod spec;
 mod world;

@@ -14,6 +14,9 @@ use windlass_turn::Command;
 /// How large an event may be beside the text of its own model call.
 const OWN_BYTES: usize = 2_048;
 
+/// How large the id of an item is in an event.
+const ITEM_ID_BYTES: usize = 40;
+
 /// How far a turn is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -216,7 +219,15 @@ impl Witness {
             .context
             .exec_id
             .and_then(|exec_id| self.streamed.get(&exec_id));
-        let limit = OWN_BYTES + 2 * streamed.copied().unwrap_or_default();
+        // The end of a turn names what was shown of it.
+        let outline = match &event.data {
+            EventData::TurnCompleted(data) => data.outline.as_ref(),
+            EventData::TurnFailed(data) => data.outline.as_ref(),
+            EventData::TurnCancelled(data) => data.outline.as_ref(),
+            _ => None,
+        };
+        let items = outline.map_or(0, |outline| outline.item_ids.len());
+        let limit = OWN_BYTES + ITEM_ID_BYTES * items + 2 * streamed.copied().unwrap_or_default();
         assert!(bytes <= limit, "{} has {bytes} bytes", event.event_type);
     }
 

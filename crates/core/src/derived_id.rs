@@ -2,6 +2,15 @@
 
 use uuid::Uuid;
 
+use crate::typed_id::{ExecId, MessageId};
+
+/// Returns the id of the message that a model call brings: it is known before the message is, so that its pieces
+/// need not name it.
+#[must_use]
+pub fn message_of_step(exec_id: ExecId) -> MessageId {
+    MessageId::from_uuid(derive(exec_id.uuid(), 0))
+}
+
 /// Returns the `n`th uuid that is derived from another: the same time stamp, other random bits.
 ///
 /// Two rounds of a 64-bit mixer spread `n` over the 74 random bits of a UUIDv7, so that derived ids are as unlikely

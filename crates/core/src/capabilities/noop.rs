@@ -1,0 +1,22 @@
+//! Nothing at all: a stand-in for tests and for records that must name something.
+
+use super::Capability;
+
+/// Contributes nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoopCapability;
+
+impl Capability for NoopCapability {
+    fn id(&self) -> &str {
+        "noop"
+    }
+    fn name(&self) -> &str {
+        "No-Op"
+    }
+    fn description(&self) -> &str {
+        "Contributes nothing."
+    }
+    fn category(&self) -> Option<&str> {
+        Some("Testing")
+    }
+}

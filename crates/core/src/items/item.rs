@@ -1,0 +1,239 @@
+//! One item.
+
+use std::borrow::Cow;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::text::{cut, plain_text};
+use crate::events::{Decision, ToolStatus};
+use crate::message::ContentPart;
+use crate::tool_types::ToolShape;
+use crate::typed_id::{ExecId, ItemId, TurnId};
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// What the user said.
+    UserMessage,
+    /// What the agent said.
+    AgentMessage,
+    /// What the model thought.
+    AgentReasoning,
+    /// A call of a tool.
+    ToolCall,
+    /// A call that changes files.
+    FileChange,
+    /// A call that runs a command.
+    CommandExecution,
+    /// The history was made shorter.
+    ContextCompaction,
+    /// A remark of the runtime.
+    Status,
+    /// A failure that stands in the agent's place.
+    Error,
+}
+
+impl From<ToolShape> for ItemKind {
+    fn from(shape: ToolShape) -> Self {
+        match shape {
+            ToolShape::Call => Self::ToolCall,
+            ToolShape::FileChange => Self::FileChange,
+            ToolShape::Command => Self::CommandExecution,
+        }
+    }
+}
+
+/// How far an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemStatus {
+    /// It is not at its end.
+    InProgress,
+    /// It came to its end.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was cut short.
+    Interrupted,
+}
+
+/// One item as an event or a fold of events shows it; borrows from them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Item<'a> {
+    /// Identifies the item: the uuid of its message or step.
+    pub id: ItemId,
+    /// The turn that it belongs to.
+    pub turn_id: TurnId,
+    /// What it is.
+    pub kind: ItemKind,
+    /// How far it is.
+    pub status: ItemStatus,
+    /// The step that it shows, if it is not the user's.
+    pub exec_id: Option<ExecId>,
+    /// When it began, unless an end does not tell.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// A stable code of what went wrong.
+    pub error_code: Option<&'a str>,
+    /// What it holds.
+    pub body: ItemBody<'a>,
+}
+
+/// What an item holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ItemBody<'a> {
+    /// Nothing yet, or nothing that this event tells.
+    Empty,
+    /// A text.
+    Text(&'a str),
+    /// The parts of a message.
+    Parts(&'a [ContentPart]),
+    /// A call and its result.
+    Tool(ToolItem<'a>),
+    /// How the history was made shorter.
+    Compaction {
+        /// How many messages there were.
+        messages_before: usize,
+        /// How many are left, once it is done.
+        messages_after: Option<usize>,
+        /// Whether nobody asked for it.
+        auto: Option<bool>,
+    },
+}
+
+/// A call and its result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ToolItem<'a> {
+    /// The provider's id of the call.
+    pub tool_call_id: &'a str,
+    /// The tool.
+    pub name: &'a str,
+    /// The tool's name to show.
+    pub display_name: Option<&'a str>,
+    /// What it was called with.
+    pub arguments: Option<&'a Value>,
+    /// How it ended.
+    pub status: Option<ToolStatus>,
+    /// The parts of its result.
+    pub result: Option<&'a [ContentPart]>,
+    /// Why it failed.
+    pub error: Option<&'a str>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// The capability that the tool comes from.
+    pub capability_id: Option<&'a str>,
+    /// Whether somebody outside carries it out.
+    pub is_external: bool,
+    /// Whether the result is a person's answer, meant for the model only; [`Item::detail`] does not show it.
+    pub is_private: bool,
+    /// What was decided about it, where somebody had to.
+    pub approval: Option<Decision>,
+}
+
+impl<'a> Item<'a> {
+    /// Tells whether the item is at its end.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.status != ItemStatus::InProgress
+    }
+
+    /// Returns the call that the item shows.
+    #[must_use]
+    pub fn tool(&self) -> Option<ToolItem<'a>> {
+        match self.body {
+            ItemBody::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Returns all of the item as text: what was said; a call's arguments until it ends, its output afterwards.
+    #[must_use]
+    pub fn detail(&self) -> Cow<'a, str> {
+        match self.body {
+            ItemBody::Empty => Cow::Borrowed(""),
+            ItemBody::Text(text) => Cow::Borrowed(text),
+            ItemBody::Parts(parts) => plain_text(parts),
+            ItemBody::Tool(tool) => tool.detail(),
+            ItemBody::Compaction {
+                messages_before,
+                messages_after,
+                auto,
+            } => compaction(messages_before, messages_after, auto).into(),
+        }
+    }
+
+    /// Returns the item in short.
+    #[must_use]
+    pub fn summary(&self) -> Cow<'a, str> {
+        let text = match self.body {
+            ItemBody::Tool(tool) => tool.summary(self.status),
+            _ => self.detail(),
+        };
+        cut(text)
+    }
+
+    /// Completes what the end of an item tells by what its beginning told.
+    #[must_use]
+    pub(super) fn after(self, opened: &Item<'a>) -> Self {
+        let body = match (self.body, opened.body) {
+            (ItemBody::Empty, body) => body,
+            (ItemBody::Tool(tool), ItemBody::Tool(before)) => ItemBody::Tool(ToolItem {
+                arguments: tool.arguments.or(before.arguments),
+                display_name: tool.display_name.or(before.display_name),
+                is_external: tool.is_external || before.is_external,
+                ..tool
+            }),
+            (body, _) => body,
+        };
+        Self {
+            started_at: opened.started_at.or(self.started_at),
+            exec_id: self.exec_id.or(opened.exec_id),
+            body,
+            ..self
+        }
+    }
+}
+
+impl<'a> ToolItem<'a> {
+    fn detail(&self) -> Cow<'a, str> {
+        match (self.is_private, self.result, self.error, self.arguments) {
+            (true, ..) => Cow::Borrowed(ANSWERED),
+            (_, _, Some(error), _) => Cow::Borrowed(error),
+            (_, Some(parts), ..) => plain_text(parts),
+            (_, None, None, Some(arguments)) if self.status.is_none() => {
+                arguments.to_string().into()
+            }
+            _ => Cow::Borrowed(""),
+        }
+    }
+
+    fn summary(&self, status: ItemStatus) -> Cow<'a, str> {
+        let name = self.display_name.unwrap_or(self.name);
+        match status {
+            _ if self.is_private => Cow::Borrowed(ANSWERED),
+            ItemStatus::InProgress => format!("{name} started").into(),
+            ItemStatus::Failed => format!("{name} failed: {}", self.detail()).into(),
+            ItemStatus::Completed | ItemStatus::Interrupted => {
+                format!("{name}: {}", self.detail()).into()
+            }
+        }
+    }
+}
+
+/// What people read in the place of an answer that is meant for the model only.
+const ANSWERED: &str = "User input submitted";
+
+fn compaction(before: usize, after: Option<usize>, auto: Option<bool>) -> String {
+    match after {
+        Some(after) => {
+            let removed = before.saturating_sub(after);
+            format!("Compaction complete: {before} → {after} messages ({removed} removed)")
+        }
+        None if auto == Some(false) => "Manual context compaction started".to_owned(),
+        None => "Context compaction started".to_owned(),
+    }
+}

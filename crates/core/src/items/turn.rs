@@ -1,0 +1,207 @@
+//! One turn.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::change::WaitKind;
+use super::step::of_message;
+use crate::events::{ErrorFields, Event, EventData, TokenUsage, TurnOutline, TurnStartedData};
+use crate::typed_id::{MessageId, SessionId, TurnId};
+
+/// How far a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatus {
+    /// It runs, or waits for somebody.
+    InProgress,
+    /// It came to its answer.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was stopped.
+    Interrupted,
+}
+
+/// One turn as an event or a fold of events shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnView {
+    /// Identifies the turn.
+    pub id: TurnId,
+    /// The session.
+    pub session_id: SessionId,
+    /// How far it is.
+    pub status: TurnStatus,
+    /// The input that started it, where the record names it.
+    pub input_message_id: Option<MessageId>,
+    /// Its input in short, its model, its items, how often it was steered and resumed.
+    pub outline: TurnOutline,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// How long until the first text.
+    pub time_to_first_token_ms: Option<u64>,
+    /// What it used.
+    pub usage: Option<TokenUsage>,
+    /// How many model calls were begun.
+    pub iterations: usize,
+    /// How many model calls ended.
+    pub llm_call_count: usize,
+    /// How many tool calls were begun.
+    pub tool_call_count: usize,
+    /// The newest message of the agent.
+    pub final_message_id: Option<MessageId>,
+    /// Why it failed or was stopped.
+    pub error: Option<String>,
+    /// A stable code of why it failed.
+    pub error_code: Option<String>,
+    /// Details of why it failed, by name.
+    pub error_fields: Option<ErrorFields>,
+    /// What it waits for, each once.
+    pub waiting_for: Vec<WaitKind>,
+}
+
+impl TurnView {
+    /// Tells whether the turn is at its end.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.status != TurnStatus::InProgress
+    }
+
+    fn new(id: TurnId, session_id: SessionId, outline: TurnOutline) -> Self {
+        Self {
+            id,
+            session_id,
+            status: TurnStatus::InProgress,
+            input_message_id: None,
+            outline,
+            ended_at: None,
+            duration_ms: None,
+            time_to_first_token_ms: None,
+            usage: None,
+            iterations: 0,
+            llm_call_count: 0,
+            tool_call_count: 0,
+            final_message_id: None,
+            error: None,
+            error_code: None,
+            error_fields: None,
+            waiting_for: Vec::new(),
+        }
+    }
+
+    pub(super) fn started(event: &Event, data: &TurnStartedData) -> Self {
+        let mut outline = data.outline.clone().unwrap_or_default();
+        outline.started_at.get_or_insert(event.ts);
+        outline.created_at = outline.created_at.or(outline.started_at);
+        if outline.item_ids.is_empty() {
+            outline.item_ids.push(of_message(data.input_message_id));
+        }
+        Self {
+            input_message_id: Some(data.input_message_id),
+            ..Self::new(data.turn_id, event.session_id, outline)
+        }
+    }
+
+    /// Reads the turn from the record of its end. A turn that ends before it started was never shown.
+    pub(super) fn ended(event: &Event) -> Option<Self> {
+        let (id, outline) = match &event.data {
+            EventData::TurnCompleted(data) => (data.turn_id, &data.outline),
+            EventData::TurnFailed(data) => (data.turn_id, &data.outline),
+            EventData::TurnCancelled(data) => {
+                data.outline
+                    .as_ref()
+                    .map(drop)
+                    .or(data.iterations.map(drop))?;
+                (data.turn_id, &data.outline)
+            }
+            _ => return None,
+        };
+        let mut turn = Self::new(id, event.session_id, outline.clone().unwrap_or_default());
+        turn.end(event);
+        Some(turn)
+    }
+
+    /// Takes over what the record of the end says; what it does not say stays.
+    pub(super) fn end(&mut self, event: &Event) {
+        let outline = match &event.data {
+            EventData::TurnCompleted(data) => {
+                self.status = TurnStatus::Completed;
+                self.iterations = data.iterations;
+                set(&mut self.duration_ms, data.duration_ms);
+                set(&mut self.usage, data.usage);
+                set(&mut self.final_message_id, data.final_message_id);
+                set(
+                    &mut self.time_to_first_token_ms,
+                    data.time_to_first_token_ms,
+                );
+                self.count(None, data.tool_call_count, data.llm_call_count);
+                &data.outline
+            }
+            EventData::TurnFailed(data) => {
+                self.status = TurnStatus::Failed;
+                self.error = Some(data.error.clone());
+                self.error_code.clone_from(&data.error_code);
+                self.error_fields.clone_from(&data.error_fields);
+                set(&mut self.duration_ms, data.duration_ms);
+                set(&mut self.usage, data.usage);
+                set(&mut self.final_message_id, data.final_message_id);
+                self.count(data.iterations, data.tool_call_count, data.llm_call_count);
+                &data.outline
+            }
+            EventData::TurnCancelled(data) => {
+                self.status = TurnStatus::Interrupted;
+                self.error.clone_from(&data.reason);
+                set(&mut self.duration_ms, data.duration_ms);
+                set(&mut self.usage, data.usage);
+                set(&mut self.final_message_id, data.final_message_id);
+                self.count(data.iterations, data.tool_call_count, data.llm_call_count);
+                &data.outline
+            }
+            _ => return,
+        };
+        if let Some(outline) = outline {
+            self.outline.clone_from(outline);
+            self.outline.created_at = outline.created_at.or(outline.started_at);
+        }
+        self.ended_at = Some(event.ts);
+        self.waiting_for.clear();
+    }
+
+    fn count(&mut self, iterations: Option<usize>, tools: Option<usize>, models: Option<usize>) {
+        self.iterations = iterations.unwrap_or(self.iterations);
+        self.tool_call_count = tools.unwrap_or(self.tool_call_count);
+        self.llm_call_count = models.unwrap_or(self.llm_call_count);
+    }
+
+    /// Counts what people do not see happening.
+    pub(super) fn note(&mut self, event: &Event) {
+        match &event.data {
+            EventData::ReasonStarted(data) => {
+                self.iterations = self.iterations.max(data.iteration);
+            }
+            EventData::LlmGeneration(data) if data.metadata.provider.is_some() => {
+                self.outline.provider.clone_from(&data.metadata.provider);
+            }
+            EventData::ReasonCompleted(data) => {
+                self.llm_call_count += 1;
+                if let Some(usage) = &data.usage {
+                    self.usage.get_or_insert_default().add(usage);
+                }
+            }
+            EventData::ToolStarted(_) => self.tool_call_count += 1,
+            EventData::OutputMessageCompleted(data) => {
+                self.final_message_id = Some(data.message.id);
+            }
+            EventData::TurnSteered(_) => {
+                self.outline.steer_count = self.outline.steer_count.saturating_add(1);
+            }
+            EventData::TurnResumed(data) => self.outline.resumed_count = data.attempt,
+            _ => {}
+        }
+    }
+}
+
+fn set<T: Copy>(field: &mut Option<T>, value: Option<T>) {
+    *field = value.or(*field);
+}

@@ -1,0 +1,34 @@
+//! What people read of parts.
+
+use windlass_core::items::{INPUT_SUMMARY, SUMMARY_CHARS, input_summary, plain_text};
+use windlass_core::message::{ContentPart, ImageContentPart, Message};
+
+fn image(url: Option<&str>, base64: Option<&str>) -> ContentPart {
+    ContentPart::Image(ImageContentPart {
+        url: url.map(str::to_owned),
+        base64: base64.map(str::to_owned),
+        media_type: base64.map(|_| "image/png".to_owned()),
+    })
+}
+
+#[test]
+fn parts_are_joined_and_images_are_named() {
+    let parts = [
+        ContentPart::text("look"),
+        image(Some("http://example.org/x.png"), None),
+        image(Some("data:image/gif;base64,AAAA"), None),
+        image(None, Some("AAAA")),
+    ];
+    let text = "look\n[image] http://example.org/x.png\n[image] data:image/gif;base64,…\n\
+                [image] data:image/png;base64,…";
+    assert_eq!(plain_text(&parts), text);
+    assert_eq!(plain_text(&[]), "");
+}
+
+#[test]
+fn a_summary_is_short_or_comes_with_the_input() {
+    let mut message = Message::user("ä".repeat(SUMMARY_CHARS + 1));
+    assert_eq!(input_summary(&message), "ä".repeat(SUMMARY_CHARS));
+    message.metadata = Some([(INPUT_SUMMARY.to_owned(), "greeting".into())].into());
+    assert_eq!(input_summary(&message), "greeting");
+}

@@ -1,0 +1,22 @@
+//! The runtime as an application meets it: scripted models and tools, real stores, every promise by its number.
+//!
+//! R48 (what the crates depend on) is checked by `cargo xtask slim`; the figures of R43, R47 and R49 by `bench/`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod bad_input;
+mod cancellation;
+mod context;
+mod durability;
+mod errors;
+mod events;
+mod hooks;
+mod memory;
+#[cfg(feature = "sqlite")]
+mod on_disk;
+mod support;
+mod tools;
+mod turns;

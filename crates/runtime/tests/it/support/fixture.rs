@@ -1,0 +1,197 @@
+//! A runtime with one session, ready for a test.
+
+use std::sync::Arc;
+
+use windlass_core::capabilities::Capability;
+use windlass_core::error::Result;
+use windlass_core::events::Event;
+use windlass_core::llm_driver_registry::ProviderType;
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::message::Message;
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{
+    InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, RuntimeSettings,
+    SingleSessionBuilder, StopReason, TurnResult,
+};
+
+use super::{Bundle, Call, FnTool, Model, TestWorld, assert_sound, assert_well_formed, soon};
+
+type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
+
+/// What a test wants different from a runtime with one plain session.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) model: Model,
+    pub(crate) world: TestWorld,
+    pub(crate) settings: RuntimeSettings,
+    pub(crate) backends: Option<RuntimeBackends>,
+    bundles: Vec<Bundle>,
+    shape: Option<Shape>,
+}
+
+impl Setup {
+    pub(crate) fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+        Self {
+            model: Model::new(calls),
+            ..Self::default()
+        }
+    }
+    /// Uses a model that was made before.
+    pub(crate) fn of(model: &Model) -> Self {
+        Self {
+            model: model.clone(),
+            ..Self::default()
+        }
+    }
+    /// Enables a capability on the harness.
+    pub(crate) fn bundle(mut self, bundle: &Bundle) -> Self {
+        self.bundles.push(bundle.clone());
+        self
+    }
+    /// Enables a tool.
+    pub(crate) fn tool(self, tool: &FnTool) -> Self {
+        let id = windlass_core::tools::Tool::name(tool).replace('_', "-");
+        self.bundle(&Bundle::new(&format!("bundle-of-{id}")).tool(tool))
+    }
+    pub(crate) fn settings(mut self, change: impl FnOnce(&mut RuntimeSettings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+    pub(crate) fn backends(mut self, backends: RuntimeBackends) -> Self {
+        self.backends = Some(backends);
+        self
+    }
+    pub(crate) fn session(
+        mut self,
+        shape: impl FnOnce(SingleSessionBuilder) -> SingleSessionBuilder + 'static,
+    ) -> Self {
+        self.shape = Some(Box::new(shape));
+        self
+    }
+
+    /// Returns the builder, for tests that need more of it.
+    pub(crate) fn builder(self) -> InProcessRuntimeBuilder {
+        let Self {
+            model,
+            world,
+            settings,
+            backends,
+            bundles,
+            shape,
+        } = self;
+        let mut builder = InProcessRuntimeBuilder::new()
+            .settings(settings)
+            .world(Arc::new(world))
+            .default_model(scripted_model());
+        let mut drivers = windlass_core::llm_driver_registry::DriverRegistry::new();
+        model.register(&mut drivers, ProviderType::LlmSim);
+        builder = builder.driver_registry(drivers);
+        if let Some(backends) = backends {
+            builder = builder.backends(backends);
+        }
+        let ids: Vec<String> = bundles
+            .iter()
+            .map(|bundle| bundle.id().to_owned())
+            .collect();
+        for bundle in bundles {
+            builder = builder.capability(bundle);
+        }
+        builder.single_session(|session| {
+            let session = ids
+                .into_iter()
+                .fold(session.agent("agent", "Be brief."), |session, id| {
+                    session.with_capability(id)
+                });
+            match shape {
+                Some(shape) => shape(session),
+                None => session,
+            }
+        })
+    }
+
+    pub(crate) async fn try_build(self) -> Result<Fixture> {
+        let (model, world) = (self.model.clone(), self.world.clone());
+        let runtime = self.builder().build().await?;
+        let session = runtime
+            .default_session_id()
+            .expect("single_session makes one");
+        Ok(Fixture {
+            runtime,
+            session,
+            model,
+            world,
+        })
+    }
+
+    pub(crate) async fn build(self) -> Fixture {
+        self.try_build().await.expect("the setup is sound")
+    }
+}
+
+/// The model that the scripted driver stands for.
+pub(crate) fn scripted_model() -> ModelWithProvider {
+    ModelWithProvider {
+        model: "scripted".to_owned(),
+        provider_type: LlmProviderType::LlmSim,
+        api_key: None,
+        base_url: None,
+    }
+}
+
+/// A runtime with one session.
+#[derive(Clone)]
+pub(crate) struct Fixture {
+    pub(crate) runtime: InProcessRuntime,
+    pub(crate) session: SessionId,
+    pub(crate) model: Model,
+    pub(crate) world: TestWorld,
+}
+
+impl Fixture {
+    pub(crate) async fn try_run(&self, text: &str) -> Result<TurnResult> {
+        soon(self.runtime.run_text_turn(self.session, text)).await
+    }
+
+    pub(crate) async fn run(&self, text: &str) -> TurnResult {
+        self.try_run(text).await.expect("the turn is taken")
+    }
+
+    /// Runs a turn in a task of its own.
+    pub(crate) fn start(&self, text: &str) -> tokio::task::JoinHandle<Result<TurnResult>> {
+        let (fixture, text) = (self.clone(), text.to_owned());
+        tokio::spawn(async move { fixture.try_run(&text).await })
+    }
+
+    pub(crate) async fn messages(&self) -> Vec<Message> {
+        self.runtime
+            .messages(self.session)
+            .await
+            .expect("the session is there")
+    }
+
+    pub(crate) async fn events(&self) -> Vec<Arc<Event>> {
+        self.runtime
+            .events_for(self.session)
+            .await
+            .expect("the session is there")
+    }
+
+    /// What must hold whenever no turn is open.
+    pub(crate) async fn assert_sound(&self) {
+        assert_well_formed(&self.messages().await);
+        assert_sound(&self.events().await);
+    }
+
+    /// Shows that the session is still good for a turn.
+    pub(crate) async fn assert_usable(&self) {
+        self.model.rewrite([Call::answer("still here")]);
+        let turn = self.run("are you there?").await;
+        assert_eq!(
+            (turn.success, turn.response.as_str(), turn.stop_reason),
+            (true, "still here", StopReason::Completed),
+            "{:?}",
+            turn.error
+        );
+        self.assert_sound().await;
+    }
+}

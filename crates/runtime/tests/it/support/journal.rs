@@ -1,0 +1,80 @@
+//! A journal that counts, and that fails when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::Event;
+use windlass_store::{Batch, Claim, Journal, JournalError, MemoryJournal, Page, StreamKey};
+
+/// A journal in memory that counts, and that fails when it is told to.
+#[derive(Debug, Default)]
+pub(crate) struct SpyJournal {
+    inner: MemoryJournal,
+    appends: AtomicUsize,
+    reads: AtomicUsize,
+    /// How many appends still succeed before one fails; `usize::MAX` is for ever.
+    patience: AtomicUsize,
+}
+
+impl SpyJournal {
+    pub(crate) fn new(inner: MemoryJournal) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            patience: AtomicUsize::new(usize::MAX),
+            ..Self::default()
+        })
+    }
+    /// Lets one append fail, after so many more.
+    pub(crate) fn fail_after(&self, appends: usize) {
+        self.patience.store(appends, Ordering::SeqCst);
+    }
+    pub(crate) fn appends(&self) -> usize {
+        self.appends.load(Ordering::SeqCst)
+    }
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Journal for SpyJournal {
+    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
+        self.inner.claim(stream).await
+    }
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        match self.patience.load(Ordering::SeqCst) {
+            usize::MAX => {}
+            0 => {
+                self.patience.store(usize::MAX, Ordering::SeqCst);
+                return Err(JournalError::Unavailable("the disk is full".to_owned()));
+            }
+            left => self.patience.store(left - 1, Ordering::SeqCst),
+        }
+        self.inner.append(claim, batch).await?;
+        self.appends.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    async fn read(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.inner.read(stream, after, limit).await
+    }
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
+        self.inner.read_all().await
+    }
+    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
+        self.inner.watch(stream).await
+    }
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        self.inner.unfinished().await
+    }
+    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
+        self.inner.remove(stream).await
+    }
+}

@@ -1,0 +1,211 @@
+//! A model that says what the test wrote for it, and keeps what was sent to it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::llm_driver_registry::{
+    DriverRegistry, LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmRequest,
+    LlmResponseStream, LlmStreamEvent, ProviderType,
+};
+use windlass_core::tools::ToolCall;
+
+use super::Gate;
+
+/// A piece of what the model does in one call.
+pub(crate) enum Piece {
+    Say(LlmStreamEvent),
+    Fail(AgentLoopError),
+    Wait(Gate),
+    Panic,
+}
+
+/// One call of the model.
+pub(crate) struct Call {
+    connect: VecDeque<Piece>,
+    pieces: VecDeque<Piece>,
+}
+
+impl Call {
+    /// Begins a call that says nothing at all, not even its end.
+    pub(crate) fn new() -> Self {
+        Self {
+            connect: VecDeque::new(),
+            pieces: VecDeque::new(),
+        }
+    }
+    /// A whole answer.
+    pub(crate) fn answer(text: &str) -> Self {
+        Self::new().text(text).done()
+    }
+    /// An answer that asks for tools.
+    pub(crate) fn tools(calls: Vec<ToolCall>) -> Self {
+        Self::new().say(LlmStreamEvent::ToolCalls(calls)).done()
+    }
+    /// A call that fails before it has an answer.
+    pub(crate) fn refused(error: AgentLoopError) -> Self {
+        Self::new().connecting(Piece::Fail(error))
+    }
+    pub(crate) fn connecting(mut self, piece: Piece) -> Self {
+        self.connect.push_back(piece);
+        self
+    }
+    pub(crate) fn piece(mut self, piece: Piece) -> Self {
+        self.pieces.push_back(piece);
+        self
+    }
+    pub(crate) fn say(self, event: LlmStreamEvent) -> Self {
+        self.piece(Piece::Say(event))
+    }
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.say(LlmStreamEvent::TextDelta(text.to_owned()))
+    }
+    pub(crate) fn wait(self, gate: &Gate) -> Self {
+        self.piece(Piece::Wait(gate.clone()))
+    }
+    pub(crate) fn fail(self, error: AgentLoopError) -> Self {
+        self.piece(Piece::Fail(error))
+    }
+    pub(crate) fn done(self) -> Self {
+        self.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
+            prompt_tokens: Some(10),
+            completion_tokens: Some(5),
+            ..LlmCompletionMetadata::default()
+        })))
+    }
+}
+
+#[derive(Default)]
+struct State {
+    script: Mutex<VecDeque<Call>>,
+    requests: Mutex<Vec<LlmRequest>>,
+    made: AtomicUsize,
+}
+
+/// The model. Clones are one; when nothing is scripted it says "ok".
+#[derive(Clone, Default)]
+pub(crate) struct Model(Arc<State>);
+
+impl Model {
+    pub(crate) fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+        let model = Self::default();
+        calls.into_iter().for_each(|call| model.then(call));
+        model
+    }
+
+    /// Writes the next call.
+    pub(crate) fn then(&self, call: Call) {
+        self.0.script.lock().unwrap().push_back(call);
+    }
+
+    /// Forgets what was not said yet.
+    pub(crate) fn rewrite(&self, calls: impl IntoIterator<Item = Call>) {
+        *self.0.script.lock().unwrap() = calls.into_iter().collect();
+    }
+
+    /// Returns what was sent, call by call.
+    pub(crate) fn requests(&self) -> Vec<LlmRequest> {
+        self.0.requests.lock().unwrap().clone()
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.0.requests.lock().unwrap().len()
+    }
+
+    /// Returns who spoke and what, as it was sent with a call; the system prompt is left out.
+    pub(crate) fn sent(&self, call: usize) -> Vec<String> {
+        let requests = self.requests();
+        let messages = requests[call].to_llm_messages();
+        let spoken = messages.iter().filter(|message| {
+            message.role != windlass_core::llm_driver_registry::LlmMessageRole::System
+        });
+        spoken
+            .map(|message| {
+                let calls = message
+                    .tool_calls
+                    .iter()
+                    .flatten()
+                    .map(|call| format!(" [{}]", call.id));
+                let calls: String = calls.collect();
+                format!("{:?}: {}{calls}", message.role, message.content_as_text())
+            })
+            .collect()
+    }
+
+    /// Returns how many drivers were made.
+    pub(crate) fn made(&self) -> usize {
+        self.0.made.load(Ordering::SeqCst)
+    }
+
+    /// Registers the model under a provider.
+    pub(crate) fn register(&self, drivers: &mut DriverRegistry, provider: ProviderType) {
+        let model = self.clone();
+        drivers.register(provider, move |_, _| {
+            model.0.made.fetch_add(1, Ordering::SeqCst);
+            Box::new(model.clone())
+        });
+    }
+}
+
+#[async_trait]
+impl LlmDriver for Model {
+    async fn chat_completion_stream(
+        &self,
+        _messages: Vec<LlmMessage>,
+        _config: &LlmCallConfig,
+    ) -> Result<LlmResponseStream> {
+        unreachable!("the runtime shares its history")
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        self.0.requests.lock().unwrap().push(request);
+        let call = self.0.script.lock().unwrap().pop_front();
+        let Call { connect, pieces } = call.unwrap_or_else(|| Call::answer("ok"));
+        for piece in connect {
+            match piece {
+                Piece::Say(_) => unreachable!("nothing can be said before there is a stream"),
+                Piece::Fail(error) => return Err(error),
+                Piece::Wait(gate) => gate.pass().await,
+                Piece::Panic => panic!("scripted panic while connecting"),
+            }
+        }
+        Ok(Box::pin(Answer {
+            pieces,
+            waiting: None,
+        }))
+    }
+}
+
+struct Answer {
+    pieces: VecDeque<Piece>,
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Stream for Answer {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(waiting) = &mut self.waiting {
+                ready!(waiting.as_mut().poll(cx));
+                self.waiting = None;
+            }
+            return Poll::Ready(match self.pieces.pop_front() {
+                None => None,
+                Some(Piece::Say(event)) => Some(Ok(event)),
+                Some(Piece::Fail(error)) => Some(Err(error)),
+                Some(Piece::Panic) => panic!("scripted panic in the stream"),
+                Some(Piece::Wait(gate)) => {
+                    self.waiting = Some(Box::pin(async move { gate.pass().await }));
+                    continue;
+                }
+            });
+        }
+    }
+}

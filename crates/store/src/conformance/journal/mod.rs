@@ -1,0 +1,35 @@
+//! The rules of journals.
+
+mod concurrent;
+mod doorbell;
+mod gaps;
+mod reading;
+mod subject;
+mod turns;
+mod writing;
+
+use super::check::Check;
+use crate::journal::Journal;
+
+pub use gaps::gaps;
+
+/// The rules that every journal keeps.
+pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
+    writing::numbers_go_on_from_one,
+    writing::a_claim_fences_the_writer_before_it,
+    writing::a_batch_that_does_not_follow_is_refused_whole,
+    writing::an_empty_batch_changes_nothing,
+    writing::a_removed_stream_is_gone_and_can_begin_again,
+    turns::streams_with_open_turns_are_known,
+    reading::events_read_back_as_they_were_written,
+    reading::a_page_holds_what_was_asked_for,
+    reading::what_nobody_wrote_reads_as_nothing,
+    reading::streams_are_separate_and_any_text_names_one,
+    reading::all_events_come_in_the_order_of_their_appends,
+    doorbell::a_doorbell_shows_the_newest_record,
+    doorbell::a_doorbell_hangs_before_the_stream_is_there,
+    doorbell::a_doorbell_ends_with_its_stream,
+    concurrent::of_many_claims_one_writes_at_a_time,
+    concurrent::many_streams_are_written_at_once,
+    concurrent::readers_see_whole_batches,
+];

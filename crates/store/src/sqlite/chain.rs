@@ -1,0 +1,93 @@
+//! The chain of digests that ties the records of a stream together.
+//!
+//! `d = blake3(bytes)` names the bytes of a record, and `h = blake3(h_before ‖ seq ‖ d)` stands for the record and all
+//! before it; `seq` is written as eight bytes, the lowest first. The first record follows the digest of the stream's own
+//! name, so that two streams cannot be exchanged. Where the operator gives a key, `h` is keyed and `d` is not: `d` also
+//! names blobs, and whoever has the bytes knows it anyway.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretBox};
+
+use crate::journal::StreamKey;
+
+/// A whole BLAKE3 hash.
+pub(crate) type Digest = [u8; 32];
+
+/// Returns the digest of a record's bytes.
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// The key of the chain: who does not have it cannot make a chain that verifies.
+pub struct ChainKey(SecretBox<[u8; 32]>);
+
+impl ChainKey {
+    /// Takes a key.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(SecretBox::new(Box::new(key)))
+    }
+}
+
+impl Clone for ChainKey {
+    fn clone(&self) -> Self {
+        Self::new(*self.0.expose_secret())
+    }
+}
+
+/// Prints nothing of the key.
+impl fmt::Debug for ChainKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChainKey(..)")
+    }
+}
+
+/// Makes the links of chains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chain {
+    key: Option<ChainKey>,
+}
+
+impl Chain {
+    pub(crate) fn new(key: Option<ChainKey>) -> Self {
+        Self { key }
+    }
+
+    fn hasher(&self) -> blake3::Hasher {
+        match &self.key {
+            Some(key) => blake3::Hasher::new_keyed(key.0.expose_secret()),
+            None => blake3::Hasher::new(),
+        }
+    }
+
+    /// Returns what the first record of a stream follows.
+    pub(crate) fn start(&self, stream: &StreamKey) -> Digest {
+        let mut hasher = self.hasher();
+        hasher.update(b"windlass stream\0");
+        hasher.update(stream.as_str().as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Returns the link of a record.
+    pub(crate) fn link(&self, before: &Digest, seq: u64, digest: &Digest) -> Digest {
+        let mut hasher = self.hasher();
+        hasher.update(before);
+        hasher.update(&seq.to_le_bytes());
+        hasher.update(digest);
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Returns what a database keeps to know its key again; `None` without a key.
+    pub(crate) fn key_check(&self) -> Option<Digest> {
+        self.key.as_ref()?;
+        let mut hasher = self.hasher();
+        hasher.update(b"windlass chain key");
+        Some(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Prints a digest as hex.
+pub(crate) fn hex(digest: &Digest) -> String {
+    blake3::Hash::from_bytes(*digest).to_hex().to_string()
+}

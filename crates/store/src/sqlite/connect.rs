@@ -1,0 +1,111 @@
+//! Where the database is, and how connections to it are set up.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::error::{Fault, SqliteError};
+
+/// The size of a page. A commit writes whole pages, and an append touches few bytes of each: with small ones it writes
+/// about as much as the rows alone would in a table with pages of 4 KiB.
+const PAGE_BYTES: u32 = 2048;
+
+/// After how many pages the write-ahead log is written back (8 MiB).
+const CHECKPOINT_PAGES: u32 = 4096;
+
+/// How big the file of the write-ahead log stays when it is empty again.
+const LOG_BYTES: u32 = 32 * 1024 * 1024;
+
+/// How long a connection waits for another program, such as a backup.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// The files of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Location {
+    pub(crate) directory: PathBuf,
+}
+
+impl Location {
+    pub(crate) fn database(&self) -> PathBuf {
+        self.directory.join("windlass.db")
+    }
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("windlass.db-wal")
+    }
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.directory.join("windlass.lock")
+    }
+    pub(crate) fn counter(&self) -> PathBuf {
+        self.directory.join("windlass.commits")
+    }
+
+    /// Opens the one connection that writes.
+    pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> Result<Connection, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(self.database(), flags)?;
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // What a savepoint may take back is kept in memory: on disk it would be written twice.
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        if let Some(bytes) = max_bytes {
+            let pages = (bytes / u64::from(PAGE_BYTES)).max(1);
+            connection.pragma_update(None, "max_page_count", pages.cast_signed())?;
+        }
+        Ok(connection)
+    }
+
+    /// Opens a connection that cannot write.
+    ///
+    /// A database in WAL mode cannot be read where no file can be made beside it, except as one that nobody changes; that
+    /// is true when the directory is read-only and no log is left.
+    pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
+        let path = self.database();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        let probe = |connection: &Connection| {
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+        };
+        let connection = match probe(&connection) {
+            Ok(()) => connection,
+            Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
+                let uri = format!("file:{}?immutable=1", escaped(&path)?);
+                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+            }
+            // A file that is shorter than it says is read in this mode only; it can then be checked, and saved.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                connection.pragma_update(None, "writable_schema", true)?;
+                probe(&connection)?;
+                connection
+            }
+            Err(error) => return Err(error.into()),
+        };
+        connection.set_prepared_statement_cache_capacity(32);
+        Ok(connection)
+    }
+}
+
+fn is_out_of_reach(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{CannotOpen, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
+}
+
+/// Spells a path so that it can stand in a URI.
+fn escaped(path: &Path) -> Result<String, SqliteError> {
+    let text = path.to_str().ok_or_else(|| SqliteError::Io {
+        doing: "open",
+        path: path.to_owned(),
+        source: std::io::Error::other("the path is not UTF-8"),
+    })?;
+    Ok(text
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23"))
+}

@@ -1,0 +1,220 @@
+//! Why a store did not do as asked.
+
+use std::path::PathBuf;
+
+use windlass_core::error::AgentLoopError;
+
+use crate::journal::JournalError;
+
+/// Why a store could not be opened, checked or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqliteError {
+    /// Another process, or another store of this one, has the directory.
+    #[error(
+        "{directory} is used by process {holder}; stop it first, or open the store for reading only"
+    )]
+    Locked {
+        /// The data directory.
+        directory: PathBuf,
+        /// The process id as the holder wrote it.
+        holder: String,
+    },
+    /// A file or directory cannot be used.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it did not work.
+        source: std::io::Error,
+    },
+    /// The file is not one of ours.
+    #[error(
+        "{path} is not a database of Windlass ({what}); it was left as it is: choose another directory"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// A newer version has written the database.
+    #[error(
+        "{path} has schema version {found}, and this program knows up to {known}; open it with a newer Windlass"
+    )]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that is known here.
+        known: u32,
+    },
+    /// The database was made with another key of the chain, or with none.
+    #[error(
+        "the chain key does not belong to {path} ({what}); open it with the key it was made with"
+    )]
+    WrongChainKey {
+        /// The file.
+        path: PathBuf,
+        /// Whether a key is missing, superfluous or another.
+        what: &'static str,
+    },
+    /// Commits that were acknowledged are not in the database.
+    #[error(
+        "{path} holds commits up to {found}, and {expected} were acknowledged: {what}. Put the missing file back from a \
+         backup, or open with OnLostCommits::Accept to go on without them"
+    )]
+    LostCommits {
+        /// The database file.
+        path: PathBuf,
+        /// The newest commit in it.
+        found: u64,
+        /// The newest commit that the counter knows of.
+        expected: u64,
+        /// Which file is missing or cut.
+        what: String,
+    },
+    /// The structure of the database is damaged.
+    #[error(
+        "{path} is damaged ({}); nothing was written. Open it for reading only and export what can be saved, or put a \
+         backup in its place", findings.join("; ")
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says about it.
+        findings: Vec<String>,
+    },
+    /// The store was opened for reading only.
+    #[error("the store was opened for reading only; open it for writing")]
+    ReadOnly,
+    /// The store was closed, or cannot be written any more.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// A secret cannot be stored or read without a key.
+    #[error("no key for secrets was given; open the store with SqliteOptions::with_secrets_key")]
+    NoSecretsKey,
+    /// A secret was sealed with another key.
+    #[error("the secret `{0}` was sealed with another key; open the store with that one")]
+    WrongSecretsKey(String),
+    /// A sealed secret was changed.
+    #[error("the secret `{0}` was changed in the database and cannot be opened; set it again")]
+    DamagedSecret(String),
+    /// A stored row cannot be read.
+    #[error("the stored {what} cannot be read: {why}")]
+    DamagedRow {
+        /// Which row.
+        what: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A line of an export cannot be taken in.
+    #[error("line {line} of the export cannot be imported: {why}")]
+    Import {
+        /// The line's number, from 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The journal refused.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What can go wrong while working on the database. Each seam turns it into its own error.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sql(rusqlite::Error),
+    Journal(JournalError),
+    Agent(AgentLoopError),
+    Store(SqliteError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+impl From<JournalError> for Fault {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+impl From<AgentLoopError> for Fault {
+    fn from(error: AgentLoopError) -> Self {
+        Self::Agent(error)
+    }
+}
+impl From<SqliteError> for Fault {
+    fn from(error: SqliteError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
+        Self::Store(SqliteError::Unavailable(why.into()))
+    }
+}
+
+impl From<Fault> for SqliteError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Sql(error) => Self::Unavailable(explain(&error)),
+            Fault::Journal(error) => Self::Journal(error),
+            Fault::Agent(error) => Self::Unavailable(error.to_string()),
+            Fault::Store(error) => error,
+        }
+    }
+}
+
+impl From<Fault> for JournalError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Sql(error) => Self::Unavailable(explain(&error)),
+            Fault::Journal(error) | Fault::Store(SqliteError::Journal(error)) => error,
+            Fault::Agent(error) => Self::Unavailable(error.to_string()),
+            Fault::Store(error) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for AgentLoopError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Sql(error) => Self::StoreUnavailable(explain(&error)),
+            Fault::Agent(error) => error,
+            Fault::Journal(error) => Self::StoreUnavailable(error.to_string()),
+            Fault::Store(error @ (SqliteError::NoSecretsKey | SqliteError::WrongSecretsKey(_))) => {
+                Self::config(error.to_string())
+            }
+            Fault::Store(error) => Self::StoreUnavailable(error.to_string()),
+        }
+    }
+}
+
+/// Says what an error of SQLite means for whoever runs the program.
+pub(crate) fn explain(error: &rusqlite::Error) -> String {
+    use rusqlite::ErrorCode::{
+        DatabaseBusy, DatabaseCorrupt, DiskFull, NotADatabase, PermissionDenied, ReadOnly,
+        SystemIoFailure,
+    };
+    let advice = match error.sqlite_error_code() {
+        Some(DiskFull) => "no space is left for the database; make room, then try again",
+        Some(ReadOnly | PermissionDenied) => {
+            "the database may not be written; check the rights of its directory"
+        }
+        Some(SystemIoFailure) => {
+            "the disk did not do as asked; check it, then open the store again"
+        }
+        Some(DatabaseCorrupt | NotADatabase) => {
+            "the database is damaged; open it for reading only and export what can be saved"
+        }
+        Some(DatabaseBusy) => "another program holds the database; stop it, then try again",
+        _ => return error.to_string(),
+    };
+    format!("{advice} ({error})")
+}

@@ -1,0 +1,243 @@
+//! Writing everything out as JSON lines.
+//!
+//! The first line names the format. Then come the records of harnesses, agents and sessions, and each stream: its events
+//! as they are stored, to the byte; what was pruned, as digests; and a last line with the number and the digest of all. A
+//! record that is damaged becomes a line that says so, and the rest follows: this is how a damaged database is saved.
+
+use std::io::{BufWriter, Write};
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::SqliteStore;
+use super::chain::{Chain, Digest, hex};
+use super::error::{Fault, SqliteError};
+use super::findings::Finding;
+use super::journal::{StreamInfo, Walk, names};
+use super::numbers::int;
+use super::record::{STORED_COLUMNS, Stored};
+use crate::journal::StreamKey;
+
+/// The version of the format.
+pub(crate) const FORMAT: u32 = 1;
+
+/// One line of an export.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// The first line.
+    WindlassExport { format: u32 },
+    /// A harness.
+    Harness(Box<RawValue>),
+    /// An agent.
+    Agent(Box<RawValue>),
+    /// A session.
+    Session(Box<RawValue>),
+    /// A stream begins.
+    Stream(String),
+    /// A record of it.
+    Record {
+        seq: u64,
+        version: u32,
+        event: Box<RawValue>,
+    },
+    /// Records of it that are no longer kept.
+    Pruned { first: u64, digests: Vec<String> },
+    /// A record of it that cannot be read.
+    Damaged { seq: u64, what: String },
+    /// The stream ends.
+    End { seq: u64, digest: String },
+}
+
+/// What an export holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExportReport {
+    /// How many streams were written.
+    pub streams: u64,
+    /// How many records of them.
+    pub records: u64,
+    /// What could not be written; empty when all is well.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Writes everything as JSON lines and returns the writer. Of files, values and secrets nothing is written.
+    pub async fn export<W: Write + Send + 'static>(
+        &self,
+        out: W,
+    ) -> Result<(W, ExportReport), SqliteError> {
+        let chain = self.inner.chain.clone();
+        let done = self.inner.readers.read(move |reader| {
+            let mut export = Export {
+                out: BufWriter::new(out),
+                report: ExportReport::default(),
+            };
+            export.write(&Line::WindlassExport { format: FORMAT })?;
+            for table in TABLES {
+                export.table(reader, table)?;
+            }
+            let (streams, trouble) = names(reader);
+            for stream in streams {
+                export.stream(reader, &chain, stream)?;
+            }
+            export.note_trouble(None, trouble.map_or(Ok(()), Err))?;
+            let out = export
+                .out
+                .into_inner()
+                .map_err(|error| broken(error.error()))?;
+            Ok((out, export.report))
+        });
+        Ok(done.await?)
+    }
+}
+
+type Table = (&'static str, fn(Box<RawValue>) -> Line);
+
+const TABLES: [Table; 3] = [
+    ("harnesses", Line::Harness),
+    ("agents", Line::Agent),
+    ("sessions", Line::Session),
+];
+
+struct Export<W: Write> {
+    out: BufWriter<W>,
+    report: ExportReport,
+}
+
+fn broken(error: &std::io::Error) -> Fault {
+    Fault::unavailable(format!("the export cannot be written: {error}"))
+}
+
+/// The digest of all records of a stream, from theirs.
+pub(crate) fn add(total: &mut blake3::Hasher, digest: &Digest) {
+    total.update(digest);
+}
+
+impl<W: Write> Export<W> {
+    fn write(&mut self, line: &Line) -> Result<(), Fault> {
+        serde_json::to_writer(&mut self.out, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(|error| broken(&error))
+    }
+
+    /// Notes what SQLite could not read; only the output's own trouble ends the export.
+    fn note_trouble(
+        &mut self,
+        stream: Option<&StreamKey>,
+        done: Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match done {
+            Err(Fault::Sql(error)) => {
+                let what = error.to_string();
+                let finding = match stream {
+                    Some(stream) => Finding::of_stream(stream, what),
+                    None => Finding::general(what),
+                };
+                self.report.findings.push(finding);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn table(&mut self, reader: &Connection, table: Table) -> Result<(), Fault> {
+        let done = self.rows(reader, table);
+        self.note_trouble(None, done)
+    }
+
+    fn rows(&mut self, reader: &Connection, (table, make): Table) -> Result<(), Fault> {
+        let mut statement = reader.prepare(&format!("SELECT record FROM {table} ORDER BY id"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            match RawValue::from_string(row.get(0)?) {
+                Ok(record) => self.write(&make(record))?,
+                Err(error) => {
+                    let what = format!("a record of {table} cannot be read: {error}");
+                    self.report.findings.push(Finding::general(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: StreamInfo,
+    ) -> Result<(), Fault> {
+        let key = stream.key.clone();
+        self.write(&Line::Stream(key.to_string()))?;
+        self.report.streams += 1;
+        let done = self.records(reader, chain, stream);
+        self.note_trouble(Some(&key), done)
+    }
+
+    fn records(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: StreamInfo,
+    ) -> Result<(), Fault> {
+        let transaction = reader.unchecked_transaction()?;
+        let mut statement = transaction.prepare_cached(&format!(
+            "SELECT {STORED_COLUMNS} FROM records \
+             WHERE stream = ?1 ORDER BY seq"
+        ))?;
+        let mut rows = statement.query([int(stream.stream)])?;
+        let mut walk = Walk::begin(&transaction, chain, stream);
+        let mut total = blake3::Hasher::new();
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(&transaction, row)?;
+            match self.record(&mut walk, &stored, &mut total) {
+                Err(Fault::Journal(error)) => {
+                    let finding = Finding::of_error(walk.key(), error);
+                    self.write(&Line::Damaged {
+                        seq: finding.seq.unwrap_or(stored.seq),
+                        what: finding.what.clone(),
+                    })?;
+                    self.report.findings.push(finding);
+                    walk.resume(&stored);
+                }
+                done => done?,
+            }
+        }
+        self.write(&Line::End {
+            seq: walk.seq(),
+            digest: hex(total.finalize().as_bytes()),
+        })
+    }
+
+    fn record(
+        &mut self,
+        walk: &mut Walk<'_>,
+        stored: &Stored<'_>,
+        total: &mut blake3::Hasher,
+    ) -> Result<(), Fault> {
+        while walk.seq() + 1 < stored.seq {
+            let first = walk.seq() + 1;
+            walk.step_over_gap()?;
+            let (digests, _) = walk.digests.as_chunks::<32>();
+            digests.iter().for_each(|digest| add(total, digest));
+            let digests = digests.iter().map(hex).collect();
+            self.write(&Line::Pruned { first, digests })?;
+        }
+        walk.step(stored)?;
+        let damaged = |what: String| walk.damaged(stored.seq, &what);
+        let (bytes, digest) = stored.checked_bytes().map_err(damaged)?;
+        let event = std::str::from_utf8(bytes)
+            .map_err(|error| damaged(error.to_string()))
+            .and_then(|text| {
+                RawValue::from_string(text.to_owned()).map_err(|error| damaged(error.to_string()))
+            })?;
+        add(total, &digest);
+        self.report.records += 1;
+        self.write(&Line::Record {
+            seq: stored.seq,
+            version: stored.version,
+            event,
+        })
+    }
+}

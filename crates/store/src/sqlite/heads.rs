@@ -1,0 +1,137 @@
+//! The newest record of each stream, as the writer remembers it.
+//!
+//! An append writes its records and nothing else: where a stream ends, its chain and which turns are open all follow
+//! from its newest record, which names the first record of the oldest open turn (`open_from`, 0 when none is). So a
+//! commit touches as few pages as it can, and the open turns are read again only after a restart.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::chain::{Chain, Digest};
+use super::error::Fault;
+use super::numbers::{int, uint};
+use super::record::{STORED_COLUMNS, Stored};
+use crate::journal::open_turns::{OpenTurns, TurnChange};
+use crate::journal::{JournalError, StreamKey};
+
+/// How many streams are remembered; looking one up again is cheap.
+const MAX_REMEMBERED: usize = 4096;
+
+/// Where a stream ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) key: StreamKey,
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) chain: Digest,
+    pub(crate) open: OpenTurns,
+}
+
+/// What the writer remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    chain: Chain,
+    by_stream: HashMap<u64, Head>,
+    /// What the running job has put here, in case that it must be undone.
+    touched: Vec<u64>,
+}
+
+impl Heads {
+    pub(crate) fn new(chain: Chain) -> Self {
+        Self {
+            chain,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Returns where a stream ends; a stream that is not there was removed.
+    pub(crate) fn get(&mut self, connection: &Connection, stream: u64) -> Result<&Head, Fault> {
+        if !self.by_stream.contains_key(&stream) {
+            let head = load(connection, &self.chain, stream)?;
+            self.put(stream, head);
+        }
+        self.by_stream
+            .get(&stream)
+            .ok_or_else(|| JournalError::Removed(stream).into())
+    }
+
+    pub(crate) fn put(&mut self, stream: u64, head: Head) {
+        if self.by_stream.len() >= MAX_REMEMBERED {
+            self.by_stream.clear();
+        }
+        self.by_stream.insert(stream, head);
+        self.touched.push(stream);
+    }
+
+    /// Begins a job: what it puts here can be taken back until the next one begins.
+    pub(crate) fn begin(&mut self) {
+        self.touched.clear();
+    }
+
+    pub(crate) fn take_back(&mut self) {
+        for stream in self.touched.drain(..) {
+            self.by_stream.remove(&stream);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, stream: u64) {
+        self.by_stream.remove(&stream);
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.by_stream.clear();
+    }
+}
+
+fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fault> {
+    let named: Option<(String, u64)> = connection
+        .prepare_cached("SELECT key, epoch FROM streams WHERE id = ?1")?
+        .query_row([int(stream)], |row| Ok((row.get(0)?, uint(row, 1)?)))
+        .optional()?;
+    let (key, epoch) = named.ok_or(JournalError::Removed(stream))?;
+    let key = StreamKey::new(key);
+    let newest: Option<(u64, Digest, u64)> = connection
+        .prepare_cached(
+            "SELECT seq, chain, open_from FROM records WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([int(stream)], |row| {
+            Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?))
+        })
+        .optional()?;
+    let (seq, chain, open_from) = newest.unwrap_or_else(|| (0, chain.start(&key), 0));
+    let open = match open_from {
+        0 => OpenTurns::default(),
+        from => open_turns(connection, &key, stream, from)?,
+    };
+    Ok(Head {
+        key,
+        epoch,
+        seq,
+        chain,
+        open,
+    })
+}
+
+fn open_turns(
+    connection: &Connection,
+    key: &StreamKey,
+    stream: u64,
+    from: u64,
+) -> Result<OpenTurns, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
+    ))?;
+    let mut rows = statement.query([int(stream), int(from)])?;
+    let mut open = OpenTurns::default();
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(connection, row)?;
+        open.apply(stored.seq, TurnChange::of(&*stored.decode(key)?));
+    }
+    Ok(open)
+}

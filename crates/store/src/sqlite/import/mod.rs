@@ -1,0 +1,259 @@
+//! Taking an export in.
+//!
+//! A stream is taken in whole or not at all: one that is there already, is damaged or does not add up to its last line is
+//! left out and named. The events keep their bytes, so the chain under the same key is the same again.
+
+mod incoming;
+
+use std::io::BufRead;
+
+use windlass_core::agent::Agent;
+use windlass_core::events::Event;
+use windlass_core::harness::Harness;
+use windlass_core::session::Session;
+
+use super::SqliteStore;
+use super::chain::{Digest, digest, hex};
+use super::error::{Fault, SqliteError};
+use super::export::{FORMAT, Line, add};
+use super::findings::Finding;
+use super::journal::{claim, find, remove};
+use super::record::{Encoded, RECORD_VERSION};
+use super::records;
+use super::writer::Writer;
+use crate::journal::StreamKey;
+use incoming::{Incoming, Piece, write};
+
+/// How many lines go into one commit.
+const LINES: usize = 256;
+
+/// What an import took in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ImportReport {
+    /// How many streams were taken in.
+    pub streams: u64,
+    /// How many records of them.
+    pub records: u64,
+    /// What was left out, and why.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Reads JSON lines as [`export`](Self::export) writes them.
+    pub async fn import<R: BufRead + Send + 'static>(
+        &self,
+        lines: R,
+    ) -> Result<ImportReport, SqliteError> {
+        let store = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let writer = store.inner.writer()?;
+            let mut import = Import {
+                writer,
+                store: &store,
+                stream: None,
+                report: ImportReport::default(),
+            };
+            import.read(lines)?;
+            Ok::<_, SqliteError>(import.report)
+        });
+        done.await
+            .map_err(|error| SqliteError::Unavailable(error.to_string()))?
+    }
+}
+
+struct Import<'a> {
+    writer: &'a Writer,
+    store: &'a SqliteStore,
+    stream: Option<Incoming>,
+    report: ImportReport,
+}
+
+impl Import<'_> {
+    fn read(&mut self, lines: impl BufRead) -> Result<(), SqliteError> {
+        let mut has_begun = false;
+        for (line, text) in (1..).zip(lines.lines()) {
+            let wrong = |why: String| SqliteError::Import { line, why };
+            let text = text.map_err(|error| wrong(error.to_string()))?;
+            let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            match parsed {
+                Line::WindlassExport { format: FORMAT } => has_begun = true,
+                Line::WindlassExport { format } => {
+                    return Err(wrong(format!(
+                        "format {format} is not known; use a newer Windlass"
+                    )));
+                }
+                _ if !has_begun => return Err(wrong("this is not an export of Windlass".into())),
+                parsed => self.take(parsed).map_err(|fault| match fault {
+                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why),
+                    fault => fault.into(),
+                })?,
+            }
+        }
+        if let Some(stream) = self.stream.take() {
+            self.leave_out(stream, "the export ends within it")?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), Fault> {
+        match line {
+            Line::WindlassExport { .. } => Ok(()),
+            Line::Harness(record) => {
+                let harness: Harness = parse(record.get())?;
+                self.writer
+                    .write_blocking(move |work| records::put_harness(work, &harness))
+            }
+            Line::Agent(record) => {
+                let agent: Agent = parse(record.get())?;
+                self.writer
+                    .write_blocking(move |work| records::put_agent(work, &agent))
+            }
+            Line::Session(record) => {
+                let session: Session = parse(record.get())?;
+                self.writer
+                    .write_blocking(move |work| records::put_session(work, &session))
+            }
+            Line::Stream(key) => self.begin(StreamKey::new(key)),
+            Line::Record {
+                seq,
+                version,
+                event,
+            } => {
+                let event_text = event.get();
+                let parsed: Event = parse(event_text)?;
+                let stream = self.incoming()?;
+                if version != RECORD_VERSION {
+                    stream.refuse(seq, &format!("its version {version} is not known"));
+                } else if seq != stream.seq + 1 || parsed.sequence != Some(seq) {
+                    stream.refuse(seq, "it is out of order");
+                }
+                let mut record = Encoded::new(&parsed)?;
+                record.bytes = event_text.as_bytes().to_vec();
+                record.digest = digest(&record.bytes);
+                add(&mut stream.total, &record.digest);
+                (stream.seq, stream.records) = (seq, stream.records + 1);
+                self.put(Piece::Record(record))
+            }
+            Line::Pruned { first, digests } => {
+                let digests: Vec<Digest> = digests
+                    .iter()
+                    .map(|text| blake3::Hash::from_hex(text).map(|hash| *hash.as_bytes()))
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| import_error(error.to_string()))?;
+                let stream = self.incoming()?;
+                if first != stream.seq + 1 {
+                    stream.refuse(first, "what was pruned is out of order");
+                }
+                digests
+                    .iter()
+                    .for_each(|digest| add(&mut stream.total, digest));
+                stream.seq += digests.len() as u64;
+                self.put(Piece::Gap(digests))
+            }
+            Line::Damaged { seq, what } => {
+                self.incoming()?.refuse(seq, &what);
+                Ok(())
+            }
+            Line::End { seq, digest } => self.end(seq, &digest),
+        }
+    }
+
+    fn incoming(&mut self) -> Result<&mut Incoming, Fault> {
+        self.stream
+            .as_mut()
+            .ok_or_else(|| import_error("no stream has begun".to_owned()))
+    }
+
+    fn begin(&mut self, key: StreamKey) -> Result<(), Fault> {
+        if let Some(stream) = self.stream.take() {
+            self.leave_out(stream, "it has no end")?;
+        }
+        let reader = self.store.inner.readers.take()?;
+        let mut refused = None;
+        let mut number = 0;
+        if find(&reader, &key)?.is_some() {
+            refused = Some(Finding::of_stream(&key, "it is there already"));
+        } else {
+            let key = key.clone();
+            number = self
+                .writer
+                .write_blocking(move |work| claim(work, &key))?
+                .stream;
+        }
+        self.stream = Some(Incoming {
+            key,
+            refused,
+            number,
+            seq: 0,
+            records: 0,
+            total: blake3::Hasher::new(),
+            waiting: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn put(&mut self, piece: Piece) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.refused.is_none() {
+            // A commit ends with a record: from it the writer knows where to go on.
+            let is_record = matches!(piece, Piece::Record(_));
+            stream.waiting.push(piece);
+            if is_record && stream.waiting.len() >= LINES {
+                return self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        let (number, pieces) = (stream.number, std::mem::take(&mut stream.waiting));
+        self.writer
+            .write_blocking(move |work| write(work, number, pieces))
+    }
+
+    fn end(&mut self, seq: u64, digest: &str) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.seq != seq || hex(stream.total.finalize().as_bytes()) != digest {
+            stream.refuse(
+                seq,
+                "the records before it are not those that were exported",
+            );
+        } else if matches!(stream.waiting.last(), Some(Piece::Gap(_))) {
+            stream.refuse(seq, "the newest record is never pruned, but here it is");
+        }
+        if stream.refused.is_none() {
+            self.flush()?;
+        }
+        let Some(stream) = self.stream.take() else {
+            return Ok(());
+        };
+        if stream.refused.is_some() {
+            return self.leave_out(stream, "");
+        }
+        self.report.streams += 1;
+        self.report.records += stream.records;
+        Ok(())
+    }
+
+    /// Takes back what was written of a stream.
+    fn leave_out(&mut self, stream: Incoming, why: &str) -> Result<(), Fault> {
+        let key = stream.key.clone();
+        let finding = stream
+            .refused
+            .unwrap_or_else(|| Finding::of_stream(&key, why));
+        self.report.findings.push(finding);
+        if stream.number > 0 {
+            self.writer.write_blocking(move |work| remove(work, &key))?;
+        }
+        Ok(())
+    }
+}
+
+fn import_error(why: String) -> Fault {
+    SqliteError::Import { line: 0, why }.into()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Fault> {
+    serde_json::from_str(text).map_err(|error| import_error(error.to_string()))
+}

@@ -1,0 +1,28 @@
+//! What all parts of a store share.
+
+use std::sync::Arc;
+
+use super::chain::Chain;
+use super::doorbells::Doorbells;
+use super::error::{Fault, SqliteError};
+use super::options::SqliteRetention;
+use super::readers::Readers;
+use super::secrets::Vault;
+use super::writer::Writer;
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) chain: Chain,
+    pub(crate) vault: Vault,
+    pub(crate) retention: SqliteRetention,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) doorbells: Arc<Doorbells>,
+    /// Missing where the store was opened for reading only.
+    pub(crate) writer: Option<Writer>,
+}
+
+impl Inner {
+    pub(crate) fn writer(&self) -> Result<&Writer, Fault> {
+        self.writer.as_ref().ok_or(SqliteError::ReadOnly.into())
+    }
+}

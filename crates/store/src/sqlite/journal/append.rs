@@ -1,0 +1,107 @@
+//! Appending: all checks first, then the rows.
+
+use super::super::doorbells::Ring;
+use super::super::error::Fault;
+use super::super::heads::Head;
+use super::super::numbers::int;
+use super::super::record::{Encoded, Form, RECORD_VERSION};
+use super::super::writer::Work;
+use crate::journal::JournalError;
+
+/// Records on their way into a stream.
+pub(in super::super) struct Append {
+    pub(in super::super) stream: u64,
+    pub(in super::super) epoch: u64,
+    pub(in super::super) first_seq: u64,
+    pub(in super::super) records: Vec<Encoded>,
+}
+
+impl Append {
+    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<(), Fault> {
+        let head = work.state.heads.get(work.connection, self.stream)?;
+        self.check(head)?;
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let mut head = head.clone();
+        for record in &self.records {
+            head.seq += 1;
+            head.chain = work
+                .state
+                .heads
+                .chain()
+                .link(&head.chain, head.seq, &record.digest);
+            head.open.apply(head.seq, record.turn);
+            insert(work, self.stream, &head, record)?;
+        }
+        let ring = Ring::Head(head.key.clone(), head.seq);
+        work.state.rings.push(ring);
+        work.state.heads.put(self.stream, head);
+        Ok(())
+    }
+
+    fn check(&self, head: &Head) -> Result<(), JournalError> {
+        let stream = self.stream;
+        if head.epoch != self.epoch {
+            return Err(JournalError::Fenced {
+                stream,
+                current: head.epoch,
+                claimed: self.epoch,
+            });
+        }
+        let out_of_sequence = |first_seq| JournalError::OutOfSequence {
+            stream,
+            head: head.seq,
+            first_seq,
+        };
+        if self.first_seq != head.seq + 1 {
+            return Err(out_of_sequence(self.first_seq));
+        }
+        let mut numbered = (self.first_seq..).zip(&self.records);
+        match numbered.find(|(seq, record)| record.seq != Some(*seq)) {
+            Some((_, record)) => Err(out_of_sequence(record.seq.unwrap_or_default())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes one record; `head` is the stream with the record in it.
+pub(in super::super) fn insert(
+    work: &mut Work<'_>,
+    stream: u64,
+    head: &Head,
+    record: &Encoded,
+) -> Result<(), Fault> {
+    let form = record.form();
+    let body = match form {
+        Form::Inline => record.bytes.as_slice(),
+        Form::Blob => {
+            work.connection
+                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
+                .execute((record.digest, &record.bytes))?;
+            &record.digest
+        }
+    };
+    work.state.position += 1;
+    work.state.is_numbered = true;
+    work.connection
+        .prepare_cached(
+            "INSERT INTO records \
+             (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute((
+            int(work.state.position),
+            int(stream),
+            int(head.seq),
+            RECORD_VERSION,
+            form.code(),
+            record.is_chunk,
+            int(head.open.first().unwrap_or(0)),
+            record.at,
+            int(work.state.commit),
+            head.chain,
+            body,
+        ))?;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The journal in a database.
+
+mod append;
+mod claim;
+mod page;
+mod remove;
+mod streams;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::Event;
+
+use super::error::Fault;
+use super::inner::Inner;
+use super::record::Encoded;
+use crate::journal::{Batch, Claim, Journal, JournalError, Page, StreamKey};
+
+pub(super) use append::insert;
+pub(super) use claim::claim;
+pub(super) use page::Walk;
+use page::read_page;
+pub(super) use remove::{drop_blobs, remove};
+pub use streams::StreamInfo;
+pub(super) use streams::{find, list, names};
+
+/// A journal in a SQLite database; clones share it.
+#[derive(Debug, Clone)]
+pub struct SqliteJournal {
+    pub(super) inner: Arc<Inner>,
+}
+
+impl SqliteJournal {
+    /// Lists the streams by name, with where they end and whether a turn is open.
+    pub async fn streams(&self) -> Result<Vec<StreamInfo>, JournalError> {
+        Ok(self.inner.readers.read(list).await?)
+    }
+}
+
+#[async_trait]
+impl Journal for SqliteJournal {
+    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
+        let key = stream.clone();
+        let writer = self.inner.writer()?;
+        Ok(writer.write(move |work| claim(work, &key)).await?)
+    }
+
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        let writer = self.inner.writer()?;
+        let append = append::Append {
+            stream: claim.stream,
+            epoch: claim.epoch,
+            first_seq: batch.first_seq,
+            records: encode(&batch.records)?,
+        };
+        Ok(writer.write(move |work| append.run(work)).await?)
+    }
+
+    async fn read(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let (key, chain) = (stream.clone(), self.inner.chain.clone());
+        let readers = &self.inner.readers;
+        Ok(readers
+            .read(move |reader| read_page(reader, &chain, &key, after, limit))
+            .await?)
+    }
+
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
+        let chain = self.inner.chain.clone();
+        let readers = &self.inner.readers;
+        Ok(readers
+            .read(move |reader| page::read_all(reader, &chain))
+            .await?)
+    }
+
+    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
+        // First the bell, then the look: what is appended between the two rings.
+        let bell = self.inner.doorbells.watch(stream);
+        let key = stream.clone();
+        let readers = &self.inner.readers;
+        let found = readers.read(move |reader| find(reader, &key)).await?;
+        if let Some(found) = found {
+            self.inner.doorbells.show(stream, found.head);
+        }
+        Ok(bell)
+    }
+
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        let streams = self.streams().await?;
+        let open = streams
+            .into_iter()
+            .filter(|stream| stream.open_from.is_some());
+        Ok(open.map(|stream| stream.key).collect())
+    }
+
+    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
+        let key = stream.clone();
+        let writer = self.inner.writer()?;
+        Ok(writer.write(move |work| remove(work, &key)).await?)
+    }
+}
+
+fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {
+    events.iter().map(|event| Encoded::new(event)).collect()
+}

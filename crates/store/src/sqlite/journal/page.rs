@@ -1,0 +1,230 @@
+//! Reading a stream, with every record checked against the chain.
+//!
+//! A record that was changed, moved or taken out does not follow from the one before it, so that reading stops with an
+//! error that names it. What was pruned left its digests behind, and the chain goes on over the gap.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
+
+use super::super::chain::{Chain, Digest};
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::super::record::{STORED_COLUMNS, Stored};
+use super::streams::{StreamInfo, find};
+use crate::journal::{JournalError, Page, StreamKey};
+
+/// Where a reader is in a stream, with the chain up to there.
+pub(in super::super) struct Walk<'a> {
+    reader: &'a Connection,
+    chain: &'a Chain,
+    stream: StreamInfo,
+    seq: u64,
+    link: Digest,
+    /// The gaps that were stepped over.
+    pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
+    /// The digests of the records in the gap that was stepped over last, for whoever copies them.
+    pub(in super::super) digests: Vec<u8>,
+}
+
+impl<'a> Walk<'a> {
+    /// Stands before the first record.
+    pub(in super::super) fn begin(
+        reader: &'a Connection,
+        chain: &'a Chain,
+        stream: StreamInfo,
+    ) -> Self {
+        Self {
+            reader,
+            chain,
+            seq: 0,
+            link: chain.start(&stream.key),
+            stream,
+            pruned: Vec::new(),
+            digests: Vec::new(),
+        }
+    }
+
+    /// Stands behind a record that need not be there any more.
+    pub(in super::super) fn after(
+        reader: &'a Connection,
+        chain: &'a Chain,
+        stream: StreamInfo,
+        after: u64,
+    ) -> Result<Self, Fault> {
+        let mut walk = Self::begin(reader, chain, stream);
+        if after == 0 {
+            return Ok(walk);
+        }
+        let at = [int(walk.stream.stream), int(after)];
+        let kept: Option<Digest> = reader
+            .prepare_cached("SELECT chain FROM records WHERE stream = ?1 AND seq = ?2")?
+            .query_row(at, |row| row.get(0))
+            .optional()?;
+        if let Some(link) = kept {
+            (walk.seq, walk.link) = (after, link);
+            return Ok(walk);
+        }
+        let gap: Option<(u64, Digest)> = reader
+            .prepare_cached(
+                "SELECT last, chain FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2",
+            )?
+            .query_row(at, |row| Ok((uint(row, 0)?, row.get(1)?)))
+            .optional()?;
+        let Some((last, link)) = gap else {
+            return Err(walk.damaged(after, "it is missing").into());
+        };
+        if last > after {
+            walk.note_gap(after + 1..=last);
+        }
+        (walk.seq, walk.link) = (last, link);
+        Ok(walk)
+    }
+
+    /// Takes the next record: steps over a gap before it, and checks that it follows.
+    pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
+        while self.seq + 1 < stored.seq {
+            self.step_over_gap()?;
+        }
+        let checked = stored.checked_bytes();
+        let (_, digest) = checked.map_err(|what| self.damaged(stored.seq, &what))?;
+        let link = self.chain.link(&self.link, stored.seq, &digest);
+        if link != stored.chain {
+            return Err(self.damaged(stored.seq, "it was changed").into());
+        }
+        (self.seq, self.link) = (stored.seq, link);
+        Ok(())
+    }
+
+    /// Steps over one stored gap; an error when none begins here.
+    pub(in super::super) fn step_over_gap(&mut self) -> Result<(), Fault> {
+        let first = self.seq + 1;
+        let gap: Option<(u64, Digest, Vec<u8>)> = self
+            .reader
+            .prepare_cached(
+                "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
+            )?
+            .query_row([int(self.stream.stream), int(first)], |row| {
+                Ok((uint(row, 0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()?;
+        let Some((last, end, digests)) = gap else {
+            return Err(self.damaged(first, "it is missing").into());
+        };
+        let (each, _) = digests.as_chunks::<32>();
+        let mut link = self.link;
+        for (seq, digest) in (first..).zip(each) {
+            link = self.chain.link(&link, seq, digest);
+        }
+        if link != end || first + each.len() as u64 != last + 1 {
+            return Err(self
+                .damaged(first, "the digests of what was pruned were changed")
+                .into());
+        }
+        self.note_gap(first..=last);
+        self.digests = digests;
+        (self.seq, self.link) = (last, link);
+        Ok(())
+    }
+
+    /// Joins gaps that touch.
+    fn note_gap(&mut self, gap: RangeInclusive<u64>) {
+        match self.pruned.last_mut() {
+            Some(before) if *before.end() + 1 == *gap.start() => {
+                *before = *before.start()..=*gap.end();
+            }
+            _ => self.pruned.push(gap),
+        }
+    }
+
+    pub(in super::super) fn damaged(&self, seq: u64, what: &str) -> JournalError {
+        JournalError::Damaged {
+            stream: self.stream.key.to_string(),
+            seq,
+            what: what.to_owned(),
+        }
+    }
+
+    /// Goes on behind a record that does not follow, as if it did.
+    pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
+        (self.seq, self.link) = (stored.seq, stored.chain);
+    }
+
+    pub(in super::super) fn key(&self) -> &StreamKey {
+        &self.stream.key
+    }
+
+    pub(in super::super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    pub(in super::super) fn link(&self) -> &Digest {
+        &self.link
+    }
+}
+
+pub(in super::super) fn read_page(
+    reader: &Connection,
+    chain: &Chain,
+    key: &StreamKey,
+    after: u64,
+    limit: usize,
+) -> Result<Page, Fault> {
+    // All queries of a page must see the same state.
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, key)? else {
+        return Ok(Page::default());
+    };
+    let (number, head) = (stream.stream, stream.head);
+    if after >= head || limit == 0 {
+        return Ok(Page {
+            head,
+            ..Page::default()
+        });
+    }
+    let mut walk = Walk::after(&transaction, chain, stream, after)?;
+    let mut events = Vec::with_capacity(limit.min(1024));
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(&transaction, row)?;
+        walk.step(&stored)?;
+        events.push(stored.decode(key)?);
+    }
+    Ok(Page {
+        pruned: walk.pruned,
+        events,
+        head,
+    })
+}
+
+/// Reads everything in the order of positions.
+pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Event>>, Fault> {
+    let transaction = reader.unchecked_transaction()?;
+    let mut walks: HashMap<u64, Walk<'_>> = super::streams::list(&transaction)?
+        .into_iter()
+        .map(|stream| (stream.stream, Walk::begin(&transaction, chain, stream)))
+        .collect();
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS}, stream FROM records ORDER BY position"
+    ))?;
+    let mut rows = statement.query([])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(&transaction, row)?;
+        // A record without its stream belongs to nobody; `verify` names it.
+        let Some(walk) = walks.get_mut(&uint(row, 5)?) else {
+            continue;
+        };
+        walk.step(&stored)?;
+        events.push(stored.decode(&walk.stream.key)?);
+    }
+    Ok(events)
+}

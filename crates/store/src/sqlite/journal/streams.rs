@@ -1,0 +1,63 @@
+//! Which streams there are.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::super::error::Fault;
+use super::super::numbers::uint;
+use crate::journal::StreamKey;
+
+/// A stream without its records.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamInfo {
+    /// Its name.
+    pub key: StreamKey,
+    /// Its number inside of this database.
+    pub stream: u64,
+    /// The number of its newest record.
+    pub head: u64,
+    /// The first record of the oldest turn that has no end; `None` when every turn has ended.
+    pub open_from: Option<u64>,
+}
+
+/// The newest record of a stream says it all; it is never pruned.
+const INFO: &str = "SELECT streams.key, streams.id, coalesce(newest.seq, 0), coalesce(newest.open_from, 0) FROM streams \
+     LEFT JOIN records AS newest ON newest.stream = streams.id AND newest.seq = \
+     (SELECT max(seq) FROM records WHERE stream = streams.id)";
+
+fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
+    Ok(StreamInfo {
+        key: StreamKey::new(row.get::<_, String>(0)?),
+        stream: uint(row, 1)?,
+        head: uint(row, 2)?,
+        open_from: Some(uint(row, 3)?).filter(|from| *from > 0),
+    })
+}
+
+pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fault> {
+    let mut statement = reader.prepare_cached(&format!("{INFO} ORDER BY streams.key"))?;
+    let streams = statement.query_map([], info)?;
+    Ok(streams.collect::<Result<_, _>>()?)
+}
+
+/// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
+pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
+    let mut streams = Vec::new();
+    let mut name_all = || -> Result<(), Fault> {
+        let mut statement =
+            reader.prepare_cached("SELECT key, id, 0, 0 FROM streams ORDER BY id")?;
+        for stream in statement.query_map([], info)? {
+            streams.push(stream?);
+        }
+        Ok(())
+    };
+    let trouble = name_all().err();
+    (streams, trouble)
+}
+
+pub(in super::super) fn find(
+    reader: &Connection,
+    key: &StreamKey,
+) -> Result<Option<StreamInfo>, Fault> {
+    let mut statement = reader.prepare_cached(&format!("{INFO} WHERE streams.key = ?1"))?;
+    Ok(statement.query_row([key.as_str()], info).optional()?)
+}

@@ -1,0 +1,130 @@
+//! All stores in one SQLite database: the journal, records, files, keys and secrets.
+//!
+//! A data directory holds `windlass.db` with its write-ahead log, `windlass.lock`, which names the process that may
+//! write, and `windlass.commits`, which finds a log that was lost. One thread writes and commits in groups; readers have
+//! connections of their own. The pages of these modules say what is decided where.
+
+mod chain;
+mod connect;
+mod counter;
+mod doorbells;
+mod error;
+mod export;
+mod files;
+mod findings;
+mod heads;
+mod import;
+mod inner;
+mod inspect;
+mod journal;
+mod maintain;
+mod numbers;
+mod open;
+mod options;
+mod owner;
+mod prune;
+mod readers;
+mod record;
+mod records;
+mod schema;
+mod secrets;
+mod storage;
+mod thread;
+mod times;
+mod verify;
+mod writer;
+
+use std::sync::Arc;
+
+pub use chain::ChainKey;
+pub use error::SqliteError;
+pub use export::ExportReport;
+pub use files::SqliteSessionFileStore;
+pub use findings::Finding;
+pub use import::ImportReport;
+use inner::Inner;
+pub use journal::{SqliteJournal, StreamInfo};
+pub use maintain::Maintained;
+pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use records::SqliteRecords;
+pub use secrets::SecretsKey;
+pub use storage::SqliteSessionStorageStore;
+pub use verify::{Report, StreamHead};
+
+/// A database with everything that a runtime keeps; clones share it.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+impl SqliteStore {
+    /// Opens the store of a directory for reading and writing, and makes it if it is not there.
+    pub async fn open(options: SqliteOptions) -> Result<Self, SqliteError> {
+        blocking(move || open::open(options)).await
+    }
+
+    /// Opens the store of a directory for reading, also while another process writes, or where it is damaged.
+    ///
+    /// Doorbells ring only for what this process writes, so here they do not.
+    pub async fn open_read_only(options: SqliteOptions) -> Result<Self, SqliteError> {
+        blocking(move || open::open_read_only(options)).await
+    }
+
+    /// Returns the journal.
+    #[must_use]
+    pub fn journal(&self) -> SqliteJournal {
+        SqliteJournal {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the harnesses, agents and sessions.
+    #[must_use]
+    pub fn records(&self) -> SqliteRecords {
+        SqliteRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the files of sessions.
+    #[must_use]
+    pub fn files(&self) -> SqliteSessionFileStore {
+        SqliteSessionFileStore::new(Arc::clone(&self.inner))
+    }
+
+    /// Returns the values and secrets of sessions.
+    #[must_use]
+    pub fn storage(&self) -> SqliteSessionStorageStore {
+        SqliteSessionStorageStore {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns how many commits this database has seen.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.inner
+            .writer
+            .as_ref()
+            .map_or(0, writer::Writer::commits)
+    }
+
+    /// Writes what waits, ends the writer and gives up the lock. Without it, the same happens soon after the last clone
+    /// is dropped.
+    pub async fn close(self) {
+        self.inner.readers.close();
+        if let Some(writer) = &self.inner.writer {
+            writer.close().await;
+        }
+    }
+}
+
+async fn blocking(
+    work: impl FnOnce() -> Result<Inner, SqliteError> + Send + 'static,
+) -> Result<SqliteStore, SqliteError> {
+    let opened = tokio::task::spawn_blocking(work).await;
+    let inner = opened.map_err(|error| SqliteError::Unavailable(error.to_string()))??;
+    Ok(SqliteStore {
+        inner: Arc::new(inner),
+    })
+}

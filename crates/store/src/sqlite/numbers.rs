@@ -1,0 +1,12 @@
+//! Numbers as SQLite keeps them: signed.
+
+/// Returns a count as SQLite keeps it; what is too big for it is as big as can be.
+pub(crate) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Reads a count; one below zero is an error that names the column.
+pub(crate) fn uint(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}

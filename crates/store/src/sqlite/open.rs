@@ -1,0 +1,149 @@
+//! Opening: look first, change later.
+//!
+//! A file that is not ours, a schema of the future, a wrong key, lost commits and damage are all found before anything
+//! is written, so that a refused database is left as it was.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::chain::Chain;
+use super::connect::Location;
+use super::counter::{self, Count, Counter, Found};
+use super::doorbells::Doorbells;
+use super::error::{Fault, SqliteError};
+use super::heads::Heads;
+use super::inner::Inner;
+use super::inspect::{
+    Identity, check_chain_key, check_version, has_database, inspect, read_identity,
+    refuse_lost_database,
+};
+use super::options::SqliteOptions;
+use super::owner::Owner;
+use super::readers::Readers;
+use super::schema;
+use super::secrets::Vault;
+use super::thread::{State, Thread};
+
+pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
+    let location = Location {
+        directory: options.directory.clone(),
+    };
+    fs::create_dir_all(&location.directory).map_err(|source| SqliteError::Io {
+        doing: "make the directory",
+        path: location.directory.clone(),
+        source,
+    })?;
+    let owner = Owner::take(&location)?;
+    let chain = Chain::new(options.chain_key.clone());
+    let counted = read_counter(&location)?;
+    // Looked at now, because reading the database makes an empty log.
+    let has_log = fs::metadata(location.log()).is_ok_and(|log| log.len() > 0);
+    if has_database(&location)? {
+        let reader = location.connect_to_read()?;
+        inspect(&location, &reader, &chain, (counted, has_log), &options)?;
+    } else {
+        refuse_lost_database(&location, counted, &options)?;
+    }
+
+    let mut connection = location.connect_to_write(options.max_bytes)?;
+    schema::migrate(&mut connection, &location)?;
+    // A new database gets its identity before it has a log, so that losing the log cannot lose the identity.
+    let identity = identify(&connection, &chain)?;
+    connection
+        .pragma_update(None, "journal_mode", "WAL")
+        .map_err(Fault::from)?;
+    let counter = Counter::open(
+        &location.counter(),
+        Count {
+            database: identity.database,
+            commits: identity.commits,
+        },
+    )
+    .map_err(|source| counter_trouble(&location, source))?;
+    let doorbells = Arc::new(Doorbells::default());
+    let thread = Thread {
+        connection,
+        counter,
+        _owner: owner,
+        doorbells: Arc::clone(&doorbells),
+        state: State {
+            heads: Heads::new(chain.clone()),
+            position: identity.position,
+            commit: identity.commits,
+            rings: Vec::new(),
+            is_numbered: false,
+            lost_records: false,
+        },
+        commits: Arc::default(),
+        broken: None,
+    };
+    let writer = thread
+        .start()
+        .map_err(|error| SqliteError::Unavailable(format!("no thread can be started: {error}")))?;
+    Ok(Inner {
+        readers: Readers::new(location),
+        chain,
+        vault: Vault::new(options.secrets_key),
+        retention: options.retention,
+        doorbells,
+        writer: Some(writer),
+    })
+}
+
+pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteError> {
+    let location = Location {
+        directory: options.directory,
+    };
+    let chain = Chain::new(options.chain_key);
+    if !has_database(&location)? {
+        return Err(SqliteError::Io {
+            doing: "open",
+            path: location.database(),
+            source: ErrorKind::NotFound.into(),
+        });
+    }
+    let reader = location.connect_to_read()?;
+    check_version(&location, &reader)?;
+    check_chain_key(&location, &reader, &chain)?;
+    Ok(Inner {
+        readers: Readers::new(location),
+        chain,
+        vault: Vault::new(options.secrets_key),
+        retention: options.retention,
+        doorbells: Arc::default(),
+        writer: None,
+    })
+}
+
+fn read_counter(location: &Location) -> Result<Found, SqliteError> {
+    counter::read(&location.counter()).map_err(|source| counter_trouble(location, source))
+}
+
+fn counter_trouble(location: &Location, source: std::io::Error) -> SqliteError {
+    SqliteError::Io {
+        doing: "use the counter",
+        path: location.counter(),
+        source,
+    }
+}
+
+/// Reads who the database is, after giving a new one its identity.
+fn identify(connection: &Connection, chain: &Chain) -> Result<Identity, Fault> {
+    if let Some(identity) = read_identity(connection)? {
+        return Ok(identity);
+    }
+    let database = *Uuid::now_v7().as_bytes();
+    connection.execute(
+        "INSERT INTO state (only, database_id, chain_key, commits, position) VALUES (1, ?1, ?2, ?3, ?3)",
+        (database, chain.key_check(), 0),
+    )?;
+    Ok(Identity {
+        database,
+        commits: 0,
+        position: 0,
+    })
+}

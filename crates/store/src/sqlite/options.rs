@@ -1,0 +1,103 @@
+//! What a store is opened with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::chain::ChainKey;
+use super::secrets::SecretsKey;
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct SqliteOptions {
+    /// The data directory; it is made if it is not there, and holds nothing but this store.
+    pub directory: PathBuf,
+    /// The key of the chain of digests. A database keeps to the one that it was made with.
+    pub chain_key: Option<ChainKey>,
+    /// The key that secrets are sealed with; without it none can be stored or read.
+    pub secrets_key: Option<SecretsKey>,
+    /// What [`SqliteStore::maintain`](super::SqliteStore::maintain) removes.
+    pub retention: SqliteRetention,
+    /// What happens when commits are missing that were acknowledged.
+    pub on_lost_commits: OnLostCommits,
+    /// How much is looked at before the store is used.
+    pub check: OpenCheck,
+    /// How big the database may grow; `None` is as big as the disk allows.
+    pub max_bytes: Option<u64>,
+}
+
+/// What is removed of ended turns; `None` keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SqliteRetention {
+    /// How old pieces of streamed text may get. Later records hold the text whole.
+    pub text_chunks: Option<Duration>,
+    /// How old records may get.
+    pub max_age: Option<Duration>,
+    /// How many bytes the database may use; the oldest records go first.
+    pub max_bytes: Option<u64>,
+}
+
+/// What happens when the counter beside the database knows of commits that the database does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLostCommits {
+    /// The store is not opened, and nothing is changed.
+    #[default]
+    Refuse,
+    /// The store goes on with what is there. Streams may end earlier than somebody has seen.
+    Accept,
+}
+
+/// How much is looked at before a store is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OpenCheck {
+    /// All pages of the database; takes as long as reading it.
+    #[default]
+    Structure,
+    /// Nothing; damage is found when somebody reads it.
+    Nothing,
+}
+
+impl SqliteOptions {
+    /// Keeps everything, without keys.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            chain_key: None,
+            secrets_key: None,
+            retention: SqliteRetention::default(),
+            on_lost_commits: OnLostCommits::default(),
+            check: OpenCheck::default(),
+            max_bytes: None,
+        }
+    }
+    /// Sets the key of the chain.
+    pub fn with_chain_key(mut self, key: ChainKey) -> Self {
+        self.chain_key = Some(key);
+        self
+    }
+    /// Sets the key that secrets are sealed with.
+    pub fn with_secrets_key(mut self, key: SecretsKey) -> Self {
+        self.secrets_key = Some(key);
+        self
+    }
+    /// Sets what is removed.
+    pub fn with_retention(mut self, retention: SqliteRetention) -> Self {
+        self.retention = retention;
+        self
+    }
+    /// Sets what happens when commits are missing.
+    pub fn on_lost_commits(mut self, policy: OnLostCommits) -> Self {
+        self.on_lost_commits = policy;
+        self
+    }
+    /// Sets how much is looked at first.
+    pub fn with_check(mut self, check: OpenCheck) -> Self {
+        self.check = check;
+        self
+    }
+    /// Sets how big the database may grow.
+    pub fn with_max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+}

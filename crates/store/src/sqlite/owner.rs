@@ -1,0 +1,59 @@
+//! The lock on a data directory: one process writes.
+//!
+//! The system holds the lock for as long as the file is open, so a process that is killed leaves none behind. The text
+//! in the file only names the holder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::connect::Location;
+use super::error::SqliteError;
+
+/// The right to write; given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    _file: File,
+}
+
+impl Owner {
+    pub(crate) fn take(location: &Location) -> Result<Self, SqliteError> {
+        let path = location.lock();
+        let io = |doing, source| SqliteError::Io {
+            doing,
+            path: path.clone(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| io("open", error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(SqliteError::Locked {
+                    directory: location.directory.clone(),
+                    holder: holder(&path),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(io("lock", error)),
+        }
+        let pid = std::process::id();
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{pid}"))
+            .map_err(|error| io("write", error))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(path: &Path) -> String {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(32).read_to_string(&mut text));
+    match read {
+        Ok(_) if !text.trim().is_empty() => text.trim().to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as stored records.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
+
+use super::chain::{Digest, digest};
+use super::error::Fault;
+use super::numbers::uint;
+use crate::journal::open_turns::TurnChange;
+use crate::journal::{JournalError, StreamKey};
+
+/// The version of the records that are written. A change of the events' JSON that this version could not read raises it.
+pub(crate) const RECORD_VERSION: u32 = 1;
+
+/// Bytes above this are a blob of their own, so that the table of records stays quick to walk.
+pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
+
+/// Where the bytes of a record are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In the row.
+    Inline,
+    /// In a blob; the row holds its name.
+    Blob,
+}
+
+impl Form {
+    pub(crate) const fn code(self) -> i64 {
+        match self {
+            Self::Inline => 0,
+            Self::Blob => 1,
+        }
+    }
+}
+
+/// An event, ready to be written. Made by whoever appends, so that the writer has less to do.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) seq: Option<u64>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) digest: Digest,
+    /// Whether it is a piece of text that a later record holds whole.
+    pub(crate) is_chunk: bool,
+    pub(crate) at: i64,
+    pub(crate) turn: Option<TurnChange>,
+}
+
+impl Encoded {
+    pub(crate) fn new(event: &Event) -> Result<Self, Fault> {
+        let bytes = serde_json::to_vec(event)
+            .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
+        Ok(Self {
+            seq: event.sequence,
+            digest: digest(&bytes),
+            is_chunk: event.is_ephemeral(),
+            at: event.ts.timestamp_millis(),
+            turn: TurnChange::of(event),
+            bytes,
+        })
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        if self.bytes.len() > MAX_INLINE_BYTES {
+            Form::Blob
+        } else {
+            Form::Inline
+        }
+    }
+}
+
+fn blob(connection: &Connection, name: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection
+        .prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()
+}
+
+/// A record as it is stored, with its bytes at hand. It borrows them from the row: a page is read without copying.
+#[derive(Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) seq: u64,
+    pub(crate) version: u32,
+    pub(crate) chain: Digest,
+    /// `None` when the row names a blob that is not there.
+    bytes: Option<Cow<'a, [u8]>>,
+    /// The name of the blob, where the bytes are one.
+    pub(crate) blob: Option<&'a [u8]>,
+}
+
+/// The columns that [`Stored::from_row`] reads.
+pub(crate) const STORED_COLUMNS: &str = "seq, version, form, chain, body";
+
+impl<'a> Stored<'a> {
+    pub(crate) fn from_row(
+        connection: &Connection,
+        row: &'a rusqlite::Row<'_>,
+    ) -> rusqlite::Result<Self> {
+        let body = row.get_ref(4)?.as_blob()?;
+        let is_blob = row.get::<_, i64>(2)? == Form::Blob.code();
+        let bytes = if is_blob {
+            blob(connection, body)?.map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(body))
+        };
+        Ok(Self {
+            seq: uint(row, 0)?,
+            version: row.get(1)?,
+            // A link of another length fits nothing, like a wrong one.
+            chain: row.get_ref(3)?.as_blob()?.try_into().unwrap_or_default(),
+            bytes,
+            blob: is_blob.then_some(body),
+        })
+    }
+
+    /// Returns the bytes and their digest; says what is wrong where they are not there.
+    pub(crate) fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
+        let Some(bytes) = &self.bytes else {
+            return Err("its blob is missing".to_owned());
+        };
+        let digest = digest(bytes);
+        match &self.blob {
+            Some(name) if *name != digest => Err("its blob was changed".to_owned()),
+            _ => Ok((bytes, digest)),
+        }
+    }
+
+    /// Reads the event. Whoever calls it has checked the chain.
+    pub(crate) fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
+        if self.version != RECORD_VERSION {
+            return Err(JournalError::UnknownVersion {
+                stream: stream.to_string(),
+                seq: self.seq,
+                version: self.version,
+            });
+        }
+        let damaged = |what: String| JournalError::Damaged {
+            stream: stream.to_string(),
+            seq: self.seq,
+            what,
+        };
+        let (bytes, _) = self.checked_bytes().map_err(damaged)?;
+        let event: Event = serde_json::from_slice(bytes)
+            .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+        if event.sequence != Some(self.seq) {
+            return Err(damaged(format!(
+                "it says that it is number {}",
+                event.seq()
+            )));
+        }
+        Ok(Arc::new(event))
+    }
+}

@@ -1,0 +1,135 @@
+//! The tables, and the way to them from every earlier version.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::connect::Location;
+use super::error::{Fault, SqliteError};
+
+/// Marks a file as ours; readable in its header before anything touches it.
+pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
+
+/// The steps from one version to the next. A step that has been released is never changed: later ones build on it.
+const STEPS: &[&str] = &[include_str!("schema/1.sql")];
+
+/// The newest version.
+pub(crate) const VERSION: u32 = STEPS.len() as u32;
+
+/// Reads the version; a file without tables has 0.
+pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
+    let has_versions: bool = connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions')",
+        [],
+        |row| row.get(0),
+    )?;
+    if !has_versions {
+        return Ok(0);
+    }
+    let newest: Option<u32> = connection
+        .query_row("SELECT max(version) FROM schema_versions", [], |row| {
+            row.get(0)
+        })
+        .optional()?
+        .flatten();
+    Ok(newest.unwrap_or(0))
+}
+
+/// Brings the tables up to date. Each step is one transaction, and before the first one the file is copied.
+pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
+    migrate_by(connection, location, STEPS)
+}
+
+fn migrate_by(
+    connection: &mut Connection,
+    location: &Location,
+    steps: &[&str],
+) -> Result<(), Fault> {
+    let found = version(connection)?;
+    let known = steps.len() as u32;
+    if found > known {
+        let path = location.database();
+        return Err(SqliteError::NewerSchema { path, found, known }.into());
+    }
+    if found == 0 {
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    } else if found < known {
+        back_up(connection, location, found)?;
+    }
+    for (version, step) in (found + 1..).zip(&steps[found as usize..]) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.execute(
+            "INSERT INTO schema_versions (version, applied_at) VALUES (?1, unixepoch())",
+            [version],
+        )?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Copies the database as it is. A copy that is there already was made for the same step, before it failed: it stays.
+fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), Fault> {
+    let path = location
+        .directory
+        .join(format!("windlass.db.before-version-{}", version + 1));
+    if path.exists() {
+        return Ok(());
+    }
+    let name = path.to_str().ok_or_else(|| SqliteError::Io {
+        doing: "write",
+        path: path.clone(),
+        source: std::io::Error::other("the path is not UTF-8"),
+    })?;
+    connection.execute("VACUUM INTO ?1", [name])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_run_in_order_once_and_after_a_backup() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let first = STEPS[0];
+        let steps = [
+            first,
+            "CREATE TABLE two (x INTEGER)",
+            "INSERT INTO two VALUES (3)",
+        ];
+        let mut connection = location.connect_to_write(None).unwrap();
+        migrate_by(&mut connection, &location, &steps[..1]).unwrap();
+        let backup = directory.path().join("windlass.db.before-version-2");
+        assert!(!backup.exists(), "a new database needs no backup");
+
+        migrate_by(&mut connection, &location, &steps).unwrap();
+        migrate_by(&mut connection, &location, &steps).unwrap();
+        let rows: u32 = connection
+            .query_row("SELECT count(*) FROM two", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!((version(&connection).unwrap(), rows), (3, 1));
+        assert_eq!(version(&Connection::open(backup).unwrap()).unwrap(), 1);
+
+        let error = migrate_by(&mut connection, &location, &steps[..2]).unwrap_err();
+        let error = SqliteError::from(error).to_string();
+        assert!(
+            error.contains("version 3") && error.contains("newer Windlass"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let mut connection = location.connect_to_write(None).unwrap();
+        let steps = [STEPS[0], "CREATE TABLE two (x INTEGER); CREATE nonsense"];
+        assert!(migrate_by(&mut connection, &location, &steps).is_err());
+        assert_eq!(version(&connection).unwrap(), 1);
+        assert!(connection.prepare("SELECT * FROM two").is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! Checking the journal against itself.
+//!
+//! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
+//! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
+
+use rusqlite::Connection;
+
+use super::SqliteStore;
+use super::chain::{Chain, hex};
+use super::error::{Fault, SqliteError};
+use super::findings::Finding;
+use super::inspect::damage;
+use super::journal::{StreamInfo, Walk, find, names};
+use super::numbers::{int, uint};
+use super::record::{STORED_COLUMNS, Stored};
+use crate::journal::StreamKey;
+use crate::journal::open_turns::{OpenTurns, TurnChange};
+
+/// Where a stream ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamHead {
+    /// The stream.
+    pub stream: StreamKey,
+    /// The number of its newest record.
+    pub seq: u64,
+    /// The chain at that record, as hex.
+    pub chain: String,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Where each checked stream ends; keep it to find a cut tail later.
+    pub heads: Vec<StreamHead>,
+    /// How many records were checked.
+    pub records: u64,
+    /// How many were pruned, with only their digests checked.
+    pub pruned: u64,
+    /// Everything that is wrong; empty when all is well.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Checks every stream, and that nothing is left that belongs to none.
+    pub async fn verify(&self) -> Result<Report, SqliteError> {
+        let chain = self.inner.chain.clone();
+        let report = self.inner.readers.read(move |reader| {
+            let mut report = Report::default();
+            let broken = damage(reader).into_iter().map(Finding::general);
+            report.findings.extend(broken);
+            orphans(reader, &mut report)?;
+            let (streams, trouble) = names(reader);
+            for stream in streams {
+                check_stream(reader, &chain, stream, &mut report);
+            }
+            let trouble = trouble.map(|fault| SqliteError::from(fault).to_string());
+            report.findings.extend(trouble.map(Finding::general));
+            Ok(report)
+        });
+        Ok(report.await?)
+    }
+
+    /// Checks one stream, and with an expected head also that it still reaches to there.
+    pub async fn verify_stream(
+        &self,
+        stream: &StreamKey,
+        expected: Option<StreamHead>,
+    ) -> Result<Report, SqliteError> {
+        let (key, chain) = (stream.clone(), self.inner.chain.clone());
+        let report = self.inner.readers.read(move |reader| {
+            let mut report = Report::default();
+            match find(reader, &key)? {
+                Some(stream) => check_stream(reader, &chain, stream, &mut report),
+                None => report
+                    .findings
+                    .push(Finding::of_stream(&key, "it is missing")),
+            }
+            if let Some(expected) = expected {
+                check_head(reader, &key, &expected, &mut report)?;
+            }
+            Ok(report)
+        });
+        Ok(report.await?)
+    }
+}
+
+/// Checks one stream to its end. What cannot be read is a finding too.
+fn check_stream(reader: &Connection, chain: &Chain, stream: StreamInfo, report: &mut Report) {
+    let key = stream.key.clone();
+    if let Err(fault) = walk(reader, chain, stream, report) {
+        let what = SqliteError::from(fault).to_string();
+        report.findings.push(Finding::of_stream(&key, what));
+    }
+}
+
+fn walk(
+    reader: &Connection,
+    chain: &Chain,
+    stream: StreamInfo,
+    report: &mut Report,
+) -> Result<(), Fault> {
+    let transaction = reader.unchecked_transaction()?;
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS}, open_from FROM records \
+         WHERE stream = ?1 ORDER BY seq"
+    ))?;
+    let mut rows = statement.query([int(stream.stream)])?;
+    let mut walk = Walk::begin(&transaction, chain, stream);
+    let mut open = OpenTurns::default();
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(&transaction, row)?;
+        report.records += 1;
+        let followed = match walk.step(&stored) {
+            Ok(()) => stored.decode(walk.key()),
+            Err(Fault::Journal(error)) => Err(error),
+            Err(fault) => return Err(fault),
+        };
+        match followed {
+            Ok(event) => {
+                open.apply(stored.seq, TurnChange::of(&event));
+                if open.first().unwrap_or(0) != uint(row, 5)? {
+                    let what = "its note of the oldest open turn is wrong";
+                    report
+                        .findings
+                        .push(Finding::of_record(walk.key(), stored.seq, what));
+                }
+            }
+            Err(error) => {
+                report.findings.push(Finding::of_error(walk.key(), error));
+                walk.resume(&stored);
+            }
+        }
+    }
+    report.pruned += walk
+        .pruned
+        .iter()
+        .map(|gap| gap.end() - gap.start() + 1)
+        .sum::<u64>();
+    report.heads.push(StreamHead {
+        stream: walk.key().clone(),
+        seq: walk.seq(),
+        chain: hex(walk.link()),
+    });
+    Ok(())
+}
+
+/// Looks for what somebody saw at the end of a stream.
+fn check_head(
+    reader: &Connection,
+    key: &StreamKey,
+    expected: &StreamHead,
+    report: &mut Report,
+) -> Result<(), Fault> {
+    let Some(head) = report.heads.first() else {
+        return Ok(());
+    };
+    let seq = expected.seq;
+    let what = if head.seq < seq {
+        format!(
+            "it ends at {}, and {seq} was expected: its tail was cut",
+            head.seq
+        )
+    } else {
+        let at = link_at(reader, key, seq)?;
+        if at.is_none_or(|link| link == expected.chain) {
+            return Ok(());
+        }
+        format!("its record {seq} is not the one that was seen there")
+    };
+    report.findings.push(Finding::of_stream(key, what));
+    Ok(())
+}
+
+/// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
+fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, Fault> {
+    let mut statement = reader.prepare_cached(
+        "SELECT chain FROM records JOIN streams ON streams.id = records.stream \
+         WHERE streams.key = ?1 AND records.seq = ?2 \
+         UNION ALL SELECT chain FROM pruned JOIN streams ON streams.id = pruned.stream \
+         WHERE streams.key = ?1 AND pruned.last = ?2",
+    )?;
+    let mut rows = statement.query((key.as_str(), int(seq)))?;
+    Ok(match rows.next()? {
+        Some(row) => Some(hex(&row.get(0)?)),
+        None => None,
+    })
+}
+
+/// Rows that nobody can reach.
+fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
+    for (what, query) in [
+        (
+            "records belong to no stream",
+            "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+        ),
+        (
+            "pruned ranges belong to no stream",
+            "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
+        ),
+        (
+            "blobs are named by no record",
+            "SELECT count(*) FROM blobs WHERE NOT EXISTS \
+             (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
+        ),
+    ] {
+        match reader.query_row(query, [], |row| uint(row, 0)) {
+            Ok(0) => {}
+            Ok(count) => report
+                .findings
+                .push(Finding::general(format!("{count} {what}"))),
+            Err(error) => report.findings.push(Finding::general(error.to_string())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Damage: of a row it stops the stream, of the structure it stops the writing.
+
+use std::fs;
+
+use windlass_core::typed_id::TurnId;
+use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
+
+use super::support::{Home, custom, fill, key, read, started};
+
+/// Makes a store with two streams, changes it behind its back and opens it again.
+async fn changed(sql: &str) -> (Home, SqliteStore) {
+    let home = Home::new();
+    let store = home.open().await;
+    let big = custom(&"x".repeat(50_000));
+    fill(
+        &store,
+        "bad",
+        vec![custom("1"), custom("2"), big, custom("4")],
+    )
+    .await;
+    fill(&store, "good", vec![custom("1")]).await;
+    store.close().await;
+    let connection = home.database();
+    assert!(connection.execute(sql, []).unwrap() > 0, "{sql}");
+    drop(connection);
+    let store = home.open().await;
+    (home, store)
+}
+
+#[tokio::test]
+async fn a_damaged_record_stops_its_stream_and_no_other() {
+    for (sql, seq, what) in [
+        (
+            "UPDATE records SET body = CAST(replace(CAST(body AS TEXT), '\"2\"', '\"3\"') AS BLOB) \
+             WHERE stream = 1 AND seq = 2",
+            2,
+            "it was changed",
+        ),
+        (
+            "DELETE FROM records WHERE stream = 1 AND seq = 2",
+            2,
+            "it is missing",
+        ),
+        (
+            "UPDATE records SET chain = x'00' WHERE stream = 1 AND seq = 3",
+            3,
+            "it was changed",
+        ),
+        ("UPDATE blobs SET bytes = x'00'", 3, "its blob was changed"),
+        ("DELETE FROM blobs", 3, "its blob is missing"),
+        (
+            "UPDATE records SET body = (SELECT body FROM records WHERE stream = 1 AND seq = 1) \
+             WHERE stream = 1 AND seq = 4",
+            4,
+            "it was changed",
+        ),
+    ] {
+        let (_home, store) = changed(sql).await;
+        let expected = JournalError::Damaged {
+            stream: "bad".into(),
+            seq,
+            what: what.into(),
+        };
+        assert_eq!(read(&store, "bad").await.unwrap_err(), expected, "{sql}");
+        assert_eq!(store.journal().read_all().await.unwrap_err(), expected);
+        assert_eq!(read(&store, "good").await.unwrap().len(), 1);
+        fill(&store, "good", vec![custom("2")]).await;
+        assert_eq!(read(&store, "good").await.unwrap().len(), 2);
+
+        let report = store.verify().await.unwrap();
+        let found: Vec<_> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.stream == Some(key("bad")))
+            .map(|finding| (finding.seq, finding.what.as_str()))
+            .collect();
+        assert!(found.contains(&(Some(seq), what)), "{sql}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_version_stops_its_stream() {
+    let (_home, store) =
+        changed("UPDATE records SET version = 7 WHERE stream = 1 AND seq = 2").await;
+    let expected = JournalError::UnknownVersion {
+        stream: "bad".into(),
+        seq: 2,
+        version: 7,
+    };
+    assert_eq!(read(&store, "bad").await.unwrap_err(), expected);
+    assert_eq!(read(&store, "good").await.unwrap().len(), 1);
+    let report = store.verify().await.unwrap();
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+}
+
+#[tokio::test]
+async fn a_stream_whose_open_turn_is_damaged_cannot_be_claimed() {
+    let home = Home::new();
+    let store = home.open().await;
+    fill(
+        &store,
+        "s",
+        vec![started(TurnId::new()), custom("2"), custom("3")],
+    )
+    .await;
+    store.close().await;
+    home.database()
+        .execute("UPDATE records SET body = x'7b' WHERE seq = 2", [])
+        .unwrap();
+    let store = home.open().await;
+    let refused = store.journal().claim(&key("s")).await.unwrap_err();
+    assert!(
+        matches!(refused, JournalError::Damaged { seq: 2, .. }),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
+    let home = Home::new();
+    let store = home.open().await;
+    for stream in 0..20 {
+        let texts = (0..20).map(|n| custom(&format!("{n}{}", "x".repeat(500))));
+        fill(&store, &format!("s{stream:02}"), texts.collect()).await;
+    }
+    store.close().await;
+    let database = home.file("windlass.db");
+    let file = fs::OpenOptions::new().write(true).open(&database).unwrap();
+    let cut = file.metadata().unwrap().len() * 3 / 4;
+    file.set_len(cut).unwrap();
+
+    let error = home.refusal().await;
+    assert!(matches!(&error, SqliteError::Damaged { .. }), "{error}");
+    assert!(
+        error.to_string().contains("export what can be saved"),
+        "{error}"
+    );
+    assert_eq!(
+        fs::metadata(&database).unwrap().len(),
+        cut,
+        "nothing was written"
+    );
+
+    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+    let (saved, report) = reader.export(Vec::new()).await.unwrap();
+    assert!(report.records > 100, "{} of 400 records", report.records);
+    assert!(!report.findings.is_empty());
+    reader.close().await;
+
+    let new = Home::new();
+    let store = new.open().await;
+    let taken = store.import(std::io::Cursor::new(saved)).await.unwrap();
+    assert!(taken.streams > 0 && !taken.findings.is_empty(), "{taken:?}");
+    assert_eq!(read(&store, "s00").await.unwrap().len(), 20);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}

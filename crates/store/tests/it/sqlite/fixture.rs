@@ -1,0 +1,128 @@
+//! A database of an earlier version still opens.
+//!
+//! The fixtures are kept as they were written; a later version adds its own and changes none. To write one for a new
+//! version, run the ignored test and copy what it names.
+
+use std::fs;
+use std::path::Path;
+
+use windlass_core::session::Session;
+use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
+use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
+use windlass_store::sqlite::SecretsKey;
+use windlass_store::{SqliteStore, conformance};
+
+use super::support::{Home, completed, custom, delta, fill, key, read, started};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
+
+#[tokio::test]
+async fn version_1_opens() {
+    let home = Home::new();
+    for name in FILES {
+        let from = Path::new(FIXTURES).join("sqlite-1").join(name);
+        fs::copy(from, home.file(name)).unwrap();
+    }
+    let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
+    let store = SqliteStore::open(options).await.unwrap();
+    let report = store.verify().await.unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let heads: Vec<_> = report
+        .heads
+        .iter()
+        .map(|head| format!("{} {} {}", head.stream, head.seq, &head.chain[..16]))
+        .collect();
+    let expected = fs::read_to_string(Path::new(FIXTURES).join("sqlite-1/heads")).unwrap();
+    assert_eq!(heads, expected.lines().collect::<Vec<_>>());
+    assert_eq!(read(&store, "big").await.unwrap().len(), 1);
+    let gaps = conformance::gaps(&store.journal(), &key("turns")).await;
+    assert_eq!(gaps.unwrap(), [2..=3]);
+    let streams = store.journal().streams().await.unwrap();
+    assert_eq!(streams[1].open_from, Some(5));
+    let session = SessionId::from_seed(1);
+    let file = store.files().read_file(session, "/dir/file").await;
+    assert_eq!(file.unwrap().unwrap().content.as_deref(), Some("content"));
+    let value = store.storage().get_value(session, "name").await;
+    assert_eq!(value.unwrap().as_deref(), Some("value"));
+    let secret = store.storage().get_secret(session, "name").await;
+    assert_eq!(secret.unwrap().as_deref(), Some("secret"));
+    let kept = store.records().get_session(session).await;
+    assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
+    fill(&store, "turns", vec![custom("goes on")]).await;
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+#[ignore = "writes a new fixture"]
+async fn write_a_fixture() {
+    use std::time::Duration;
+
+    use chrono::Utc;
+    use windlass_store::sqlite::SqliteRetention;
+
+    let home = Home::new();
+    let retention = SqliteRetention {
+        text_chunks: Some(Duration::ZERO),
+        ..SqliteRetention::default()
+    };
+    let options = home
+        .options()
+        .with_retention(retention)
+        .with_secrets_key(SecretsKey::new([1; 32]));
+    let store = SqliteStore::open(options).await.unwrap();
+    let session: Session = serde_json::from_value(serde_json::json!({
+        "id": SessionId::from_seed(1), "harness_id": HarnessId::from_seed(1), "title": "title",
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    let id = session.id;
+    store.records().add_session(session).await.unwrap();
+    let files = store.files();
+    let written = files.write_file(id, "/dir/file", "content", "text").await;
+    assert!(written.is_ok());
+    store
+        .storage()
+        .set_value(id, "name", "value")
+        .await
+        .unwrap();
+    store
+        .storage()
+        .set_secret(id, "name", "secret")
+        .await
+        .unwrap();
+    let turn = TurnId::new();
+    let data = [
+        started(turn),
+        delta(turn, "a"),
+        delta(turn, "b"),
+        completed(turn),
+    ];
+    fill(&store, "turns", data.to_vec()).await;
+    fill(
+        &store,
+        "turns",
+        vec![started(TurnId::new()), custom("waits")],
+    )
+    .await;
+    fill(&store, "big", vec![custom(&"x".repeat(33_000))]).await;
+    store
+        .maintain(Utc::now() + Duration::from_secs(1))
+        .await
+        .unwrap();
+    let heads: String = store
+        .verify()
+        .await
+        .unwrap()
+        .heads
+        .iter()
+        .map(|head| format!("{} {} {}\n", head.stream, head.seq, &head.chain[..16]))
+        .collect();
+    store.close().await;
+    let to = Path::new(FIXTURES).join("sqlite-new");
+    fs::create_dir_all(&to).unwrap();
+    for name in FILES {
+        fs::copy(home.file(name), to.join(name)).unwrap();
+    }
+    fs::write(to.join("heads"), heads).unwrap();
+}

@@ -1,0 +1,63 @@
+//! Commits are shared.
+
+use tokio::task::JoinSet;
+use windlass_store::{Journal, JournalError};
+
+use super::support::{Home, custom, events, key, read};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_small_appends_share_commits() {
+    const STREAMS: u64 = 50;
+    const APPENDS: u64 = 20;
+    let home = Home::new();
+    let store = home.open().await;
+    let mut claims = Vec::new();
+    for stream in 0..STREAMS {
+        let name = format!("s{stream}");
+        claims.push(store.journal().claim(&key(&name)).await.unwrap());
+    }
+    let before = store.commits();
+    let mut writers = JoinSet::new();
+    for claim in claims {
+        let journal = store.journal();
+        writers.spawn(async move {
+            for seq in 1..=APPENDS {
+                journal.append(&claim, events(seq, [custom("x")])).await?;
+            }
+            Ok::<_, JournalError>(())
+        });
+    }
+    for written in writers.join_all().await {
+        written.unwrap();
+    }
+    let commits = store.commits() - before;
+    assert!(commits <= STREAMS * APPENDS / 5, "{commits} commits");
+    let all = store.journal().read_all().await.unwrap();
+    assert_eq!(all.len() as u64, STREAMS * APPENDS);
+}
+
+#[tokio::test]
+async fn one_refused_append_fails_alone() {
+    let home = Home::new();
+    let store = home.open().await;
+    let journal = store.journal();
+    let good = journal.claim(&key("good")).await.unwrap();
+    let stale = journal.claim(&key("stale")).await.unwrap();
+    journal.claim(&key("stale")).await.unwrap();
+    // All of these wait when the first commit ends, and share the next.
+    let (first, refused, second, wrong, third) = tokio::join!(
+        journal.append(&good, events(1, [custom("1")])),
+        journal.append(&stale, events(1, [custom("x")])),
+        journal.append(&good, events(2, [custom("2"), custom("3")])),
+        journal.append(&good, events(2, [custom("x")])),
+        journal.append(&good, events(4, [custom("4")])),
+    );
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert!(matches!(refused, Err(JournalError::Fenced { .. })));
+    assert!(matches!(
+        wrong,
+        Err(JournalError::OutOfSequence { head: 3, .. })
+    ));
+    assert_eq!(read(&store, "good").await.unwrap().len(), 4);
+    assert!(read(&store, "stale").await.unwrap().is_empty());
+}

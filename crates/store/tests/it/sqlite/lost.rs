@@ -1,0 +1,130 @@
+//! Commits that were acknowledged and are gone.
+
+use std::fs;
+use std::path::Path;
+
+use windlass_store::sqlite::OnLostCommits;
+use windlass_store::{SqliteError, SqliteStore};
+
+use super::support::{Home, custom, fill, fill_slowly, read};
+
+/// Copies a store as it is on disk at this moment: what a killed process leaves.
+fn copy_of(home: &Home) -> Home {
+    let copy = Home::new();
+    for name in ["windlass.db", "windlass.db-wal", "windlass.commits"] {
+        fs::copy(home.file(name), copy.file(name)).unwrap();
+    }
+    copy
+}
+
+async fn killed() -> Home {
+    let home = Home::new();
+    let store = home.open().await;
+    fill_slowly(
+        &store,
+        "s",
+        (0..20).map(|n| custom(&n.to_string())).collect(),
+    )
+    .await;
+    let copy = copy_of(&home);
+    store.close().await;
+    copy
+}
+
+#[tokio::test]
+async fn what_a_killed_process_leaves_opens_whole() {
+    let home = killed().await;
+    let store = home.open().await;
+    assert_eq!(read(&store, "s").await.unwrap().len(), 20);
+    assert_eq!(store.commits(), 21);
+}
+
+#[tokio::test]
+async fn a_deleted_log_is_found() {
+    let home = killed().await;
+    fs::remove_file(home.file("windlass.db-wal")).unwrap();
+    let error = home.refusal().await;
+    let lost = |found, expected| found < expected && expected == 21;
+    assert!(
+        matches!(&error, SqliteError::LostCommits { found, expected, .. } if lost(*found, *expected)),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("windlass.db-wal is missing"),
+        "{error}"
+    );
+    assert!(
+        home.refusal().await.to_string().contains("21"),
+        "it stays refused"
+    );
+
+    let accepting = home.options().on_lost_commits(OnLostCommits::Accept);
+    let store = SqliteStore::open(accepting).await.unwrap();
+    assert!(read(&store, "s").await.unwrap().len() < 20);
+    fill(&store, "s", vec![custom("on")]).await;
+    store.close().await;
+    home.open().await.close().await;
+}
+
+#[tokio::test]
+async fn a_cut_log_is_found() {
+    let home = killed().await;
+    let log = fs::OpenOptions::new()
+        .write(true)
+        .open(home.file("windlass.db-wal"))
+        .unwrap();
+    log.set_len(log.metadata().unwrap().len() / 2).unwrap();
+    let error = home.refusal().await;
+    assert!(matches!(error, SqliteError::LostCommits { .. }), "{error}");
+    assert!(error.to_string().contains("was cut"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_database_is_not_made_anew() {
+    let home = killed().await;
+    for name in ["windlass.db", "windlass.db-wal"] {
+        fs::remove_file(home.file(name)).unwrap();
+    }
+    let error = home.refusal().await;
+    assert!(
+        matches!(error, SqliteError::LostCommits { expected: 21, .. }),
+        "{error}"
+    );
+    assert!(!home.file("windlass.db").exists());
+}
+
+#[tokio::test]
+async fn a_counter_that_is_missing_cut_or_another_ones_is_found() {
+    let other = killed().await;
+    let missing = |counter: &Path| fs::remove_file(counter).unwrap();
+    let cut = |counter: &Path| fs::write(counter, "windlass").unwrap();
+    let foreign = |counter: &Path| {
+        fs::copy(other.file("windlass.commits"), counter).unwrap();
+    };
+    for (what, damage) in [
+        ("is missing", &missing as &dyn Fn(&Path)),
+        ("was cut", &cut),
+        ("another database", &foreign),
+    ] {
+        let home = killed().await;
+        damage(&home.file("windlass.commits"));
+        let error = home.refusal().await;
+        assert!(matches!(error, SqliteError::LostCommits { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_copy_of_the_database_is_found() {
+    let home = Home::new();
+    let store = home.open().await;
+    fill(&store, "s", vec![custom("old")]).await;
+    store.close().await;
+    let old = fs::read(home.file("windlass.db")).unwrap();
+    let store = home.open().await;
+    fill(&store, "s", vec![custom("new")]).await;
+    store.close().await;
+    fs::write(home.file("windlass.db"), old).unwrap();
+    let error = home.refusal().await;
+    assert!(error.to_string().contains("an old copy"), "{error}");
+}

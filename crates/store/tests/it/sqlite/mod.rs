@@ -1,0 +1,16 @@
+//! The stores in a database: the suites, and what only a database can go through.
+
+mod damage;
+mod exchange;
+mod files;
+mod fixture;
+mod full;
+mod groups;
+mod journal;
+mod lost;
+mod opening;
+mod records;
+mod retention;
+mod storage;
+mod support;
+mod verify;

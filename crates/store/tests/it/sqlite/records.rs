@@ -1,0 +1,112 @@
+//! Harnesses, agents and sessions survive.
+
+use serde_json::json;
+use windlass_core::agent::Agent;
+use windlass_core::harness::Harness;
+use windlass_core::session::{Session, SessionStatus};
+use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
+use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
+
+use super::support::Home;
+
+const AT: &str = "2026-01-02T03:04:05.123456Z";
+
+fn harness(name: &str, parent: Option<HarnessId>) -> Harness {
+    serde_json::from_value(json!({
+        "id": HarnessId::new(), "name": name, "display_name": name, "system_prompt": "p",
+        "parent_harness_id": parent, "created_at": AT, "updated_at": AT,
+    }))
+    .unwrap()
+}
+
+fn agent(name: &str) -> Agent {
+    serde_json::from_value(json!({
+        "id": AgentId::new(), "name": name, "system_prompt": "p", "created_at": AT, "updated_at": AT,
+    }))
+    .unwrap()
+}
+
+fn session(created_at: &str) -> Session {
+    serde_json::from_value(json!({
+        "id": SessionId::new(), "harness_id": HarnessId::new(), "created_at": created_at, "updated_at": AT,
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn records_survive_a_restart() {
+    let home = Home::new();
+    let store = home.open().await;
+    let records = store.records();
+    let (root, one) = (harness("root", None), agent("one"));
+    let leaf = harness("leaf", Some(root.id));
+    let (new, old) = (
+        session("2026-02-02T00:00:00Z"),
+        session("2026-01-01T00:00:00Z"),
+    );
+    for harness in [&leaf, &root] {
+        records.add_harness(harness.clone()).await.unwrap();
+    }
+    records.add_agent(one.clone()).await.unwrap();
+    for session in [&new, &old] {
+        records.add_session(session.clone()).await.unwrap();
+    }
+    records
+        .update_session_title(new.id, "t".into())
+        .await
+        .unwrap();
+    let missing = records
+        .update_session_title(SessionId::new(), "t".into())
+        .await;
+    assert!(
+        missing
+            .unwrap_err()
+            .to_string()
+            .contains("session not found")
+    );
+    store.close().await;
+
+    let store = home.open().await;
+    let records = store.records();
+    let chain = records.get_harness_chain(leaf.id).await.unwrap();
+    assert_eq!(
+        chain.iter().map(|h| h.id).collect::<Vec<_>>(),
+        [root.id, leaf.id]
+    );
+    assert!(
+        records
+            .get_harness_chain(HarnessId::new())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(records.list_harnesses().await.unwrap().len(), 2);
+    let kept = records.get_agent(one.public_id).await.unwrap().unwrap();
+    assert_eq!(
+        serde_json::to_value(&kept).unwrap(),
+        serde_json::to_value(&one).unwrap()
+    );
+    let listed = records.list_sessions().await.unwrap();
+    assert_eq!(
+        listed.iter().map(|s| s.id).collect::<Vec<_>>(),
+        [old.id, new.id]
+    );
+    assert_eq!(listed[1].title.as_deref(), Some("t"));
+
+    let changed = records.modify_session(old.id, |session| session.status = SessionStatus::Active);
+    assert!(changed.await.unwrap().is_some());
+    let active = records
+        .sessions_with_status(SessionStatus::Active)
+        .await
+        .unwrap();
+    assert_eq!(active.iter().map(|s| s.id).collect::<Vec<_>>(), [old.id]);
+
+    assert!(records.has_session(new.id).await.unwrap());
+    assert!(records.remove_session(new.id).await.unwrap());
+    assert!(!records.remove_session(new.id).await.unwrap());
+    assert!(records.get_session(new.id).await.unwrap().is_none());
+    assert!(records.remove_agent(one.public_id).await.unwrap());
+    assert!(records.remove_harness(root.id).await.unwrap());
+    let broken = records.get_harness_chain(leaf.id).await.unwrap_err();
+    assert!(broken.to_string().contains("does not exist"), "{broken}");
+}

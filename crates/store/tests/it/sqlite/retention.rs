@@ -1,0 +1,185 @@
+//! Retention: pieces of text, age and bytes.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use windlass_core::typed_id::TurnId;
+use windlass_store::sqlite::SqliteRetention;
+use windlass_store::{Journal, SqliteStore, conformance};
+
+use super::support::{Home, completed, custom, delta, events, fill, key, read, started};
+
+async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
+    SqliteStore::open(home.options().with_retention(retention))
+        .await
+        .unwrap()
+}
+
+const CHUNKS: SqliteRetention = SqliteRetention {
+    text_chunks: Some(Duration::from_secs(60)),
+    max_age: None,
+    max_bytes: None,
+};
+
+#[tokio::test]
+async fn pieces_of_text_of_ended_turns_go_and_the_chain_stays() {
+    let home = Home::new();
+    let store = open(&home, CHUNKS).await;
+    let (one, two) = (TurnId::new(), TurnId::new());
+    fill(
+        &store,
+        "s",
+        vec![
+            started(one),
+            delta(one, "a"),
+            delta(one, "b"),
+            custom("c"),
+            delta(one, &"d".repeat(40_000)),
+            completed(one),
+            started(two),
+            delta(two, "open"),
+        ],
+    )
+    .await;
+    let head = store.verify().await.unwrap().heads;
+    let none = store.maintain(Utc::now()).await.unwrap();
+    assert_eq!(none.chunks, 0, "they are too young");
+
+    let later = Utc::now() + Duration::from_secs(120);
+    let done = store.maintain(later).await.unwrap();
+    assert_eq!((done.chunks, done.records), (3, 0));
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 0, "once");
+    let numbers: Vec<_> = read(&store, "s")
+        .await
+        .unwrap()
+        .iter()
+        .map(|e| e.seq())
+        .collect();
+    assert_eq!(numbers, [1, 4, 6, 7, 8]);
+    let journal = store.journal();
+    let gaps = conformance::gaps(&journal, &key("s")).await.unwrap();
+    assert_eq!(gaps, [2..=3, 5..=5]);
+
+    let report = store.verify().await.unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!((report.pruned, &report.heads), (3, &head));
+
+    // The turn ends, and its text goes too.
+    fill(&store, "s", vec![completed(two), custom("end")]).await;
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 1);
+    store.close().await;
+    let store = home.open().await;
+    assert_eq!(
+        conformance::gaps(&store.journal(), &key("s"))
+            .await
+            .unwrap(),
+        [2..=3, 5..=5, 8..=8]
+    );
+    assert!(store.verify().await.unwrap().findings.is_empty());
+    store.close().await;
+
+    home.database()
+        .execute(
+            "UPDATE pruned SET digests = zeroblob(length(digests)) WHERE first = 2",
+            [],
+        )
+        .unwrap();
+    let store = home.open().await;
+    assert!(
+        read(&store, "s").await.is_err(),
+        "changed digests are found"
+    );
+}
+
+#[tokio::test]
+async fn old_turns_go_whole_and_open_ones_stay() {
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_age: Some(Duration::from_secs(60)),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let turns: Vec<_> = (0..3).map(|_| TurnId::new()).collect();
+    let ended = |turn| [started(turn), delta(turn, "x"), completed(turn)];
+    let data = [ended(turns[0]), ended(turns[1])].concat();
+    fill(&store, "ended", data.clone()).await;
+    fill(
+        &store,
+        "open",
+        [data, vec![started(turns[2]), custom("y")]].concat(),
+    )
+    .await;
+    let later = Utc::now() + Duration::from_secs(120);
+    let done = store.maintain(later).await.unwrap();
+    assert_eq!(
+        done.records,
+        3 + 6,
+        "the newest record stays, and so its turn"
+    );
+    let gaps = async |name| {
+        conformance::gaps(&store.journal(), &key(name))
+            .await
+            .unwrap()
+    };
+    assert_eq!(gaps("ended").await, [1..=3]);
+    assert_eq!(gaps("open").await, [1..=6]);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+
+    let claim = store.journal().claim(&key("open")).await.unwrap();
+    let end = events(9, [completed(turns[2])]);
+    store.journal().append(&claim, end).await.unwrap();
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+async fn too_many_bytes_push_the_oldest_out() {
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_bytes: Some(500_000),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    for stream in 0..10 {
+        let texts = (0..100).map(|_| custom(&"x".repeat(1_000)));
+        fill(&store, &format!("s{stream}"), texts.collect()).await;
+    }
+    assert!(store.used_bytes().await.unwrap() > 1_000_000);
+    let done = store.maintain(Utc::now()).await.unwrap();
+    assert!(done.records > 400, "{}", done.records);
+    assert!(store.used_bytes().await.unwrap() <= 500_000);
+    let newest = read(&store, "s9").await.unwrap();
+    assert_eq!(newest.len(), 100, "the newest stream is whole");
+    assert!(read(&store, "s0").await.unwrap().len() < 100);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+    let before = store.used_bytes().await.unwrap();
+    assert_eq!(store.maintain(Utc::now()).await.unwrap().records, 0);
+    assert_eq!(store.used_bytes().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_damaged_stream_is_left_alone_and_named() {
+    let home = Home::new();
+    let store = home.open().await;
+    let turn = TurnId::new();
+    let data = vec![
+        started(turn),
+        delta(turn, "a"),
+        completed(turn),
+        custom("b"),
+    ];
+    fill(&store, "bad", data.clone()).await;
+    fill(&store, "good", data).await;
+    store.close().await;
+    home.database()
+        .execute(
+            "UPDATE records SET body = x'00' WHERE stream = 1 AND seq = 2",
+            [],
+        )
+        .unwrap();
+    let store = open(&home, CHUNKS).await;
+    let later = Utc::now() + Duration::from_secs(120);
+    let done = store.maintain(later).await.unwrap();
+    assert_eq!(done.chunks, 1);
+    assert_eq!(done.findings.len(), 1);
+    assert_eq!(done.findings[0].stream, Some(key("bad")));
+}

@@ -1,0 +1,113 @@
+//! Stores in a directory of their own, and short words for what tests do with them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_core::events::{CustomData, Event, EventContext, EventData, EventRequest};
+use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
+use windlass_store::sqlite::{SqliteOptions, SqliteStore};
+use windlass_store::{Batch, Journal, JournalError, SqliteError, StreamKey};
+
+/// A directory that is removed when the test ends.
+pub(super) struct Home {
+    directory: TempDir,
+}
+
+impl Home {
+    pub(super) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub(super) fn options(&self) -> SqliteOptions {
+        SqliteOptions::new(self.path())
+    }
+
+    pub(super) async fn open(&self) -> SqliteStore {
+        SqliteStore::open(self.options()).await.unwrap()
+    }
+
+    pub(super) async fn refusal(&self) -> SqliteError {
+        SqliteStore::open(self.options()).await.unwrap_err()
+    }
+
+    /// Opens the database behind the store's back.
+    pub(super) fn database(&self) -> Connection {
+        Connection::open(self.file("windlass.db")).unwrap()
+    }
+}
+
+pub(super) fn key(name: &str) -> StreamKey {
+    StreamKey::new(name)
+}
+
+/// Makes events numbered on from `first_seq`.
+pub(super) fn events(first_seq: u64, data: impl IntoIterator<Item = EventData>) -> Batch {
+    let numbered = (first_seq..).zip(data).map(|(seq, data)| {
+        let request = EventRequest::new(SessionId::from_seed(1), EventContext::default(), data);
+        Arc::new(request.into_event(EventId::new(), Some(seq)))
+    });
+    Batch {
+        first_seq,
+        records: numbered.collect(),
+    }
+}
+
+pub(super) fn custom(text: &str) -> EventData {
+    EventData::Custom(CustomData {
+        name: "test".into(),
+        payload: text.into(),
+    })
+}
+
+fn of_turn(event_type: &str, mut payload: Value, turn_id: TurnId) -> EventData {
+    payload["turn_id"] = json!(turn_id);
+    EventData::from_type(event_type, payload).unwrap()
+}
+
+pub(super) fn started(turn_id: TurnId) -> EventData {
+    let payload = json!({"input_message_id": MessageId::new()});
+    of_turn("turn.started", payload, turn_id)
+}
+
+pub(super) fn delta(turn_id: TurnId, text: &str) -> EventData {
+    of_turn("output.message.delta", json!({"delta": text}), turn_id)
+}
+
+pub(super) fn completed(turn_id: TurnId) -> EventData {
+    of_turn("turn.completed", json!({"iterations": 1}), turn_id)
+}
+
+/// Claims a stream and appends to it.
+pub(super) async fn fill(store: &SqliteStore, name: &str, data: Vec<EventData>) {
+    let journal = store.journal();
+    let claim = journal.claim(&key(name)).await.unwrap();
+    let batch = events(claim.head + 1, data);
+    journal.append(&claim, batch).await.unwrap();
+}
+
+/// Claims a stream and appends to it, each event in a commit of its own.
+pub(super) async fn fill_slowly(store: &SqliteStore, name: &str, data: Vec<EventData>) {
+    let journal = store.journal();
+    let claim = journal.claim(&key(name)).await.unwrap();
+    for (seq, data) in (claim.head + 1..).zip(data) {
+        journal.append(&claim, events(seq, [data])).await.unwrap();
+    }
+}
+
+pub(super) async fn read(store: &SqliteStore, name: &str) -> Result<Vec<Arc<Event>>, JournalError> {
+    let page = store.journal().read(&key(name), 0, usize::MAX).await?;
+    Ok(page.events)
+}

@@ -1,0 +1,4 @@
+//! What people see of any turn that the machine can make.
+
+mod player;
+mod properties;
