@@ -14,6 +14,31 @@
 //! assert!(drivers.has_driver(&ProviderType::Anthropic));
 //! ```
 
+#![cfg_attr(
+    not(all(
+        feature = "openai",
+        feature = "openai-chat",
+        feature = "anthropic",
+        feature = "gemini"
+    )),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        reason = "one API alone does not use all that they share"
+    )
+)]
+
+#[cfg(not(any(
+    feature = "openai",
+    feature = "openai-chat",
+    feature = "anthropic",
+    feature = "gemini"
+)))]
+compile_error!(
+    "windlass-models speaks no API: enable `openai`, `openai-chat`, `anthropic` or `gemini`"
+);
+
 #[cfg(feature = "anthropic")]
 mod anthropic;
 mod api;

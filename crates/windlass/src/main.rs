@@ -1,30 +1,28 @@
-//! The binary `windlass`: each word has its file in `commands`.
+//! Windlass on the command line. Data goes to stdout, everything else to stderr.
 
+mod cli;
 mod commands;
+mod config;
+mod model;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Runs AI agents turn by turn, and goes on after a crash.
-#[derive(Parser)]
-#[command(version, about)]
-struct Cli {
-    /// The directory that tools may touch.
-    #[arg(long, global = true, value_name = "DIR")]
-    workspace: Option<std::path::PathBuf>,
-    #[command(subcommand)]
-    word: commands::Word,
-}
+use cli::{Cli, Command};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli { workspace, word } = Cli::parse();
-    match word.carry_out(workspace).await {
-        Ok(()) => ExitCode::SUCCESS,
+    let Cli { workspace, command } = Cli::parse();
+    let done = match command {
+        Command::Run(arguments) => commands::run::run(arguments).await,
+        Command::Serve(serve) => serve.carry_out(workspace).await.map(|()| ExitCode::SUCCESS),
+    };
+    match done {
+        Ok(code) => code,
         Err(error) => {
-            commands::complain(&error);
-            ExitCode::FAILURE
+            cli::note(&format!("error: {error:#}"));
+            ExitCode::from(cli::USAGE)
         }
     }
 }

@@ -14,7 +14,8 @@ use windlass_runtime::{
 };
 use windlass_server::{Access, MemoryWireStore, Server, Settings, Token};
 
-use super::{remark, token};
+use super::token;
+use crate::cli::note;
 
 /// How long a turn waits for somebody.
 const WAIT: Duration = Duration::from_secs(300);
@@ -48,7 +49,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn carry_out(self, workspace: Option<PathBuf>) -> anyhow::Result<()> {
+    pub(crate) async fn carry_out(self, workspace: Option<PathBuf>) -> anyhow::Result<()> {
         let workspace = match workspace {
             Some(workspace) => workspace,
             None => std::env::current_dir().context("the current directory is gone")?,
@@ -98,7 +99,7 @@ impl Serve {
             );
         }
         let (token, path) = token::make(&state_directory())?;
-        remark(&format!("the token is in {}", path.display()));
+        note(&format!("the token is in {}", path.display()));
         Ok(Access::Token(Token::new(token)))
     }
 }
@@ -191,7 +192,7 @@ fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        remark("stopping; a second signal stops at once");
+        note("stopping; a second signal stops at once");
         tokio::spawn(async move {
             tokio::select! {
                 _ = interrupt.recv() => {}
