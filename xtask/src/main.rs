@@ -7,6 +7,7 @@
 
 mod accept;
 mod command;
+mod crash;
 mod failure;
 mod fuzz;
 mod plan;
@@ -29,6 +30,7 @@ const WORDS: &[Word] = &[
     verify::WORD,
     slim::WORD,
     fuzz::WORD,
+    crash::WORD,
     accept::WORD,
 ];
 

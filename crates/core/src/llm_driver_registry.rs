@@ -263,6 +263,16 @@ pub struct PromptCacheConfig {
     pub key: Option<String>,
 }
 
+/// The form that an answer must have. Providers insist that every object names all its properties as required and
+/// allows no others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputSchema {
+    /// What the form is called; letters, digits, `_` and `-`.
+    pub name: String,
+    /// The JSON schema.
+    pub schema: serde_json::Value,
+}
+
 /// The settings of a model call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LlmCallConfig {
@@ -284,6 +294,8 @@ pub struct LlmCallConfig {
     pub tool_search: Option<ToolSearchConfig>,
     /// Whether the provider may cache the prompt.
     pub prompt_cache: Option<PromptCacheConfig>,
+    /// The form that the answer must have; any text when there is none.
+    pub output_schema: Option<OutputSchema>,
 }
 
 /// The name under which a call's metadata holds its session.
@@ -338,8 +350,12 @@ pub struct LlmCompletionMetadata {
     pub cache_read_tokens: Option<u32>,
     /// Of those read, how many were put into a cache.
     pub cache_creation_tokens: Option<u32>,
+    /// Of those written, how many were reasoning.
+    pub reasoning_tokens: Option<u32>,
     /// What the provider charged.
     pub provider_cost_usd: Option<f64>,
+    /// What it should cost by a price list; `None` when the model is on none.
+    pub estimated_cost_usd: Option<f64>,
     /// The model that answered.
     pub model: Option<String>,
     /// Why it stopped.
@@ -365,7 +381,8 @@ impl LlmCompletionMetadata {
             cache_read_tokens: self.cache_read_tokens,
             cache_creation_tokens: self.cache_creation_tokens,
             actual_cost_usd: self.provider_cost_usd,
-            estimated_cost_usd: None,
+            estimated_cost_usd: self.estimated_cost_usd,
+            reasoning_tokens: self.reasoning_tokens,
         })
     }
 }
@@ -403,6 +420,8 @@ pub struct LlmResponse {
     pub thinking: Option<String>,
     /// The provider's proof of the thinking.
     pub thinking_signature: Option<String>,
+    /// The provider's own record of its reasoning, to send back unchanged.
+    pub reasoning_items: Vec<serde_json::Value>,
     /// The calls.
     pub tool_calls: Option<Vec<ToolCall>>,
     /// What it came to.
@@ -464,7 +483,7 @@ pub async fn collect(mut stream: LlmResponseStream) -> Result<LlmResponse> {
             LlmStreamEvent::ThinkingSignature(signature) => {
                 response.thinking_signature = Some(signature)
             }
-            LlmStreamEvent::ReasonItem { .. } => {}
+            LlmStreamEvent::ReasonItem { payload, .. } => response.reasoning_items.push(payload),
             LlmStreamEvent::ToolCalls(calls) => {
                 response.tool_calls.get_or_insert_default().extend(calls);
             }

@@ -77,6 +77,44 @@ pub trait Tool: Send + Sync {
     }
 }
 
+#[async_trait]
+impl<T: Tool + ?Sized> Tool for Arc<T> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn description(&self) -> &str {
+        (**self).description()
+    }
+    fn parameters_schema(&self) -> Value {
+        (**self).parameters_schema()
+    }
+    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
+        (**self).execute(arguments).await
+    }
+    async fn execute_with_context(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        (**self).execute_with_context(arguments, context).await
+    }
+    fn requires_context(&self) -> bool {
+        (**self).requires_context()
+    }
+    fn display_name(&self) -> Option<&str> {
+        (**self).display_name()
+    }
+    fn policy(&self) -> ToolPolicy {
+        (**self).policy()
+    }
+    fn hints(&self) -> ToolHints {
+        (**self).hints()
+    }
+    fn to_definition(&self) -> ToolDefinition {
+        (**self).to_definition()
+    }
+}
+
 /// A failure inside a tool whose details stay here.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

@@ -3,29 +3,24 @@
 
 use serde_json::json;
 use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_runtime::InProcessRuntimeBuilder;
+use windlass_runtime::Conversation;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = InProcessRuntimeBuilder::new()
-        .llm_sim(LlmSimConfig::scripted(vec![
-            SimTurn::ToolCalls(vec![SimToolCall::new("add", json!({ "a": 2, "b": 3 }))]),
-            SimTurn::Assistant("2 and 3 make 5.".into()),
-        ]))
-        .single_session(|session| {
-            session
-                .agent("calculator", "You calculate with your tools.")
-                .with_capability("test_math")
-        })
-        .build()
-        .await?;
-    let session = runtime
-        .default_session_id()
-        .ok_or("single_session makes a session")?;
+    // What the simulated model will say; a real one needs no script.
+    let script = LlmSimConfig::scripted(vec![
+        SimTurn::ToolCalls(vec![SimToolCall::new("add", json!({ "a": 2, "b": 3 }))]),
+        SimTurn::Assistant("2 and 3 make 5.".into()),
+    ]);
 
-    let turn = runtime
-        .run_text_turn(session, "What do 2 and 3 make?")
+    let mut chat = Conversation::builder()
+        .simulator(script)
+        .instructions("You calculate with your tools.")
+        .capability("test_math")
+        .start()
         .await?;
-    println!("{} (tool calls: {})", turn.response, turn.tool_calls_count);
+
+    let reply = chat.say("What do 2 and 3 make?").await?;
+    println!("{reply} (tool calls: {})", reply.turn.tool_calls_count);
     Ok(())
 }

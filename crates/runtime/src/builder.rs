@@ -19,6 +19,7 @@ use windlass_store::InMemorySessionFileStore;
 use crate::backends::RuntimeBackends;
 use crate::builders::SingleSessionBuilder;
 use crate::inner::Inner;
+use crate::panics::caught_in;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
 use crate::settings::RuntimeSettings;
@@ -217,9 +218,13 @@ impl InProcessRuntimeBuilder {
         if factory.is_disabled() {
             return Ok(Arc::new(InMemorySessionFileStore::new()));
         }
-        factory
-            .create_session_file_system(self.factory_context.clone())
-            .await
+        let making = factory.create_session_file_system(self.factory_context.clone());
+        caught_in(making).await.unwrap_or_else(|| {
+            let name = factory.name();
+            Err(AgentLoopError::config(format!(
+                "the session file system factory {name} panicked"
+            )))
+        })
     }
 }
 

@@ -1,6 +1,88 @@
 //! Windlass, the agent runtime that a program embeds.
 //!
-//! A turn is carried by a thread that records every step before anyone sees it. [`InProcessRuntime`] is the way in:
+//! # A conversation
+//!
+//! An agent needs a model and something to do. Here the model is the simulator, which says what it is told to say, so
+//! that nothing else is needed:
+//!
+//! ```
+//! use windlass_core::llmsim_driver::LlmSimConfig;
+//! use windlass_runtime::Conversation;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let mut chat = Conversation::builder()
+//!     .simulator(LlmSimConfig::fixed("Hello!"))
+//!     .instructions("You greet people.")
+//!     .start()
+//!     .await?;
+//! let reply = chat.say("Hi").await?;
+//! assert_eq!(reply.text, "Hello!");
+//! # Ok::<(), windlass_runtime::ConversationError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Tools, and an answer as it is written
+//!
+//! A tool is an async closure with a name, a description and a schema ([`tool_fn`]); with the feature `typed-tools` its
+//! arguments can be a Rust type (`typed_tool`), and so can an answer (`Conversation::ask_for`). The arguments are
+//! checked against the schema before the closure sees them; an error that it returns is what the model reads.
+//!
+//! ```
+//! use serde_json::{Value, json};
+//! use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+//! use windlass_runtime::{Conversation, tool_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let schema = json!({
+//!     "type": "object",
+//!     "properties": { "city": { "type": "string" } },
+//!     "required": ["city"]
+//! });
+//! let weather = tool_fn("weather", "Tells the weather", schema, |args: Value, _ctx| async move {
+//!     Ok(format!("rain in {}", args["city"]))
+//! });
+//! // The simulator follows a script; a model would come to this by itself.
+//! let script = LlmSimConfig::scripted(vec![
+//!     SimTurn::ToolCalls(vec![SimToolCall::new("weather", json!({ "city": "Bergen" }))]),
+//!     SimTurn::Assistant("Take an umbrella.".into()),
+//! ]);
+//! let mut chat = Conversation::builder().simulator(script).tool(weather).start().await?;
+//!
+//! let mut answer = chat.stream("I am off to Bergen.").await?;
+//! while let Some(piece) = answer.next().await {
+//!     print!("{piece}");
+//! }
+//! let reply = answer.finish().await?;
+//! assert_eq!((reply.text.as_str(), reply.turn.tool_calls_count), ("Take an umbrella.", 1));
+//! # Ok::<(), windlass_runtime::ConversationError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! Ready-made tools come in capabilities, enabled by their id with [`ConversationBuilder::capability`]:
+//!
+//! | id | what it brings |
+//! | --- | --- |
+//! | `session_file_system` | tools that read, write, edit, list, search and delete files |
+//! | `agent_instructions` | `/AGENTS.md` of the session's files in the prompt of every turn |
+//! | `skills` | instructions in `/.agents/skills/{name}/SKILL.md`, read on demand |
+//! | `session`, `session_storage` | the session's title and facts; values and secrets by name |
+//! | `infinity_context` | a search of the whole conversation |
+//! | `stateless_todo_list`, `current_time` | a plan; the time |
+//! | `loop_detection` | a guard against calls that repeat |
+//! | `message_metadata` | the time and sender of messages, for the model only |
+//! | `btw`, `test_math`, `noop` | the command `/btw`; a calculator; nothing |
+//!
+//! # People in the loop
+//!
+//! A call of a tool that [requires approval](FnTool::requires_approval), or of one that the program runs itself
+//! ([`client_tool`]), makes the turn wait: the reply lists the [`pending`](Reply::pending) calls, and
+//! [`Conversation::approve`], [`refuse`](Conversation::refuse) and [`answer`](Conversation::answer) let it go on.
+//! [`AnswerStream::cancel`] stops a turn wherever it is and keeps what was said.
+//!
+//! # The runtime below
+//!
+//! A conversation is one session of an [`InProcessRuntime`], where a turn is carried by a thread that records every
+//! step before anyone sees it. A program with many sessions, agents and harnesses uses it directly:
 //!
 //! ```
 //! use windlass_core::llmsim_driver::LlmSimConfig;
@@ -23,12 +105,15 @@ mod backends;
 mod builder;
 mod builders;
 mod drivers;
+mod easy;
 mod errors;
 mod inner;
 mod journal_views;
 mod panics;
 mod runtime;
 mod settings;
+#[cfg(feature = "sqlite")]
+mod sqlite_backends;
 mod steps;
 mod thread;
 mod turn_context;
@@ -41,11 +126,21 @@ pub use backends::{
 };
 pub use builder::InProcessRuntimeBuilder;
 pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBuilder};
+pub use easy::{
+    AnswerStream, Conversation, ConversationBuilder, ConversationError, FnTool, Need, PendingCall,
+    Reply, ToolFnError, ToolSet, client_tool, tool_fn,
+};
+#[cfg(feature = "typed-tools")]
+pub use easy::{typed_tool, typed_tool_with_context};
 pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
+#[cfg(feature = "typed-tools")]
+pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
+#[cfg(feature = "sqlite")]
+pub use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,

@@ -114,9 +114,14 @@ impl TurnHandle {
     }
 
     /// Waits until the turn ends or waits for somebody.
-    pub async fn wait(self) -> Result<TurnResult> {
+    pub async fn wait(mut self) -> Result<TurnResult> {
+        self.outcome().await
+    }
+
+    /// Waits as `wait` does, once; what is dropped while it waits is not lost.
+    pub(crate) async fn outcome(&mut self) -> Result<TurnResult> {
         let (session_id, turn_id) = (self.session_id, self.turn_id);
-        self.result.await.map_err(|_| {
+        (&mut self.result).await.map_err(|_| {
             AgentLoopError::StoreUnavailable(format!(
                 "turn {turn_id} of session {session_id} stopped without a result; it goes on when the session is used again"
             ))

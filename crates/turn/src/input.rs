@@ -82,6 +82,8 @@ pub struct Answer {
     pub thinking: Option<String>,
     /// The provider's proof of the thinking.
     pub thinking_signature: Option<String>,
+    /// The provider's own record of its reasoning, to send back unchanged.
+    pub reasoning_items: Vec<serde_json::Value>,
     /// The calls.
     pub calls: Vec<RequestedCall>,
     /// Where in its work the model said it.

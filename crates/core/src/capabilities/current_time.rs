@@ -16,6 +16,13 @@ use crate::traits::ToolContext;
 type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// Tells the agent what time it is.
+///
+/// ```
+/// use windlass_core::capabilities::{Capability, CapabilityRegistry, CurrentTimeCapability};
+///
+/// let mut registry = CapabilityRegistry::with_builtins();
+/// registry.register(CurrentTimeCapability::with_clock(|| chrono::DateTime::UNIX_EPOCH));
+/// ```
 #[derive(Clone)]
 pub struct CurrentTimeCapability {
     clock: Clock,

@@ -13,11 +13,12 @@ use windlass_core::command_host::{
 };
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::history::History;
-use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest, collect};
+use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest};
 use windlass_core::typed_id::SessionId;
 
 use super::{InProcessRuntime, last_controls};
 use crate::inner::Inner;
+use crate::steps::side_call;
 use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble, guarded};
 
 impl InProcessRuntime {
@@ -108,20 +109,17 @@ impl SessionHost {
             tools: Vec::new(),
             ..(*context.call_config).clone()
         };
-        let stream = context
-            .driver
-            .stream(LlmRequest {
-                session_id: self.session_id,
-                turn_id: None,
-                exec_id: None,
-                system_prompt: request
-                    .system_prompt
-                    .map_or(context.system_prompt, Into::into),
-                history,
-                config: Arc::new(config),
-            })
-            .await?;
-        let response = collect(stream).await?;
+        let asked = LlmRequest {
+            session_id: self.session_id,
+            turn_id: None,
+            exec_id: None,
+            system_prompt: request
+                .system_prompt
+                .map_or(context.system_prompt, Into::into),
+            history,
+            config: Arc::new(config),
+        };
+        let response = side_call::complete(&self.inner, context.driver.as_ref(), asked).await?;
         Ok(SessionCompletion {
             text: response.text,
             usage: response.metadata.usage(),

@@ -60,16 +60,21 @@ impl InProcessRuntime {
     /// Returns the number of the newest event of a session; 0 if there is none.
     pub async fn latest_sequence(&self, session_id: SessionId) -> Result<u64> {
         self.inner.slot(session_id).await?;
-        let key = StreamKey::from(session_id);
-        let journal = &self.inner.backends.journal;
-        let page = journal.read(&key, u64::MAX, 0).await;
-        Ok(page.map_err(from_journal)?.head)
+        self.head(session_id).await
     }
 
     /// Returns the events of a session from now on, as they are recorded.
     pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
         let head = self.latest_sequence(session_id).await?;
         self.subscribe_after(session_id, head).await
+    }
+
+    /// Returns the number of a session's last event.
+    pub(crate) async fn head(&self, session_id: SessionId) -> Result<u64> {
+        let key = StreamKey::from(session_id);
+        let journal = &self.inner.backends.journal;
+        let page = journal.read(&key, u64::MAX, 0).await;
+        Ok(page.map_err(from_journal)?.head)
     }
 
     /// Returns the events of a session after a number: first those that are recorded, then as they come.

@@ -22,6 +22,7 @@ use crate::turn_context::{Wishes, assemble};
 pub use events::EventStream;
 pub use host_adapter::RuntimeHostAdapter;
 pub(crate) use sessions::open_session;
+pub(crate) use turns::CallerGuard;
 
 /// Runs agents inside of a program. Clones share everything.
 #[derive(Clone)]

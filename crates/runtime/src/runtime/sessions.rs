@@ -69,6 +69,8 @@ impl InProcessRuntime {
 
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
+        // Status and figures are the thread's: it must be in memory to tell them.
+        self.inner.history(session_id).await?;
         let session = self
             .inner
             .backends
@@ -203,7 +205,11 @@ fn files_of_skill(skill: &SkillContribution) -> Vec<InitialFile> {
         instructions,
         files,
     } = skill;
-    let main = format!("---\nname: {name}\ndescription: {description}\n---\n\n{instructions}\n");
+    // Quoted and on one line, so that no description can end the header or begin another key.
+    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let description = description.replace('\\', "\\\\").replace('"', "\\\"");
+    let main =
+        format!("---\nname: {name}\ndescription: \"{description}\"\n---\n\n{instructions}\n");
     let others = files
         .iter()
         .map(|(path, content)| readonly(format!("{root}/{path}"), content.clone()));

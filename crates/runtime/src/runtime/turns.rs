@@ -14,10 +14,17 @@ use crate::thread::{Leave, Mail, Slot, Submission};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
-struct CallerGuard {
+pub(crate) struct CallerGuard {
     slot: Arc<Slot>,
     ticket: u64,
     armed: bool,
+}
+
+impl CallerGuard {
+    /// The answer is there: nothing is left to stop.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for CallerGuard {
@@ -61,12 +68,8 @@ impl InProcessRuntime {
             return Err(AgentLoopError::Cancelled);
         }
         let slot = self.inner.slot(session_id).await?;
-        let ticket = self.next_ticket();
-        let mut guard = CallerGuard {
-            slot: Arc::clone(&slot),
-            ticket,
-            armed: true,
-        };
+        let mut guard = self.guard(&slot);
+        let ticket = guard.ticket;
         let running = async {
             let handle = self
                 .submit_to(&slot, ticket, input.into(), options, None)
@@ -88,8 +91,31 @@ impl InProcessRuntime {
                 }
             }
         };
-        guard.armed = false;
+        guard.disarm();
         result
+    }
+
+    /// Says something and returns when it is durable; dropping the guard stops the turn.
+    pub(crate) async fn submit_guarded(
+        &self,
+        session_id: SessionId,
+        input: InputMessage,
+    ) -> Result<(TurnHandle, CallerGuard)> {
+        let slot = self.inner.slot(session_id).await?;
+        let guard = self.guard(&slot);
+        let options = TurnOptions::default();
+        let handle = self
+            .submit_to(&slot, guard.ticket, input, options, None)
+            .await?;
+        Ok((handle, guard))
+    }
+
+    fn guard(&self, slot: &Arc<Slot>) -> CallerGuard {
+        CallerGuard {
+            slot: Arc::clone(slot),
+            ticket: self.next_ticket(),
+            armed: true,
+        }
     }
 
     /// Says something; returns when it is durable. Dropping the handle cancels nothing.

@@ -5,4 +5,5 @@ mod emitter;
 pub(crate) mod model;
 pub(crate) mod output;
 mod prompt_view;
+pub(crate) mod side_call;
 pub(crate) mod tool;

@@ -10,6 +10,7 @@ pub(crate) fn cap(result: &mut ToolResult, max_bytes: usize) {
     {
         *error = cut(error, max_bytes);
         result.result = Some(serde_json::json!({ "error": error }));
+        // The note on how long it was goes over the limit; it must not be cut for that.
         return;
     }
     let Some(value) = &mut result.result else {

@@ -15,6 +15,7 @@ use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, T
 
 use super::mail::{Mail, Submission};
 use super::prepare::Preparing;
+use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
@@ -55,14 +56,15 @@ struct Pending {
 pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
+    pub(super) life: u64,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
     pub(super) context: Option<Arc<TurnContext>>,
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
-    /// Mail that cannot be decided before the context of a recovered turn is there.
-    pub(super) held: VecDeque<Mail>,
     pub(super) preparing: Option<Preparing>,
+    /// Mail about a turn of an earlier life that has no plan yet.
+    pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
     tools: JoinSet<ToolOutcome>,
@@ -73,11 +75,14 @@ pub(crate) struct Actor {
 }
 
 /// Marks the slot as faulted if the actor's task ends in any way but its own.
-struct FaultGuard<'a>(&'a Slot);
+struct FaultGuard<'a> {
+    slot: &'a Slot,
+    life: u64,
+}
 
 impl Drop for FaultGuard<'_> {
     fn drop(&mut self) {
-        self.0.fault();
+        self.slot.fault(self.life, "it panicked");
     }
 }
 
@@ -92,25 +97,27 @@ enum Happened {
 
 impl Actor {
     /// Works until nothing is left to do.
-    pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, resting: Option<Box<Resting>>) {
-        let guard = FaultGuard(&slot);
-        match Self::open(inner, &slot, resting).await {
-            Ok(actor) => {
-                if let Err(error) = Box::pin(actor.run()).await {
-                    tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
-                    return;
-                }
-                std::mem::forget(guard);
-            }
-            Err(error) => {
-                tracing::error!(session = %slot.session_id, %error, "the thread cannot be opened")
-            }
+    pub(super) async fn work(
+        inner: Arc<Inner>,
+        slot: Arc<Slot>,
+        life: u64,
+        resting: Option<Box<Resting>>,
+    ) {
+        let _guard = FaultGuard { slot: &slot, life };
+        let worked = match Self::open(inner, &slot, life, resting).await {
+            Ok(actor) => Box::pin(actor.run()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = worked {
+            tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
+            slot.fault(life, error);
         }
     }
 
     async fn open(
         inner: Arc<Inner>,
         slot: &Arc<Slot>,
+        life: u64,
         resting: Option<Box<Resting>>,
     ) -> Result<Self> {
         let (Resting { thread, claim }, is_fresh) = match resting {
@@ -121,13 +128,14 @@ impl Actor {
         let mut actor = Self {
             inner,
             slot: Arc::clone(slot),
+            life,
             thread,
             claim,
             context: None,
             waiters: Waiters::default(),
             backlog: VecDeque::new(),
-            held: VecDeque::new(),
             preparing: None,
+            deferred: VecDeque::new(),
             model: None,
             pending: Pending::default(),
             tools: JoinSet::new(),
@@ -138,6 +146,9 @@ impl Actor {
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
         if is_fresh {
+            if actor.thread.started_at().is_some() {
+                actor.note_status(actor.thread.status()).await;
+            }
             actor.resume().await?;
         }
         Ok(actor)
@@ -181,11 +192,14 @@ impl Actor {
 
     async fn run(mut self) -> Result<()> {
         loop {
-            while let Some(mail) = self.slot.next_mail() {
-                if matches!(mail, Mail::Close { .. }) {
-                    return self.close(mail).await;
+            while let Some(mail) = self.next_mail() {
+                match mail {
+                    Mail::Close { .. } => return self.close(mail).await,
+                    mail if self.is_recovering() && mail.needs_plan() => {
+                        self.deferred.push_back(mail);
+                    }
+                    mail => self.read(mail).await?,
                 }
-                self.read(mail).await?;
                 // Mail counts in its order: what follows a submission finds it under way.
                 self.take_backlog().await?;
             }
@@ -215,6 +229,19 @@ impl Actor {
         }
     }
 
+    /// What was put off comes first, as soon as it can.
+    fn next_mail(&mut self) -> Option<Mail> {
+        let deferred = match self.is_recovering() {
+            true => None,
+            false => self.deferred.pop_front(),
+        };
+        deferred.or_else(|| self.slot.next_mail())
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.preparing.as_ref().is_some_and(Preparing::is_recovery)
+    }
+
     fn is_at_rest(&self) -> bool {
         self.thread.turn().is_none()
             && self.thread.queue().is_empty()
@@ -222,6 +249,7 @@ impl Actor {
             && self.backlog.is_empty()
     }
 
+    /// Waits for the next thing to happen. A model can talk without a pause, so it comes last.
     async fn wait(&mut self) -> Happened {
         self.set_alarm();
         let Self {
@@ -236,16 +264,20 @@ impl Actor {
         tokio::select! {
             biased;
             () = slot.mail_arrived() => Happened::Mail,
+            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
             context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Happened::Prepared(context),
             joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
-            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
             () = async { match &mut pending.flush { Some(due) => due.await, None => std::future::pending().await } } => Happened::ChunkDue,
-            () = async { match alarm { Some((_, due)) => due.await, None => std::future::pending().await } } => Happened::Deadline,
+            progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
         }
     }
 
     fn set_alarm(&mut self) {
-        let deadline = self.thread.next_deadline();
+        // Without its plan a turn cannot be carried on, not even past a deadline.
+        let deadline = match self.is_recovering() {
+            true => None,
+            false => self.thread.next_deadline(),
+        };
         if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
             self.alarm = deadline.map(|at| {
                 let span = (at - self.inner.world.now()).to_std().unwrap_or_default();
@@ -254,11 +286,7 @@ impl Actor {
         }
     }
 
-    pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
-        if self.is_recovering() && mail.needs_plan() {
-            self.held.push_back(mail);
-            return Ok(());
-        }
+    async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
             Mail::Open { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
@@ -280,8 +308,16 @@ impl Actor {
                 results
                     .iter_mut()
                     .for_each(|result| output::cap(result, max_bytes));
+                let answers = results.len();
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
-                self.answer_with_handle(outcome, reply);
+                match outcome {
+                    // All of them were taken before, by a turn that is over.
+                    Ok(commit::Accepted { turn_id: None, .. }) if answers > 0 => {
+                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
+                        let _ = reply.send(handle);
+                    }
+                    outcome => self.answer_with_handle(outcome, reply),
+                }
             }
             Mail::Approval {
                 call,
@@ -298,7 +334,13 @@ impl Actor {
                         reason,
                     })
                     .await?;
-                self.answer_with_handle(outcome, reply);
+                match outcome {
+                    Ok(commit::Accepted { turn_id: None, .. }) => {
+                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
+                        let _ = reply.send(handle);
+                    }
+                    outcome => self.answer_with_handle(outcome, reply),
+                }
             }
             Mail::UserAnswer {
                 request,
@@ -462,6 +504,7 @@ impl Actor {
                     text: reply.text,
                     thinking: reply.thinking,
                     thinking_signature: reply.thinking_signature,
+                    reasoning_items: reply.reasoning_items,
                     calls: reply.calls.into_iter().map(check).collect(),
                     phase: reply.phase,
                     metadata: reply.metadata,

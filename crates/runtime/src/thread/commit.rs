@@ -1,9 +1,8 @@
 //! Records a decision, moves the thread on, tells whoever should know, and does what follows.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windlass_core::error::Result;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData, EventRequest};
 use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
@@ -14,6 +13,7 @@ use windlass_turn::Decision;
 use super::actor::Actor;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
+use crate::panics::{caught, caught_in};
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -31,12 +31,12 @@ impl Actor {
                 first_seq: self.thread.head() + 1,
                 records: decision.events.clone(),
             };
-            self.inner
-                .backends
-                .journal
-                .append(&self.claim, batch)
-                .await
-                .map_err(from_journal)?;
+            let appended = self.inner.backends.journal.append(&self.claim, batch);
+            if let Err(error) = appended.await {
+                // Before anybody hears of it: whoever tries again at once must find a new actor, not this one.
+                self.slot.fault(self.life, &error);
+                return Err(from_journal(error));
+            }
         }
         let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
         let (events, commands) = self.thread.commit(decision);
@@ -94,13 +94,8 @@ impl Actor {
             updated_at: self.inner.world.now(),
         };
         let session_id = self.thread.session_id();
-        let noted = self
-            .inner
-            .backends
-            .session_store
-            .note_progress(session_id, progress)
-            .await;
-        if let Err(error) = noted {
+        let sessions = &self.inner.backends.session_store;
+        if let Err(error) = tried(sessions.note_progress(session_id, progress)).await {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
     }
@@ -109,30 +104,33 @@ impl Actor {
     async fn mirror(&mut self, events: &[Arc<Event>], messages_before: usize) {
         let inner = &self.inner;
         let session_id = self.thread.session_id();
-        let warn = |what: &str, error: windlass_core::AgentLoopError| {
+        let warn = |what: &str, error: AgentLoopError| {
             tracing::warn!(session = %session_id, %error, "{what} could not be copied to the embedder's store");
         };
         if inner.mirrors_messages {
             let history = self.thread.history();
             for message in history.page(messages_before, history.len() - messages_before) {
-                if let Err(error) = inner
-                    .backends
-                    .message_store
-                    .store_message(session_id, Message::clone(message))
-                    .await
-                {
+                let store = &inner.backends.message_store;
+                let copying = store.store_message(session_id, Message::clone(message));
+                if let Err(error) = tried(copying).await {
                     warn("a message", error);
                 }
             }
         }
         if inner.mirrors_events {
             for event in events {
-                if let Err(error) = inner.backends.event_bus.emit(request_of(event)).await {
+                if let Err(error) = tried(inner.backends.event_bus.emit(request_of(event))).await {
                     warn("an event", error);
                 }
             }
         }
     }
+}
+
+/// Waits for a store of the application's; one that panics has failed.
+async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
+    let panicked = || Err(AgentLoopError::store("the store panicked"));
+    caught_in(store).await.unwrap_or_else(panicked)
 }
 
 fn request_of(event: &Event) -> EventRequest {
@@ -149,7 +147,7 @@ fn request_of(event: &Event) -> EventRequest {
 
 /// Calls an observer of the application's; one that panics is only ours to log.
 pub(super) fn observe(observer: &(dyn Fn(&Event) + Send + Sync), event: &Event) {
-    if catch_unwind(AssertUnwindSafe(|| observer(event))).is_err() {
+    if caught(|| observer(event)).is_none() {
         tracing::error!(event = event.event_type, "an observer of events panicked");
     }
 }

@@ -8,6 +8,7 @@ mod actor;
 mod commit;
 mod mail;
 mod prepare;
+mod repeat;
 mod slot;
 mod waiters;
 

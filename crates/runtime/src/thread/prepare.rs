@@ -85,6 +85,11 @@ impl Preparing {
         )
     }
 
+    /// Tells whether this is for a turn of an earlier life.
+    pub(super) fn is_recovery(&self) -> bool {
+        matches!(self.purpose, Purpose::Recover)
+    }
+
     pub(super) async fn ready(&mut self) -> Result<Arc<TurnContext>> {
         poll_fn(|cx| self.making.as_mut().poll(cx)).await
     }
@@ -143,9 +148,6 @@ impl Actor {
                 self.context = Some(context);
                 self.decide(Input::Recover).await?;
                 self.restart_steps();
-                while let Some(mail) = self.held.pop_front() {
-                    self.read(mail).await?;
-                }
             }
             (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
         }
@@ -165,21 +167,10 @@ impl Actor {
         for submission in self.backlog.drain(..) {
             let _ = submission.reply.send(Err(suspended()));
         }
-        for mail in self.held.drain(..) {
+        for mail in self.deferred.drain(..) {
             mail.refuse(suspended());
         }
         suspended()
-    }
-
-    /// Tells whether the turn at hand is one of an earlier life whose context is still being made.
-    pub(super) fn is_recovering(&self) -> bool {
-        matches!(
-            &self.preparing,
-            Some(Preparing {
-                purpose: Purpose::Recover,
-                ..
-            })
-        )
     }
 
     /// Whoever submitted does not want any more what it asked for.

@@ -27,6 +27,17 @@ struct Desk {
     resting: Option<Box<Resting>>,
     working: bool,
     closed: bool,
+    /// Counts the actors. What an earlier one still has to say does not concern a later one.
+    life: u64,
+    /// Why the last one was gone without laying its thread to rest.
+    fault: Option<String>,
+}
+
+impl Desk {
+    fn end_life(&mut self) {
+        self.working = false;
+        self.life += 1;
+    }
 }
 
 impl Slot {
@@ -55,9 +66,10 @@ impl Slot {
             self.bell.notify_one();
         } else {
             desk.working = true;
-            let resting = desk.resting.take();
+            let (life, resting) = (desk.life, desk.resting.take());
             drop(desk);
-            tokio::spawn(Actor::work(Arc::clone(inner), Arc::clone(self), resting));
+            let (inner, slot) = (Arc::clone(inner), Arc::clone(self));
+            tokio::spawn(Actor::work(inner, slot, life, resting));
         }
         Ok(())
     }
@@ -86,12 +98,13 @@ impl Slot {
 
     /// Why mail got no answer.
     fn faulted(&self) -> AgentLoopError {
-        if self.desk().closed {
-            return AgentLoopError::SessionNotFound(self.session_id);
+        let (session_id, desk) = (self.session_id, self.desk());
+        if desk.closed {
+            return AgentLoopError::SessionNotFound(session_id);
         }
+        let cause = desk.fault.as_deref().unwrap_or("nobody answered");
         AgentLoopError::StoreUnavailable(format!(
-            "the thread of session {} stopped; what was acknowledged is safe, try again",
-            self.session_id
+            "the thread of session {session_id} stopped ({cause}); what was acknowledged is safe, try again"
         ))
     }
 
@@ -112,17 +125,22 @@ impl Slot {
             return Err(resting);
         }
         desk.resting = Some(resting);
-        desk.working = false;
+        desk.end_life();
         Ok(())
     }
 
     /// An actor is gone without laying its thread to rest: the journal has everything, the next one folds it anew.
-    /// Mail that it had not taken is dropped, and whoever waits for an answer hears of it.
-    pub(super) fn fault(&self) {
+    /// Mail that it had not taken is dropped, and whoever waits for an answer hears of it. An actor that has ended
+    /// otherwise before has nothing to say.
+    pub(super) fn fault(&self, life: u64, cause: impl ToString) {
         let mail = {
             let mut desk = self.desk();
-            desk.working = false;
+            if desk.life != life {
+                return;
+            }
+            desk.end_life();
             desk.resting = None;
+            desk.fault = Some(cause.to_string());
             std::mem::take(&mut desk.mail)
         };
         drop(mail);
@@ -132,7 +150,7 @@ impl Slot {
         let mail = {
             let mut desk = self.desk();
             desk.closed = true;
-            desk.working = false;
+            desk.end_life();
             std::mem::take(&mut desk.mail)
         };
         drop(mail);

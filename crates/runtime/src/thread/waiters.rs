@@ -144,7 +144,8 @@ pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Opt
     })
 }
 
-fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
+/// A turn that has ended, as its callers see it.
+pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
     let millis = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
     let count = |count: Option<usize>| count.unwrap_or(0);
     Some(match &event.data {

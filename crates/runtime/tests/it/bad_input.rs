@@ -1,1 +1,511 @@
-//! Soon.
+//! Whatever is put in: a typed error that names the thing, and a session that stays usable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use windlass_core::command::ExecuteCommandRequest;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::llm_driver_registry::LlmStreamEvent;
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::message::{InputMessage, Message};
+use windlass_core::platform_definition::PlatformDefinition;
+use windlass_core::tools::{ToolExecutionResult, ToolResult};
+use windlass_core::traits::{
+    SessionFileSystem, SessionFileSystemFactory, SessionFileSystemFactoryContext,
+};
+use windlass_core::typed_id::{AgentId, HarnessId, IdParseError, SessionId, TurnId};
+use windlass_runtime::{
+    InProcessRuntimeBuilder, RetryPolicy, RuntimeHostAdapter, SessionBuilder, StopReason,
+    TurnOptions,
+};
+
+use crate::support::{Call, Gate, Piece, Setup, call, roles, soon, tool};
+
+#[test]
+fn a_bad_id_says_what_is_wrong_with_it() {
+    let hex = "0".repeat(32);
+    assert!(matches!(
+        SessionId::parse(&format!("agent_{hex}")),
+        Err(IdParseError::InvalidPrefix {
+            expected: "session",
+            ..
+        })
+    ));
+    assert!(matches!(
+        SessionId::parse("session_12"),
+        Err(IdParseError::InvalidLength {
+            expected: 32,
+            got: 2
+        })
+    ));
+    assert!(matches!(
+        SessionId::parse(&format!("session_{}", "G".repeat(32))),
+        Err(IdParseError::InvalidHex(_))
+    ));
+    assert!("".parse::<SessionId>().is_err());
+}
+
+#[tokio::test]
+async fn a_driver_that_errs_in_any_way_fails_one_turn() {
+    let error = || AgentLoopError::llm("scripted");
+    let ways: Vec<(&str, Call, &str)> = vec![
+        ("an error on connecting", Call::refused(error()), "scripted"),
+        (
+            "a panic on connecting",
+            Call::new().connecting(Piece::Panic),
+            "driver panicked",
+        ),
+        ("an error at once", Call::new().fail(error()), "scripted"),
+        (
+            "an error after text",
+            Call::new().text("half").fail(error()),
+            "scripted",
+        ),
+        (
+            "an error event",
+            Call::new().say(LlmStreamEvent::Error("scripted".into())),
+            "scripted",
+        ),
+        (
+            "an error event after text",
+            Call::new()
+                .text("half")
+                .say(LlmStreamEvent::Error("scripted".into())),
+            "scripted",
+        ),
+        (
+            "a panic at once",
+            Call::new().piece(Piece::Panic),
+            "driver panicked",
+        ),
+        (
+            "a panic after text",
+            Call::new().text("half").piece(Piece::Panic),
+            "driver panicked",
+        ),
+        ("no end", Call::new(), "broke off"),
+        ("no end after text", Call::new().text("half"), "broke off"),
+        (
+            "no end after calls",
+            Call::new().say(LlmStreamEvent::ToolCalls(vec![call("c", "x", json!({}))])),
+            "broke off",
+        ),
+    ];
+    for (way, script, named) in ways {
+        let fixture = Setup::new([script])
+            .settings(|settings| {
+                settings.retry = RetryPolicy {
+                    max_retries: 0,
+                    ..RetryPolicy::default()
+                }
+            })
+            .build()
+            .await;
+        let turn = fixture.run("go").await;
+        assert_eq!(
+            (turn.success, turn.stop_reason),
+            (false, StopReason::Failed),
+            "{way}"
+        );
+        assert!(
+            turn.error.as_deref().unwrap().contains(named),
+            "{way}: {:?}",
+            turn.error
+        );
+        assert_eq!(roles(&fixture.messages().await), ["user", "agent"], "{way}");
+        fixture.assert_usable().await;
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_falls_silent_is_named_as_such() {
+    let (gate, limit) = (Gate::shut(), Duration::from_secs(33));
+    for script in [
+        Call::new().wait(&gate),
+        Call::new().text("half").wait(&gate),
+        Call::new().connecting(Piece::Wait(gate.clone())),
+    ] {
+        let fixture = Setup::new([script])
+            .settings(|settings| {
+                settings.model_silence = Some(limit);
+                settings.retry.max_retries = 0;
+            })
+            .build()
+            .await;
+        let turn = fixture.start("go");
+        fixture.world.asleep_for(limit).await;
+        fixture.world.advance(limit);
+        let turn = soon(turn).await.unwrap().unwrap();
+        assert_eq!(turn.error_code.as_deref(), Some("timeout"));
+        assert!(turn.error.unwrap().contains("33000 ms"));
+        fixture.assert_usable().await;
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_never_stops_talking_can_be_cancelled_and_times_out() {
+    struct Endless;
+    impl futures_core::Stream for Endless {
+        type Item = Result<LlmStreamEvent>;
+        fn poll_next(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Self::Item>> {
+            std::task::Poll::Ready(Some(Ok(LlmStreamEvent::TextDelta(String::new()))))
+        }
+    }
+    struct Talker;
+    #[async_trait]
+    impl windlass_core::llm_driver_registry::LlmDriver for Talker {
+        async fn chat_completion_stream(
+            &self,
+            _: Vec<windlass_core::llm_driver_registry::LlmMessage>,
+            _: &windlass_core::llm_driver_registry::LlmCallConfig,
+        ) -> Result<windlass_core::llm_driver_registry::LlmResponseStream> {
+            Ok(Box::pin(Endless))
+        }
+    }
+    let mut drivers = windlass_core::llm_driver_registry::DriverRegistry::new();
+    drivers.register(
+        windlass_core::llm_driver_registry::ProviderType::LlmSim,
+        |_, _| Box::new(Talker),
+    );
+    let runtime = InProcessRuntimeBuilder::new()
+        .driver_registry(drivers)
+        .default_model(crate::support::scripted_model())
+        .single_session(|session| session)
+        .build()
+        .await
+        .unwrap();
+    let session = runtime.default_session_id().unwrap();
+    let mut events = runtime.subscribe(session).await.unwrap();
+    let turn = {
+        let runtime = runtime.clone();
+        tokio::spawn(async move { runtime.run_text_turn(session, "go").await })
+    };
+    crate::support::event(&mut events, "reason.started").await;
+    soon(runtime.cancel_turn(session)).await.unwrap();
+    assert_eq!(
+        soon(turn).await.unwrap().unwrap().stop_reason,
+        StopReason::Cancelled
+    );
+    let options = TurnOptions {
+        turn_timeout: Some(Duration::from_millis(20)),
+        ..TurnOptions::default()
+    };
+    let turn = soon(runtime.run_turn_with(session, "go", options))
+        .await
+        .unwrap();
+    assert_eq!(turn.stop_reason, StopReason::TimedOut);
+}
+
+#[tokio::test]
+async fn odd_answers_of_a_model_are_taken_as_far_as_they_go() {
+    let hello = tool("hello", |arguments, _| async move {
+        ToolExecutionResult::success(arguments)
+    });
+    let fixture = Setup::new([]).tool(&hello).build().await;
+    // Nothing at all.
+    fixture.model.then(Call::new().done());
+    let turn = fixture.run("empty").await;
+    assert_eq!((turn.success, turn.response.as_str()), (true, ""));
+    fixture.assert_usable().await;
+    // Two calls of one id are two calls, each with its own result.
+    fixture.model.then(Call::tools(vec![
+        call("x", "hello", json!({"n": 1})),
+        call("x", "hello", json!({"n": 2})),
+    ]));
+    assert!(fixture.run("twins").await.success);
+    assert_eq!(hello.runs(), 2);
+    fixture.assert_usable().await;
+    // The id of an earlier turn again.
+    fixture
+        .model
+        .then(Call::tools(vec![call("x", "hello", json!({"n": 3}))]));
+    assert!(fixture.run("again").await.success);
+    fixture.assert_usable().await;
+    // No id, no name.
+    fixture
+        .model
+        .then(Call::tools(vec![call("", "", json!({}))]));
+    assert!(fixture.run("nameless").await.success);
+    fixture.assert_usable().await;
+    // Null where an object is meant.
+    fixture
+        .model
+        .then(Call::tools(vec![call("n", "hello", json!(null))]));
+    assert!(fixture.run("null").await.success);
+    let calls = fixture.model.calls();
+    assert_eq!(fixture.model.sent(calls - 1).pop().unwrap(), "Tool: {}");
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn without_a_turn_there_is_nothing_to_steer_stop_or_answer() {
+    let fixture = Setup::new([]).build().await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    for refused in [
+        runtime.steer(session, "left").await.map(drop),
+        runtime.cancel_turn(session).await,
+        runtime
+            .interrupt(session, Some(TurnId::from_seed(9)), None)
+            .await,
+    ] {
+        assert!(
+            matches!(refused, Err(AgentLoopError::NoActiveTurn(id)) if id == session),
+            "{refused:?}"
+        );
+    }
+    for refused in [
+        runtime
+            .submit_tool_results(session, vec![ToolResult::success("ghost", 1)])
+            .await
+            .map(drop),
+        runtime
+            .decide_tool_call(session, "ghost", true)
+            .await
+            .map(drop),
+    ] {
+        match refused {
+            Err(AgentLoopError::NoPendingCall { call_id, .. }) => assert_eq!(call_id, "ghost"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let empty = runtime.submit_tool_results(session, vec![]).await.map(drop);
+    assert!(
+        matches!(empty, Err(AgentLoopError::NoActiveTurn(_))),
+        "{empty:?}"
+    );
+    assert!(fixture.events().await.is_empty());
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_disturbs_nobody() {
+    let fixture = Setup::new([]).build().await;
+    let options = TurnOptions {
+        on_event: Some(Arc::new(|_| panic!("scripted"))),
+        ..TurnOptions::default()
+    };
+    let turn = soon(
+        fixture
+            .runtime
+            .run_turn_with(fixture.session, "go", options),
+    )
+    .await
+    .unwrap();
+    assert!(turn.success);
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn records_that_are_not_there_are_named() {
+    let fixture = Setup::new([]).build().await;
+    let harness = fixture
+        .runtime
+        .session(fixture.session)
+        .await
+        .unwrap()
+        .harness_id;
+    let (ghost, nobody) = (HarnessId::from_seed(404), AgentId::from_seed(404));
+    let refused = fixture
+        .runtime
+        .add_session(SessionBuilder::new(ghost).build())
+        .await;
+    assert!(matches!(refused, Err(AgentLoopError::HarnessNotFound(id)) if id == ghost));
+    let refused = fixture
+        .runtime
+        .add_session(SessionBuilder::new(harness).agent(nobody).build())
+        .await;
+    assert!(matches!(refused, Err(AgentLoopError::AgentNotFound(id)) if id == nobody));
+    let unset = InProcessRuntimeBuilder::new().build().await.unwrap_err();
+    assert!(
+        matches!(&unset, AgentLoopError::Configuration(text) if text.contains("default model")),
+        "{unset}"
+    );
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_factory_of_files_that_fails_or_panics_is_an_error_of_the_build() {
+    struct Factory(bool);
+    #[async_trait]
+    impl SessionFileSystemFactory for Factory {
+        fn name(&self) -> &'static str {
+            "shaky-files"
+        }
+        async fn create_session_file_system(
+            &self,
+            _: SessionFileSystemFactoryContext,
+        ) -> Result<Arc<dyn SessionFileSystem>> {
+            assert!(!self.0, "scripted");
+            Err(AgentLoopError::config("shaky-files: scripted"))
+        }
+    }
+    for panics in [false, true] {
+        let platform = PlatformDefinition::builder()
+            .session_file_system_factory(Arc::new(Factory(panics)))
+            .build();
+        let built = InProcessRuntimeBuilder::new()
+            .platform_definition(platform)
+            .llm_sim(LlmSimConfig::fixed("hi"))
+            .build()
+            .await;
+        match built {
+            Err(AgentLoopError::Configuration(text)) => {
+                assert!(text.contains("shaky-files"), "{text}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn commands_that_are_not_there_or_lack_arguments_are_errors() {
+    let fixture = Setup::new([Call::answer("a side remark")])
+        .session(|session| session.with_capability("btw"))
+        .build()
+        .await;
+    let run = |name: &str, arguments: Option<&str>| {
+        let request = ExecuteCommandRequest {
+            name: name.to_owned(),
+            arguments: arguments.map(str::to_owned),
+            controls: None,
+        };
+        fixture.runtime.execute_command(fixture.session, request)
+    };
+    assert_eq!(
+        run("ghost", None).await.unwrap_err().to_string(),
+        "Configuration error: no capability declares command /ghost"
+    );
+    for arguments in [None, Some("  ")] {
+        let error = run("btw", arguments).await.unwrap_err().to_string();
+        assert!(error.contains("requires a question"), "{error}");
+    }
+    assert_eq!(
+        fixture
+            .runtime
+            .list_commands(fixture.session)
+            .await
+            .unwrap()[0]
+            .name,
+        "btw"
+    );
+    assert_eq!(
+        run("btw", Some("what?")).await.unwrap().message,
+        "a side remark"
+    );
+    // Beside the conversation, with its history and without tools.
+    assert_eq!(fixture.model.sent(0), ["User: what?"]);
+    assert!(fixture.model.requests()[0].config.tools.is_empty());
+    assert!(fixture.messages().await.is_empty());
+    fixture.model.then(Call::new().connecting(Piece::Panic));
+    assert!(run("btw", Some("what?")).await.is_err());
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_command_whose_model_falls_silent_ends() {
+    let (gate, limit) = (Gate::shut(), Duration::from_secs(33));
+    let fixture = Setup::new([Call::new().wait(&gate)])
+        .session(|session| session.with_capability("btw"))
+        .settings(|settings| settings.model_silence = Some(limit))
+        .build()
+        .await;
+    let asking = {
+        let fixture = fixture.clone();
+        let request = ExecuteCommandRequest {
+            name: "btw".to_owned(),
+            arguments: Some("what?".to_owned()),
+            controls: None,
+        };
+        tokio::spawn(async move {
+            fixture
+                .runtime
+                .execute_command(fixture.session, request)
+                .await
+        })
+    };
+    fixture.world.asleep_for(limit).await;
+    fixture.world.advance(limit);
+    let error = soon(asking).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("33000 ms"), "{error}");
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn times_that_make_no_sense_do_no_harm() {
+    let fixture = Setup::new([]).build().await;
+    let with = |turn_timeout, tool_timeout| TurnOptions {
+        turn_timeout: Some(turn_timeout),
+        tool_timeout: Some(tool_timeout),
+        ..TurnOptions::default()
+    };
+    let gate = Gate::shut();
+    fixture.model.then(Call::new().wait(&gate));
+    let options = with(Duration::ZERO, Duration::ZERO);
+    let turn = soon(
+        fixture
+            .runtime
+            .run_turn_with(fixture.session, "none", options),
+    )
+    .await
+    .unwrap();
+    assert_eq!(turn.stop_reason, StopReason::TimedOut);
+    fixture.model.rewrite([]);
+    let options = with(Duration::MAX, Duration::MAX);
+    let turn = soon(
+        fixture
+            .runtime
+            .run_turn_with(fixture.session, "all", options),
+    )
+    .await
+    .unwrap();
+    assert!(turn.success);
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn messages_that_do_not_fit_are_not_imported() {
+    let fixture = Setup::new([]).build().await;
+    let store = fixture.runtime.message_store();
+    let orphan = Message::tool_result("ghost", Some(json!(1)), None);
+    let refused = store
+        .store_message(fixture.session, orphan)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, AgentLoopError::MessageStore(_)),
+        "{refused}"
+    );
+    let open = Message::assistant_with_tools("", vec![call("c", "x", json!({}))]);
+    store.store_message(fixture.session, open).await.unwrap();
+    let refused = store
+        .store_message(fixture.session, Message::assistant("next"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, AgentLoopError::MessageStore(_)),
+        "{refused}"
+    );
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn an_input_without_words_is_still_an_input() {
+    let fixture = Setup::new([]).build().await;
+    assert!(fixture.run("").await.success);
+    let silent = InputMessage {
+        content: vec![],
+        ..InputMessage::user("")
+    };
+    assert!(
+        soon(fixture.runtime.run_turn(fixture.session, silent))
+            .await
+            .unwrap()
+            .success
+    );
+    fixture.assert_usable().await;
+}

@@ -1,1 +1,526 @@
-//! Soon.
+//! What is recorded before anybody hears of it, and what goes on after a failure of the journal or the process.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData, EventRequest, ToolStatus};
+use windlass_core::message::{InputMessage, Message};
+use windlass_core::message_retriever::MessageRetriever;
+use windlass_core::tools::{
+    SideEffectClass, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy, ToolResult,
+};
+use windlass_core::traits::EventEmitter;
+use windlass_core::typed_id::{EventId, MessageId, SessionId};
+use windlass_runtime::{
+    EventBus, Journal, MemoryJournal, RuntimeBackends, RuntimeMessageStore, StopReason,
+};
+use windlass_store::StreamKey;
+
+use crate::support::{
+    Call, Fixture, FnTool, Gate, Setup, SpyJournal, TestWorld, call, event, roles, soon, tool,
+    types,
+};
+
+fn hello() -> FnTool {
+    tool("hello", |_, _| async {
+        ToolExecutionResult::success("hello")
+    })
+}
+
+fn hello_call() -> Call {
+    Call::tools(vec![call("c", "hello", json!({}))])
+}
+
+async fn on_spy(calls: impl IntoIterator<Item = Call>) -> (Fixture, Arc<SpyJournal>) {
+    let journal = SpyJournal::new(MemoryJournal::new());
+    let fixture = Setup::new(calls)
+        .tool(&hello())
+        .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
+        .build()
+        .await;
+    (fixture, journal)
+}
+
+#[tokio::test]
+async fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
+    let (fixture, journal) = on_spy([]).await;
+    fixture.run("plain").await;
+    assert_eq!(journal.appends(), 2);
+    fixture.model.then(hello_call());
+    fixture.run("with a tool").await;
+    assert_eq!(journal.appends(), 2 + 4);
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_at_the_start_is_heard_and_nothing_is_acknowledged() {
+    let (fixture, journal) = on_spy([]).await;
+    journal.fail_after(0);
+    match fixture.try_run("lost").await {
+        Err(AgentLoopError::StoreUnavailable(text)) => {
+            assert!(text.contains("the disk is full"), "{text}")
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.model.calls(), 0);
+    assert!(fixture.events().await.is_empty());
+    fixture.assert_usable().await;
+    journal.fail_after(0);
+    let refused = fixture.runtime.submit(fixture.session, "lost").await;
+    assert!(matches!(refused, Err(AgentLoopError::StoreUnavailable(_))));
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_at_any_commit_loses_nothing_and_the_turn_goes_on() {
+    for failing in 0..4 {
+        let (fixture, journal) = on_spy([hello_call()]).await;
+        journal.fail_after(failing);
+        let heard = fixture.try_run("go").await;
+        assert!(
+            matches!(heard, Err(AgentLoopError::StoreUnavailable(_))),
+            "{failing}: {heard:?}"
+        );
+        // The next call wakes the thread: first the old turn comes to its end, then the new one.
+        fixture.model.rewrite([]);
+        assert!(fixture.run("next").await.success, "{failing}");
+        fixture.assert_sound().await;
+        let events = fixture.events().await;
+        let ended = types(&events)
+            .iter()
+            .filter(|name| **name == "turn.completed")
+            .count();
+        assert_eq!(
+            ended,
+            if failing == 0 { 1 } else { 2 },
+            "{failing}: {:?}",
+            types(&events)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_else_has_claimed_is_refused_once_and_then_taken_back() {
+    let journal = Arc::new(MemoryJournal::new());
+    let fixture = Setup::new([])
+        .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
+        .build()
+        .await;
+    fixture.run("mine").await;
+    journal
+        .claim(&StreamKey::from(fixture.session))
+        .await
+        .unwrap();
+    let before = fixture.events().await.len();
+    match fixture.try_run("fenced").await {
+        Err(AgentLoopError::StoreUnavailable(text)) => {
+            assert!(text.contains("another writer"), "{text}")
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.events().await.len(), before);
+    fixture.assert_usable().await;
+}
+
+/// One life of a process: what runs in it is gone when it ends.
+struct Life(Option<tokio::runtime::Runtime>);
+
+impl Life {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        Self(Some(runtime.unwrap()))
+    }
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.as_ref().unwrap().block_on(future)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0
+            .take()
+            .unwrap()
+            .shutdown_timeout(Duration::from_secs(10));
+    }
+}
+
+/// What outlives a process.
+#[derive(Clone)]
+struct Disk {
+    journal: Arc<MemoryJournal>,
+    world: TestWorld,
+}
+
+impl Disk {
+    fn new() -> Self {
+        Self {
+            journal: Arc::new(MemoryJournal::new()),
+            world: TestWorld::default(),
+        }
+    }
+    async fn start(&self, mut setup: Setup, tools: &[FnTool]) -> Fixture {
+        setup.world = self.world.clone();
+        let setup = tools.iter().fold(setup, Setup::tool);
+        let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
+        setup
+            .backends(RuntimeBackends::on_journal(Arc::clone(&self.journal) as _))
+            .session(|session| session.session_id(SessionId::from_seed(7)).agent_tool(ask))
+            .build()
+            .await
+    }
+}
+
+#[test]
+fn a_conversation_goes_on_in_another_process() {
+    let disk = Disk::new();
+    Life::new().run(async {
+        assert!(
+            disk.start(Setup::new([]), &[])
+                .await
+                .run("before")
+                .await
+                .success
+        );
+    });
+    Life::new().run(async {
+        let fixture = disk.start(Setup::new([]), &[]).await;
+        assert_eq!(roles(&fixture.messages().await), ["user", "agent"]);
+        fixture.run("after").await;
+        assert_eq!(
+            fixture.model.sent(0),
+            ["User: before", "Assistant: ok", "User: after"]
+        );
+        fixture.assert_usable().await;
+    });
+}
+
+/// A tool that says how often it ran and, in its first life, never ends.
+fn stuck(gate: &Gate, side_effects: SideEffectClass) -> FnTool {
+    let gate = gate.clone();
+    tool("stuck", move |_, _| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            ToolExecutionResult::success("done")
+        }
+    })
+    .hints(ToolHints::default().with_side_effect_class(side_effects))
+}
+
+#[test]
+fn after_a_crash_inside_a_tool_only_what_may_run_again_does() {
+    for (side_effects, again) in [
+        (SideEffectClass::Pure, true),
+        (SideEffectClass::Idempotent, true),
+        (SideEffectClass::AtMostOnce, false),
+    ] {
+        let (disk, gate) = (Disk::new(), Gate::shut());
+        let tools = [stuck(&gate, side_effects)];
+        let life = Life::new();
+        life.run(async {
+            let setup = Setup::new([Call::tools(vec![call("c", "stuck", json!({}))])]);
+            let fixture = disk.start(setup, &tools).await;
+            drop(fixture.runtime.submit(fixture.session, "go").await.unwrap());
+            gate.reached(1).await;
+        });
+        drop(life);
+        gate.open();
+        Life::new().run(async {
+            let fixture = disk.start(Setup::new([]), &tools).await;
+            let mut events = fixture
+                .runtime
+                .subscribe_after(fixture.session, 0)
+                .await
+                .unwrap();
+            // Any look at the conversation wakes the thread.
+            fixture.messages().await;
+            event(&mut events, "turn.completed").await;
+            assert_eq!(
+                tools[0].runs(),
+                if again { 2 } else { 1 },
+                "{side_effects:?}"
+            );
+            let status = fixture
+                .events()
+                .await
+                .iter()
+                .find_map(|event| match &event.data {
+                    EventData::ToolCompleted(data) => Some(data.status),
+                    _ => None,
+                });
+            let expected = if again {
+                ToolStatus::Success
+            } else {
+                ToolStatus::Unknown
+            };
+            assert_eq!(status, Some(expected));
+            fixture.assert_usable().await;
+        });
+    }
+}
+
+#[test]
+fn a_turn_that_brings_the_process_down_again_and_again_fails() {
+    let (disk, gate) = (Disk::new(), Gate::shut());
+    let tools = [stuck(&gate, SideEffectClass::Pure)];
+    for life in 0..4 {
+        Life::new().run(async {
+            let setup = Setup::new([Call::tools(vec![call("c", "stuck", json!({}))])]);
+            let fixture = disk.start(setup, &tools).await;
+            match life {
+                0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
+                _ => drop(fixture.messages().await),
+            }
+            gate.reached(life + 1).await;
+        });
+    }
+    Life::new().run(async {
+        let fixture = disk.start(Setup::new([]), &tools).await;
+        let mut events = fixture.runtime.subscribe_after(fixture.session, 0).await.unwrap();
+        fixture.messages().await;
+        let failed = event(&mut events, "turn.failed").await;
+        assert!(matches!(&failed.data, EventData::TurnFailed(data) if data.error_code.as_deref() == Some("crashed")));
+        assert_eq!(tools[0].runs(), 4);
+        fixture.assert_usable().await;
+    });
+}
+
+#[test]
+fn what_waits_still_waits_in_another_process_and_can_be_answered_at_once() {
+    let disk = Disk::new();
+    // The second call is of the same class: it waits behind the answer to the first, and needs an approval.
+    let risky = tool("risky", |_, _| async {
+        ToolExecutionResult::success("done")
+    })
+    .policy(ToolPolicy::RequiresApproval);
+    let tools = [risky.clone()];
+    Life::new().run(async {
+        let calls = vec![call("a", "ask", json!({})), call("r", "risky", json!({}))];
+        let setup =
+            Setup::new([Call::tools(calls)]).settings(|settings| settings.max_parallel_calls = 1);
+        let fixture = disk.start(setup, &tools).await;
+        assert_eq!(
+            fixture.run("go").await.stop_reason,
+            StopReason::WaitingForApproval
+        );
+    });
+    Life::new().run(async {
+        let fixture = disk.start(Setup::new([]), &tools).await;
+        // The first thing that this process hears.
+        let half = fixture
+            .runtime
+            .submit_tool_results(fixture.session, vec![ToolResult::success("a", 1)]);
+        let half = soon(soon(half).await.unwrap().wait()).await.unwrap();
+        assert_eq!(half.stop_reason, StopReason::WaitingForApproval);
+        let handle = fixture
+            .runtime
+            .decide_tool_call(fixture.session, "r", true)
+            .await
+            .unwrap();
+        assert!(soon(handle.wait()).await.unwrap().success);
+        assert_eq!((fixture.model.calls(), risky.runs()), (1, 1));
+        let events = fixture.events().await;
+        assert!(
+            !types(&events).contains(&"turn.resumed"),
+            "{:?}",
+            types(&events)
+        );
+        fixture.assert_usable().await;
+    });
+}
+
+#[test]
+fn the_last_answer_goes_on_with_the_turn_although_the_process_is_new() {
+    let disk = Disk::new();
+    Life::new().run(async {
+        let setup = Setup::new([Call::tools(vec![call("a", "ask", json!({}))])]);
+        assert_eq!(
+            disk.start(setup, &[]).await.run("go").await.stop_reason,
+            StopReason::WaitingForToolResults
+        );
+    });
+    Life::new().run(async {
+        let fixture = disk.start(Setup::new([Call::answer("thanks")]), &[]).await;
+        let answer = fixture
+            .runtime
+            .submit_tool_results(fixture.session, vec![ToolResult::success("a", 1)]);
+        let turn = soon(soon(answer).await.unwrap().wait()).await.unwrap();
+        assert_eq!((turn.success, turn.response.as_str()), (true, "thanks"));
+        assert_eq!(fixture.model.calls(), 1);
+        let events = fixture.events().await;
+        let reasons = types(&events)
+            .iter()
+            .filter(|name| **name == "reason.started")
+            .count();
+        assert_eq!(reasons, 2, "{:?}", types(&events));
+        fixture.assert_usable().await;
+    });
+}
+
+#[test]
+fn queued_input_has_its_turn_in_another_process() {
+    let (disk, gate) = (Disk::new(), Gate::shut());
+    let life = Life::new();
+    life.run(async {
+        let fixture = disk
+            .start(Setup::new([Call::new().text("half").wait(&gate)]), &[])
+            .await;
+        fixture
+            .runtime
+            .submit(fixture.session, "first")
+            .await
+            .unwrap();
+        gate.reached(1).await;
+        fixture
+            .runtime
+            .submit(fixture.session, "second")
+            .await
+            .unwrap();
+    });
+    drop(life);
+    Life::new().run(async {
+        let fixture = disk
+            .start(
+                Setup::new([Call::answer("whole"), Call::answer("next")]),
+                &[],
+            )
+            .await;
+        assert!(fixture.run("third").await.success);
+        assert_eq!(fixture.model.sent(0), ["User: first"]);
+        assert_eq!(
+            fixture.model.sent(1),
+            ["User: first", "Assistant: whole", "User: second"]
+        );
+        fixture.assert_usable().await;
+    });
+}
+
+/// Messages and events as an embedder might keep them.
+#[derive(Default)]
+struct Copies {
+    messages: Mutex<Vec<Message>>,
+    events: Mutex<Vec<EventRequest>>,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+#[derive(Clone, Copy)]
+enum Trouble {
+    Fails,
+    Panics,
+}
+
+impl Copies {
+    fn trouble(&self) -> Result<()> {
+        let trouble = *self.trouble.lock().unwrap();
+        match trouble {
+            None => Ok(()),
+            Some(Trouble::Fails) => Err(AgentLoopError::store("scripted")),
+            Some(Trouble::Panics) => panic!("scripted"),
+        }
+    }
+}
+
+#[async_trait]
+impl MessageRetriever for Copies {
+    async fn get(&self, _: SessionId, _: MessageId) -> Result<Option<Message>> {
+        unreachable!("copies are never read")
+    }
+    async fn load(&self, _: SessionId) -> Result<Vec<Message>> {
+        unreachable!("copies are never read")
+    }
+}
+#[async_trait]
+impl RuntimeMessageStore for Copies {
+    async fn add_input_message(&self, _: SessionId, _: InputMessage) -> Result<Message> {
+        unreachable!("only whole messages are copied")
+    }
+    async fn store_message(&self, _: SessionId, message: Message) -> Result<()> {
+        self.trouble()?;
+        self.messages.lock().unwrap().push(message);
+        Ok(())
+    }
+}
+#[async_trait]
+impl EventEmitter for Copies {
+    async fn emit(&self, request: EventRequest) -> Result<Event> {
+        self.trouble()?;
+        self.events.lock().unwrap().push(request.clone());
+        Ok(request.into_event(EventId::from_seed(1), None))
+    }
+}
+impl EventBus for Copies {}
+
+async fn mirrored() -> (Fixture, Arc<Copies>) {
+    let copies = Arc::new(Copies::default());
+    let backends = RuntimeBackends::in_memory()
+        .with_message_store(Arc::clone(&copies) as _)
+        .with_event_bus(Arc::clone(&copies) as _);
+    let fixture = Setup::new([hello_call()])
+        .tool(&hello())
+        .backends(backends)
+        .build()
+        .await;
+    (fixture, copies)
+}
+
+#[tokio::test]
+async fn stores_of_the_embedder_get_copies_in_order() {
+    let (fixture, copies) = mirrored().await;
+    fixture.run("go").await;
+    fixture.run("on").await;
+    let copied = copies.messages.lock().unwrap().clone();
+    assert_eq!(copied, fixture.messages().await);
+    let copied: Vec<_> = copies
+        .events
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|event| event.event_type.clone())
+        .collect();
+    assert_eq!(copied, types(&fixture.events().await));
+}
+
+#[tokio::test]
+async fn a_store_of_the_embedder_that_fails_or_panics_costs_only_its_copies() {
+    for trouble in [Trouble::Fails, Trouble::Panics] {
+        let (fixture, copies) = mirrored().await;
+        *copies.trouble.lock().unwrap() = Some(trouble);
+        assert!(fixture.run("go").await.success);
+        *copies.trouble.lock().unwrap() = None;
+        fixture.assert_usable().await;
+        assert_eq!(copies.messages.lock().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_repeated_when_the_turn_is_over_is_answered_the_same_way() {
+    let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
+    let fixture = Setup::new([
+        Call::tools(vec![call("a", "ask", json!({}))]),
+        Call::answer("thanks"),
+    ])
+    .session(|session| session.agent_tool(ask))
+    .build()
+    .await;
+    fixture.run("go").await;
+    let results = || vec![ToolResult::success("a", 1)];
+    let first = fixture
+        .runtime
+        .submit_tool_results(fixture.session, results())
+        .await
+        .unwrap();
+    let first = soon(first.wait()).await.unwrap();
+    let again = fixture
+        .runtime
+        .submit_tool_results(fixture.session, results())
+        .await
+        .unwrap();
+    assert_eq!(again.turn_id(), first.turn_id);
+    assert_eq!(soon(again.wait()).await.unwrap(), first);
+    fixture.assert_usable().await;
+}

@@ -13,8 +13,11 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod hooks;
 mod host;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod on_disk;
 mod support;
 mod tools;
 mod turns;

@@ -707,3 +707,72 @@ async fn steering_between_tools_is_read_at_the_next_model_call() {
     );
     fixture.assert_usable().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r03_a_storm_of_submits_cancels_drops_and_failures_leaves_the_session_sound() {
+    let yielding = tool("yielding", |_, _| async {
+        tokio::task::yield_now().await;
+        ToolExecutionResult::success("done")
+    });
+    let journal = crate::support::SpyJournal::new(windlass_runtime::MemoryJournal::new());
+    let fixture = Setup::new([])
+        .tool(&yielding)
+        .backends(windlass_runtime::RuntimeBackends::on_journal(
+            Arc::clone(&journal) as _,
+        ))
+        .build()
+        .await;
+    let policies = [
+        OnBusy::Queue,
+        OnBusy::Steer,
+        OnBusy::Interrupt,
+        OnBusy::Refuse,
+    ];
+    for round in 0..20 {
+        let mut callers = tokio::task::JoinSet::new();
+        for n in 0..24_usize {
+            let calls = vec![call(&format!("c{round}-{n}"), "yielding", json!({}))];
+            fixture.model.then(Call::tools(calls));
+            fixture.model.then(Call::answer("done"));
+            if n == 12 {
+                journal.fail_after(round % 5);
+            }
+            let fixture = fixture.clone();
+            let on_busy = policies[n % policies.len()];
+            callers.spawn(async move {
+                let options = TurnOptions {
+                    on_busy,
+                    ..TurnOptions::default()
+                };
+                let text = format!("{round}-{n}");
+                let running = fixture
+                    .runtime
+                    .run_turn_with(fixture.session, text, options);
+                let patience = async {
+                    for _ in 0..(n * 7 + round) % 40 {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                match n % 3 {
+                    // Goes away after a while.
+                    0 => {
+                        drop(tokio::select! { turn = running => turn.ok(), () = patience => None })
+                    }
+                    // Stops whatever runs.
+                    1 => {
+                        patience.await;
+                        let _ = fixture.runtime.cancel_turn(fixture.session).await;
+                        drop(running.await);
+                    }
+                    _ => drop(running.await),
+                }
+            });
+        }
+        soon(callers.join_all()).await;
+    }
+    // Whatever a failure of the journal left behind comes to its end with the next turn.
+    journal.fail_after(usize::MAX);
+    fixture.model.rewrite([]);
+    assert!(fixture.run("settle").await.success);
+    fixture.assert_usable().await;
+}

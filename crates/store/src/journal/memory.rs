@@ -1,18 +1,15 @@
 //! A journal in memory: events are shared, never serialised.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use windlass_core::events::{
-    Event, EventData, InputQueuedData, TurnCancelledData, TurnCompletedData, TurnFailedData,
-    TurnStartedData,
-};
-use windlass_core::typed_id::TurnId;
+use windlass_core::events::Event;
 
+use super::open_turns::{OpenTurns, TurnChange};
 use super::{Batch, Claim, Journal, JournalError, Page, StreamKey};
 
 /// Takes the events that retention removes.
@@ -61,8 +58,7 @@ struct Stream {
     /// How many events retention has removed; the number of the first kept one follows it.
     pruned: u64,
     records: VecDeque<Record>,
-    /// Turns without an end, and where they began. There are few at a time.
-    open_turns: BTreeMap<TurnId, u64>,
+    open_turns: OpenTurns,
     doorbell: Option<watch::Sender<u64>>,
 }
 
@@ -80,25 +76,14 @@ impl Stream {
 
     fn push(&mut self, position: u64, event: Arc<Event>) {
         let seq = self.head() + 1;
-        match &event.data {
-            EventData::TurnStarted(TurnStartedData { turn_id, .. })
-            | EventData::InputQueued(InputQueuedData { turn_id, .. }) => {
-                self.open_turns.entry(*turn_id).or_insert(seq);
-            }
-            EventData::TurnCompleted(TurnCompletedData { turn_id, .. })
-            | EventData::TurnFailed(TurnFailedData { turn_id, .. })
-            | EventData::TurnCancelled(TurnCancelledData { turn_id, .. }) => {
-                self.open_turns.remove(turn_id);
-            }
-            _ => {}
-        }
+        self.open_turns.apply(seq, TurnChange::of(&event));
         self.records.push_back(Record { position, event });
     }
 
     /// Takes out what is too much, but nothing of an open turn.
     fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
         let surplus = self.records.len().saturating_sub(max_events);
-        let first_open = self.open_turns.values().min().copied().unwrap_or(u64::MAX);
+        let first_open = self.open_turns.first().unwrap_or(u64::MAX);
         let closed =
             usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
         let retired: Vec<_> = self
@@ -251,7 +236,7 @@ impl Journal for MemoryJournal {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         let is_open = |number: &u64| {
             let stream = streams.by_number.get(number);
-            stream.is_some_and(|stream| !lock(stream).open_turns.is_empty())
+            stream.is_some_and(|stream| lock(stream).open_turns.first().is_some())
         };
         let open = streams.by_key.iter().filter(|(_, number)| is_open(number));
         Ok(open.map(|(key, _)| key.clone()).collect())

@@ -1,6 +1,7 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
 mod memory;
+pub(crate) mod open_turns;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -22,7 +22,12 @@ pub(crate) struct Doorbells {
 
 impl Doorbells {
     pub(crate) fn watch(&self, stream: &StreamKey) -> watch::Receiver<u64> {
-        self.lock()
+        let mut bells = self.lock();
+        if bells.len().is_power_of_two() {
+            // Now and then, those that nobody listens to any more are taken down.
+            bells.retain(|_, bell| bell.receiver_count() > 0);
+        }
+        bells
             .entry(stream.clone())
             .or_insert_with(|| watch::channel(0).0)
             .subscribe()

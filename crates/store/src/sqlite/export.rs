@@ -16,7 +16,7 @@ use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, Walk, names};
 use super::numbers::int;
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored};
+use super::record::{STORED_COLUMNS, Stored};
 use crate::journal::StreamKey;
 
 /// The version of the format.
@@ -183,14 +183,14 @@ impl<W: Write> Export<W> {
     ) -> Result<(), Fault> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM {STORED_FROM} \
-             WHERE records.stream = ?1 ORDER BY records.seq"
+            "SELECT {STORED_COLUMNS} FROM records \
+             WHERE stream = ?1 ORDER BY seq"
         ))?;
         let mut rows = statement.query([int(stream.stream)])?;
         let mut walk = Walk::begin(&transaction, chain, stream);
         let mut total = blake3::Hasher::new();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(row)?;
+            let stored = Stored::from_row(&transaction, row)?;
             match self.record(&mut walk, &stored, &mut total) {
                 Err(Fault::Journal(error)) => {
                     let finding = Finding::of_error(walk.key(), error);
@@ -213,7 +213,7 @@ impl<W: Write> Export<W> {
     fn record(
         &mut self,
         walk: &mut Walk<'_>,
-        stored: &Stored,
+        stored: &Stored<'_>,
         total: &mut blake3::Hasher,
     ) -> Result<(), Fault> {
         while walk.seq() + 1 < stored.seq {

@@ -4,15 +4,15 @@
 //! from its newest record, which names the first record of the oldest open turn (`open_from`, 0 when none is). So a
 //! commit touches as few pages as it can, and the open turns are read again only after a restart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_core::typed_id::TurnId;
 
 use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored, TurnChange, turn_change};
+use super::record::{STORED_COLUMNS, Stored};
+use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 
 /// How many streams are remembered; looking one up again is cheap.
@@ -26,29 +26,6 @@ pub(crate) struct Head {
     pub(crate) seq: u64,
     pub(crate) chain: Digest,
     pub(crate) open: OpenTurns,
-}
-
-/// Turns without an end, and where they began. There are few at a time.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OpenTurns(BTreeMap<TurnId, u64>);
-
-impl OpenTurns {
-    pub(crate) fn apply(&mut self, seq: u64, change: Option<TurnChange>) {
-        match change {
-            Some(TurnChange::Opens(turn)) => {
-                self.0.entry(turn).or_insert(seq);
-            }
-            Some(TurnChange::Ends(turn)) => {
-                self.0.remove(&turn);
-            }
-            None => {}
-        }
-    }
-
-    /// Returns where the oldest one began; 0 when none is open.
-    pub(crate) fn first(&self) -> u64 {
-        self.0.values().min().copied().unwrap_or(0)
-    }
 }
 
 /// What the writer remembers.
@@ -147,14 +124,14 @@ fn open_turns(
     from: u64,
 ) -> Result<OpenTurns, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM {STORED_FROM} \
-         WHERE records.stream = ?1 AND records.seq >= ?2 AND records.chunk = 0 ORDER BY records.seq"
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(row)?;
-        open.apply(stored.seq, turn_change(&*stored.decode(key)?));
+        let stored = Stored::from_row(connection, row)?;
+        open.apply(stored.seq, TurnChange::of(&*stored.decode(key)?));
     }
     Ok(open)
 }

@@ -9,7 +9,7 @@ use super::chain::Digest;
 use super::error::Fault;
 use super::journal::{StreamInfo, Walk, drop_blobs};
 use super::numbers::{int, uint};
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored};
+use super::record::{STORED_COLUMNS, Stored};
 use super::writer::Work;
 
 /// How many digests one row holds at most.
@@ -39,8 +39,8 @@ pub(crate) fn prune(
     let head = work.state.heads.get(work.connection, stream.stream)?;
     // Neither the newest record nor anything of an open turn goes.
     let end = match head.open.first() {
-        0 => head.seq.saturating_sub(1),
-        first_open => first_open - 1,
+        None => head.seq.saturating_sub(1),
+        Some(first_open) => first_open - 1,
     };
     let numbers = match which {
         Which::Chunks { before } => chunks(work.connection, stream, end, before)?,
@@ -153,17 +153,17 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
         let chain = work.state.heads.chain();
         let mut walk = Walk::after(connection, chain, stream.clone(), first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM {STORED_FROM} \
-             WHERE records.stream = ?1 AND records.seq BETWEEN ?2 AND ?3 ORDER BY records.seq"
+            "SELECT {STORED_COLUMNS} FROM records \
+             WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
         ))?;
         let mut rows = statement.query(range)?;
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(row)?;
+            let stored = Stored::from_row(connection, row)?;
             walk.step(&stored)?;
             let damaged = |what: String| walk.damaged(stored.seq, &what);
             let (_, digest) = stored.checked_bytes().map_err(damaged)?;
             digests.extend_from_slice(&digest);
-            blobs.extend(stored.blob);
+            blobs.extend(stored.blob.map(<[u8]>::to_vec));
         }
         *walk.link()
     };

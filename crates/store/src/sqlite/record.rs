@@ -1,16 +1,15 @@
 //! Events as stored records.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use windlass_core::events::{
-    Event, EventData, InputQueuedData, TurnCancelledData, TurnCompletedData, TurnFailedData,
-    TurnStartedData,
-};
-use windlass_core::typed_id::TurnId;
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
 
 use super::chain::{Digest, digest};
 use super::error::Fault;
 use super::numbers::uint;
+use crate::journal::open_turns::TurnChange;
 use crate::journal::{JournalError, StreamKey};
 
 /// The version of the records that are written. A change of the events' JSON that this version could not read raises it.
@@ -37,13 +36,6 @@ impl Form {
     }
 }
 
-/// What an event does to the set of open turns.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TurnChange {
-    Opens(TurnId),
-    Ends(TurnId),
-}
-
 /// An event, ready to be written. Made by whoever appends, so that the writer has less to do.
 #[derive(Debug)]
 pub(crate) struct Encoded {
@@ -65,7 +57,7 @@ impl Encoded {
             digest: digest(&bytes),
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
-            turn: turn_change(event),
+            turn: TurnChange::of(event),
             bytes,
         })
     }
@@ -79,51 +71,47 @@ impl Encoded {
     }
 }
 
-pub(crate) fn turn_change(event: &Event) -> Option<TurnChange> {
-    match &event.data {
-        EventData::TurnStarted(TurnStartedData { turn_id, .. })
-        | EventData::InputQueued(InputQueuedData { turn_id, .. }) => {
-            Some(TurnChange::Opens(*turn_id))
-        }
-        EventData::TurnCompleted(TurnCompletedData { turn_id, .. })
-        | EventData::TurnFailed(TurnFailedData { turn_id, .. })
-        | EventData::TurnCancelled(TurnCancelledData { turn_id, .. }) => {
-            Some(TurnChange::Ends(*turn_id))
-        }
-        _ => None,
-    }
+fn blob(connection: &Connection, name: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection
+        .prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()
 }
 
-/// A record as it is stored, with its bytes at hand.
+/// A record as it is stored, with its bytes at hand. It borrows them from the row: a page is read without copying.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct Stored<'a> {
     pub(crate) seq: u64,
     pub(crate) version: u32,
     pub(crate) chain: Digest,
     /// `None` when the row names a blob that is not there.
-    pub(crate) bytes: Option<Vec<u8>>,
+    bytes: Option<Cow<'a, [u8]>>,
     /// The name of the blob, where the bytes are one.
-    pub(crate) blob: Option<Vec<u8>>,
+    pub(crate) blob: Option<&'a [u8]>,
 }
 
-/// The columns that [`Stored::from_row`] reads, of `records` left-joined with `blobs`.
-pub(crate) const STORED_COLUMNS: &str = "records.seq, records.version, records.form, records.chain, \
-     CASE records.form WHEN 1 THEN blobs.bytes ELSE records.body END, \
-     CASE records.form WHEN 1 THEN records.body END";
+/// The columns that [`Stored::from_row`] reads.
+pub(crate) const STORED_COLUMNS: &str = "seq, version, form, chain, body";
 
-/// Where those columns come from.
-pub(crate) const STORED_FROM: &str =
-    "records LEFT JOIN blobs ON records.form = 1 AND blobs.hash = records.body";
-
-impl Stored {
-    pub(crate) fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+impl<'a> Stored<'a> {
+    pub(crate) fn from_row(
+        connection: &Connection,
+        row: &'a rusqlite::Row<'_>,
+    ) -> rusqlite::Result<Self> {
+        let body = row.get_ref(4)?.as_blob()?;
+        let is_blob = row.get::<_, i64>(2)? == Form::Blob.code();
+        let bytes = if is_blob {
+            blob(connection, body)?.map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(body))
+        };
         Ok(Self {
             seq: uint(row, 0)?,
             version: row.get(1)?,
             // A link of another length fits nothing, like a wrong one.
             chain: row.get_ref(3)?.as_blob()?.try_into().unwrap_or_default(),
-            bytes: row.get(4)?,
-            blob: row.get(5)?,
+            bytes,
+            blob: is_blob.then_some(body),
         })
     }
 
@@ -134,7 +122,7 @@ impl Stored {
         };
         let digest = digest(bytes);
         match &self.blob {
-            Some(name) if name[..] != digest => Err("its blob was changed".to_owned()),
+            Some(name) if *name != digest => Err("its blob was changed".to_owned()),
             _ => Ok((bytes, digest)),
         }
     }

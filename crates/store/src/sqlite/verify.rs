@@ -9,12 +9,12 @@ use super::SqliteStore;
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
-use super::heads::OpenTurns;
+use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
-use super::open::damage;
-use super::record::{STORED_COLUMNS, STORED_FROM, Stored, turn_change};
+use super::record::{STORED_COLUMNS, Stored};
 use crate::journal::StreamKey;
+use crate::journal::open_turns::{OpenTurns, TurnChange};
 
 /// Where a stream ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,14 +101,14 @@ fn walk(
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, records.open_from FROM {STORED_FROM} \
-         WHERE records.stream = ?1 ORDER BY records.seq"
+        "SELECT {STORED_COLUMNS}, open_from FROM records \
+         WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
     let mut walk = Walk::begin(&transaction, chain, stream);
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(row)?;
+        let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
             Ok(()) => stored.decode(walk.key()),
@@ -117,8 +117,8 @@ fn walk(
         };
         match followed {
             Ok(event) => {
-                open.apply(stored.seq, turn_change(&event));
-                if open.first() != uint(row, 6)? {
+                open.apply(stored.seq, TurnChange::of(&event));
+                if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
                     report
                         .findings

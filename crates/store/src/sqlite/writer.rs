@@ -1,52 +1,18 @@
-//! The one thread that writes, and the groups it commits.
-//!
-//! A sync to disk costs the same for one append as for a hundred. So the writer takes all jobs that wait, runs them in
-//! one transaction and syncs once; what arrives meanwhile forms the next group. Each job runs in a savepoint of its own:
-//! one that is refused is undone alone. Nobody hears of success before the commit is durable.
+//! The way to the thread that writes.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
-use super::counter::Counter;
-use super::doorbells::{Doorbells, Ring};
-use super::error::{Fault, explain};
-use super::heads::Heads;
-use super::numbers::int;
-use super::owner::Owner;
+use super::error::Fault;
+pub(crate) use super::thread::Work;
 
-/// How many jobs may wait; whoever brings another waits for room.
-const QUEUE: usize = 1024;
-/// How many jobs go into one commit at most.
-const MAX_GROUP: usize = 512;
+/// What is told to whoever waits, once it is known whether the commit is durable.
+pub(super) type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
 
-/// What a job works with.
-pub(crate) struct Work<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) state: &'a mut State,
-}
-
-/// What the writer knows without asking the database.
-pub(crate) struct State {
-    pub(crate) heads: Heads,
-    /// The newest position that was given out.
-    pub(crate) position: u64,
-    /// The number of the commit that is being made.
-    pub(crate) commit: u64,
-    /// Who must hear of this commit, and what.
-    pub(crate) rings: Vec<Ring>,
-    /// Whether a record of this commit carries its number.
-    pub(crate) is_numbered: bool,
-    /// Whether records went away, so that the newest one may no longer carry the newest number.
-    pub(crate) lost_records: bool,
-}
-
-type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
-
-trait Job: Send {
+/// A piece of work for the thread.
+pub(super) trait Job: Send {
     /// Does the work; the reply waits for the commit. `Err` when the work has been answered and must be undone.
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()>;
     fn refuse(self: Box<Self>, why: &str);
@@ -81,7 +47,8 @@ where
     }
 }
 
-enum Order {
+/// What the thread is asked to do.
+pub(super) enum Order {
     Do(Box<dyn Job>),
     Close(oneshot::Sender<()>),
 }
@@ -89,8 +56,8 @@ enum Order {
 /// The way to the thread that writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
-    orders: mpsc::Sender<Order>,
-    commits: Arc<AtomicU64>,
+    pub(super) orders: mpsc::Sender<Order>,
+    pub(super) commits: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -132,202 +99,5 @@ impl Writer {
         if self.orders.send(Order::Close(done)).await.is_ok() {
             let _ = closed.await;
         }
-    }
-}
-
-/// What the thread owns. Fields are dropped in this order: the lock is given up last.
-pub(crate) struct Thread {
-    pub(crate) connection: Connection,
-    pub(crate) counter: Counter,
-    pub(crate) _owner: Owner,
-    pub(crate) doorbells: Arc<Doorbells>,
-    pub(crate) state: State,
-    /// Why nothing can be written any more.
-    pub(crate) broken: Option<String>,
-}
-
-impl Thread {
-    pub(crate) fn start(self) -> io::Result<Writer> {
-        let (orders, queue) = mpsc::channel(QUEUE);
-        let commits = Arc::new(AtomicU64::new(self.state.commit));
-        let writer = Writer {
-            orders,
-            commits: Arc::clone(&commits),
-        };
-        std::thread::Builder::new()
-            .name("windlass-sqlite".to_owned())
-            .spawn(move || self.run(queue, &commits))?;
-        Ok(writer)
-    }
-
-    fn run(mut self, mut queue: mpsc::Receiver<Order>, commits: &AtomicU64) {
-        let mut closing = None;
-        while closing.is_none() {
-            let Some(first) = queue.blocking_recv() else {
-                break;
-            };
-            let mut group = Vec::new();
-            let mut next = Some(first);
-            while let Some(order) = next {
-                match order {
-                    Order::Do(job) => group.push(job),
-                    Order::Close(done) => {
-                        closing = Some(done);
-                        break;
-                    }
-                }
-                next = (group.len() < MAX_GROUP)
-                    .then(|| queue.try_recv().ok())
-                    .flatten();
-            }
-            self.commit(group);
-            commits.store(self.state.commit, Ordering::Relaxed);
-        }
-        self.finish();
-        if let Some(done) = closing {
-            let _ = done.send(());
-        }
-    }
-
-    /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
-    fn finish(mut self) {
-        let _ = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let _ = self.counter.sync(self.state.commit);
-    }
-
-    fn commit(&mut self, group: Vec<Box<dyn Job>>) {
-        let mut jobs = group.into_iter();
-        while jobs.len() > 0 {
-            if let Some(why) = &self.broken {
-                jobs.for_each(|job| job.refuse(why));
-                return;
-            }
-            let mut replies = Vec::with_capacity(jobs.len());
-            let done = self.transact(&mut jobs, &mut replies);
-            match &done {
-                Ok(()) => self
-                    .state
-                    .rings
-                    .drain(..)
-                    .for_each(|ring| self.doorbells.ring(ring)),
-                Err(_) => {
-                    self.state.rings.clear();
-                    self.state.heads.forget_all();
-                }
-            }
-            let done = done.map_err(|error| self.note_failure(&error));
-            for reply in replies {
-                reply(done.as_ref().copied().map_err(String::as_str));
-            }
-        }
-    }
-
-    /// Runs jobs in one transaction. It ends early when SQLite takes the whole transaction back because of one of them.
-    fn transact(
-        &mut self,
-        jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-        replies: &mut Vec<Reply>,
-    ) -> rusqlite::Result<()> {
-        let connection = &self.connection;
-        let state = &mut self.state;
-        let changes = connection.total_changes();
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
-            let why = explain(&error);
-            jobs.for_each(|job| job.refuse(&why));
-            return Err(error);
-        }
-        let before = state.commit;
-        state.commit += 1;
-        (state.is_numbered, state.lost_records) = (false, false);
-        let finished = run_jobs(connection, state, jobs, replies).and_then(|()| {
-            if connection.total_changes() == changes {
-                connection.prepare_cached("ROLLBACK")?.execute([])?;
-                state.commit = before;
-                return Ok(false);
-            }
-            state.note(connection)?;
-            connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok(true)
-        });
-        match finished {
-            Ok(true) => {
-                // A counter that cannot be written is behind, and that is allowed.
-                let _ = self.counter.note(state.commit);
-                Ok(())
-            }
-            Ok(false) => Ok(()),
-            Err(error) => {
-                state.commit = before;
-                if !connection.is_autocommit() {
-                    let _ = connection.execute_batch("ROLLBACK");
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Decides whether a failure is for good. A sync that failed once may have lost pages that a second one does not
-    /// write again, so the database must be opened anew; a full disk only needs room.
-    fn note_failure(&mut self, error: &rusqlite::Error) -> String {
-        const FSYNC: i32 = rusqlite::ffi::SQLITE_IOERR_FSYNC;
-        let why = explain(error);
-        let is_final = match error.sqlite_error() {
-            Some(inner) => inner.extended_code == FSYNC || inner.code == ErrorCode::DatabaseCorrupt,
-            None => false,
-        };
-        if is_final {
-            self.broken = Some(why.clone());
-        }
-        why
-    }
-}
-
-fn run_jobs(
-    connection: &Connection,
-    state: &mut State,
-    jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-    replies: &mut Vec<Reply>,
-) -> rusqlite::Result<()> {
-    for job in jobs {
-        connection.prepare_cached("SAVEPOINT job")?.execute([])?;
-        state.heads.begin();
-        let (rings, position) = (state.rings.len(), state.position);
-        let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
-        match job.run(&mut Work { connection, state }) {
-            Ok(reply) => replies.push(reply),
-            Err(()) if connection.is_autocommit() => return Err(taken_back()),
-            Err(()) => {
-                connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
-                state.heads.take_back();
-                state.rings.truncate(rings);
-                state.position = position;
-                (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
-            }
-        }
-        connection.prepare_cached("RELEASE job")?.execute([])?;
-    }
-    Ok(())
-}
-
-/// SQLite ends a transaction by itself when there is no room for it.
-fn taken_back() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
-        Some("the group of commits was taken back".to_owned()),
-    )
-}
-
-impl State {
-    /// Keeps the number of the commit, unless a record carries it.
-    fn note(&self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.is_numbered && !self.lost_records {
-            return Ok(());
-        }
-        connection
-            .prepare_cached("UPDATE state SET commits = ?1, position = ?2")?
-            .execute([int(self.commit), int(self.position)])?;
-        Ok(())
     }
 }

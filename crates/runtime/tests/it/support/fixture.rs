@@ -36,6 +36,13 @@ impl Setup {
             ..Self::default()
         }
     }
+    /// Uses a model that was made before.
+    pub(crate) fn of(model: &Model) -> Self {
+        Self {
+            model: model.clone(),
+            ..Self::default()
+        }
+    }
     /// Enables a capability on the harness.
     pub(crate) fn bundle(mut self, bundle: &Bundle) -> Self {
         self.bundles.push(bundle.clone());

@@ -68,10 +68,6 @@ impl Gate {
         })
     }
 
-    pub(crate) fn arrivals(&self) -> usize {
-        *self.arrived.borrow()
-    }
-
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
     }
@@ -160,20 +156,16 @@ pub(crate) fn assert_sound(events: &[std::sync::Arc<Event>]) {
             Data::TurnStarted(data) => assert_eq!(open_turn.replace(data.turn_id), None),
             Data::ToolStarted(_) => open_tools.push(event.context.exec_id),
             Data::ToolCompleted(_) => open_tools.retain(|id| *id != event.context.exec_id),
-            data if data.ends_turn() => {
-                assert!(
-                    open_tools.is_empty(),
-                    "a tool has no end: {:?}",
-                    types(events)
-                );
-                if open_turn.is_some() && event.context.turn_id == open_turn {
-                    open_turn = None;
-                    let next = events.get(place + 1).map(|event| event.event_type.as_str());
-                    assert_eq!(next, Some("session.idled"), "{:?}", types(events));
-                }
+            // An input that waited can end while another turn runs; only the end of that one closes anything.
+            data if data.ends_turn() && event.context.turn_id == open_turn => {
+                open_turn = None;
+                let around = types(&events[place.saturating_sub(20)..events.len().min(place + 2)]);
+                assert!(open_tools.is_empty(), "a tool has no end: {around:?}");
+                assert_eq!(around.last(), Some(&"session.idled"), "{around:?}");
             }
             _ => {}
         }
     }
-    assert_eq!(open_turn, None, "a turn has no end: {:?}", types(events));
+    let newest = types(&events[events.len().saturating_sub(20)..]);
+    assert_eq!(open_turn, None, "a turn has no end: {newest:?}");
 }

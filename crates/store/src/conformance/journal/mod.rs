@@ -5,6 +5,7 @@ mod doorbell;
 mod gaps;
 mod reading;
 mod subject;
+mod turns;
 mod writing;
 
 use super::check::Check;
@@ -19,6 +20,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     writing::a_batch_that_does_not_follow_is_refused_whole,
     writing::an_empty_batch_changes_nothing,
     writing::a_removed_stream_is_gone_and_can_begin_again,
+    turns::streams_with_open_turns_are_known,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,

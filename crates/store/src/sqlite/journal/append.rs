@@ -97,7 +97,7 @@ pub(in super::super) fn insert(
             RECORD_VERSION,
             form.code(),
             record.is_chunk,
-            int(head.open.first()),
+            int(head.open.first().unwrap_or(0)),
             record.at,
             int(work.state.commit),
             head.chain,

@@ -13,7 +13,7 @@ use windlass_core::events::Event;
 use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::record::{STORED_COLUMNS, STORED_FROM, Stored};
+use super::super::record::{STORED_COLUMNS, Stored};
 use super::streams::{StreamInfo, find};
 use crate::journal::{JournalError, Page, StreamKey};
 
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes the next record: steps over a gap before it, and checks that it follows.
-    pub(in super::super) fn step(&mut self, stored: &Stored) -> Result<(), Fault> {
+    pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
         while self.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on behind a record that does not follow, as if it did.
-    pub(in super::super) fn resume(&mut self, stored: &Stored) {
+    pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
         (self.seq, self.link) = (stored.seq, stored.chain);
     }
 
@@ -188,13 +188,13 @@ pub(in super::super) fn read_page(
     let mut walk = Walk::after(&transaction, chain, stream, after)?;
     let mut events = Vec::with_capacity(limit.min(1024));
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM {STORED_FROM} \
-         WHERE records.stream = ?1 AND records.seq > ?2 ORDER BY records.seq LIMIT ?3"
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(row)?;
+        let stored = Stored::from_row(&transaction, row)?;
         walk.step(&stored)?;
         events.push(stored.decode(key)?);
     }
@@ -213,14 +213,14 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
         .map(|stream| (stream.stream, Walk::begin(&transaction, chain, stream)))
         .collect();
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, records.stream FROM {STORED_FROM} ORDER BY records.position"
+        "SELECT {STORED_COLUMNS}, stream FROM records ORDER BY position"
     ))?;
     let mut rows = statement.query([])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(row)?;
+        let stored = Stored::from_row(&transaction, row)?;
         // A record without its stream belongs to nobody; `verify` names it.
-        let Some(walk) = walks.get_mut(&uint(row, 6)?) else {
+        let Some(walk) = walks.get_mut(&uint(row, 5)?) else {
             continue;
         };
         walk.step(&stored)?;

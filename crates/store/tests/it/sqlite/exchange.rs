@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::{ChainKey, SqliteRetention};
-use windlass_store::{Journal, SqliteStore, conformance};
+use windlass_store::{SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, key, read, started};
 

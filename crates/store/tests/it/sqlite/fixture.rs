@@ -6,8 +6,11 @@
 use std::fs;
 use std::path::Path;
 
-use windlass_core::typed_id::TurnId;
-use windlass_store::{Journal, conformance};
+use windlass_core::session::Session;
+use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
+use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
+use windlass_store::sqlite::SecretsKey;
+use windlass_store::{SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, key, read, started};
 
@@ -21,7 +24,8 @@ async fn version_1_opens() {
         let from = Path::new(FIXTURES).join("sqlite-1").join(name);
         fs::copy(from, home.file(name)).unwrap();
     }
-    let store = home.open().await;
+    let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
+    let store = SqliteStore::open(options).await.unwrap();
     let report = store.verify().await.unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let heads: Vec<_> = report
@@ -36,6 +40,15 @@ async fn version_1_opens() {
     assert_eq!(gaps.unwrap(), [2..=3]);
     let streams = store.journal().streams().await.unwrap();
     assert_eq!(streams[1].open_from, Some(5));
+    let session = SessionId::from_seed(1);
+    let file = store.files().read_file(session, "/dir/file").await;
+    assert_eq!(file.unwrap().unwrap().content.as_deref(), Some("content"));
+    let value = store.storage().get_value(session, "name").await;
+    assert_eq!(value.unwrap().as_deref(), Some("value"));
+    let secret = store.storage().get_secret(session, "name").await;
+    assert_eq!(secret.unwrap().as_deref(), Some("secret"));
+    let kept = store.records().get_session(session).await;
+    assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
     fill(&store, "turns", vec![custom("goes on")]).await;
     assert!(store.verify().await.unwrap().findings.is_empty());
 }
@@ -46,7 +59,6 @@ async fn write_a_fixture() {
     use std::time::Duration;
 
     use chrono::Utc;
-    use windlass_store::SqliteStore;
     use windlass_store::sqlite::SqliteRetention;
 
     let home = Home::new();
@@ -54,7 +66,29 @@ async fn write_a_fixture() {
         text_chunks: Some(Duration::ZERO),
         ..SqliteRetention::default()
     };
-    let store = SqliteStore::open(home.options().with_retention(retention))
+    let options = home
+        .options()
+        .with_retention(retention)
+        .with_secrets_key(SecretsKey::new([1; 32]));
+    let store = SqliteStore::open(options).await.unwrap();
+    let session: Session = serde_json::from_value(serde_json::json!({
+        "id": SessionId::from_seed(1), "harness_id": HarnessId::from_seed(1), "title": "title",
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    let id = session.id;
+    store.records().add_session(session).await.unwrap();
+    let files = store.files();
+    let written = files.write_file(id, "/dir/file", "content", "text").await;
+    assert!(written.is_ok());
+    store
+        .storage()
+        .set_value(id, "name", "value")
+        .await
+        .unwrap();
+    store
+        .storage()
+        .set_secret(id, "name", "secret")
         .await
         .unwrap();
     let turn = TurnId::new();

@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass_core::events::{
-    CustomData, Event, EventContext, EventData, EventRequest, OutputMessageDeltaData,
-    TurnCompletedData, TurnStartedData,
-};
+use windlass_core::events::{CustomData, Event, EventContext, EventData, EventRequest};
 use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_store::{Batch, Journal, JournalError, SqliteError, StreamKey};
@@ -74,37 +72,22 @@ pub(super) fn custom(text: &str) -> EventData {
     })
 }
 
+fn of_turn(event_type: &str, mut payload: Value, turn_id: TurnId) -> EventData {
+    payload["turn_id"] = json!(turn_id);
+    EventData::from_type(event_type, payload).unwrap()
+}
+
 pub(super) fn started(turn_id: TurnId) -> EventData {
-    EventData::TurnStarted(TurnStartedData {
-        turn_id,
-        input_message_id: MessageId::new(),
-        input_content: None,
-        config: None,
-        deadline: None,
-    })
+    let payload = json!({"input_message_id": MessageId::new()});
+    of_turn("turn.started", payload, turn_id)
 }
 
 pub(super) fn delta(turn_id: TurnId, text: &str) -> EventData {
-    EventData::OutputMessageDelta(OutputMessageDeltaData {
-        turn_id,
-        delta: text.into(),
-    })
+    of_turn("output.message.delta", json!({"delta": text}), turn_id)
 }
 
 pub(super) fn completed(turn_id: TurnId) -> EventData {
-    EventData::TurnCompleted(TurnCompletedData {
-        turn_id,
-        iterations: 1,
-        duration_ms: None,
-        usage: None,
-        input_content: None,
-        final_message_id: None,
-        final_answer_preview: None,
-        time_to_first_token_ms: None,
-        tool_call_count: None,
-        llm_call_count: None,
-        status: None,
-    })
+    of_turn("turn.completed", json!({"iterations": 1}), turn_id)
 }
 
 /// Claims a stream and appends to it.

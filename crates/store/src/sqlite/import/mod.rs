@@ -3,6 +3,8 @@
 //! A stream is taken in whole or not at all: one that is there already, is damaged or does not add up to its last line is
 //! left out and named. The events keep their bytes, so the chain under the same key is the same again.
 
+mod incoming;
+
 use std::io::BufRead;
 
 use windlass_core::agent::Agent;
@@ -15,13 +17,12 @@ use super::chain::{Digest, digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
-use super::heads::Head;
-use super::journal::{claim, find, insert, remove};
-use super::numbers::int;
+use super::journal::{claim, find, remove};
 use super::record::{Encoded, RECORD_VERSION};
 use super::records;
-use super::writer::{Work, Writer};
+use super::writer::Writer;
 use crate::journal::StreamKey;
+use incoming::{Incoming, Piece, write};
 
 /// How many lines go into one commit.
 const LINES: usize = 256;
@@ -65,23 +66,6 @@ struct Import<'a> {
     store: &'a SqliteStore,
     stream: Option<Incoming>,
     report: ImportReport,
-}
-
-/// A stream that is being taken in.
-struct Incoming {
-    key: StreamKey,
-    /// Why it is left out; nothing is written from then on.
-    refused: Option<Finding>,
-    number: u64,
-    seq: u64,
-    records: u64,
-    total: blake3::Hasher,
-    waiting: Vec<Piece>,
-}
-
-enum Piece {
-    Record(Encoded),
-    Gap(Vec<Digest>),
 }
 
 impl Import<'_> {
@@ -266,57 +250,10 @@ impl Import<'_> {
     }
 }
 
-impl Incoming {
-    fn refuse(&mut self, seq: u64, what: &str) {
-        let key = &self.key;
-        self.refused
-            .get_or_insert_with(|| Finding::of_record(key, seq, what));
-    }
-}
-
 fn import_error(why: String) -> Fault {
     SqliteError::Import { line: 0, why }.into()
 }
 
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|error| import_error(error.to_string()))
-}
-
-fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
-    let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
-    for piece in pieces {
-        match piece {
-            Piece::Record(record) => {
-                head.seq += 1;
-                head.chain = work
-                    .state
-                    .heads
-                    .chain()
-                    .link(&head.chain, head.seq, &record.digest);
-                head.open.apply(head.seq, record.turn);
-                insert(work, stream, &head, &record)?;
-            }
-            Piece::Gap(digests) => {
-                let first = head.seq + 1;
-                for digest in &digests {
-                    head.seq += 1;
-                    head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
-                }
-                work.connection
-                    .prepare_cached(
-                        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests) \
-                         VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5)",
-                    )?
-                    .execute((
-                        int(stream),
-                        int(first),
-                        int(head.seq),
-                        head.chain,
-                        digests.as_flattened(),
-                    ))?;
-            }
-        }
-    }
-    work.state.heads.put(stream, head);
-    Ok(())
 }

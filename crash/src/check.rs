@@ -1,0 +1,245 @@
+//! What must hold of what a death left behind.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_core::events::{Event, EventData, ToolStatus};
+use windlass_core::typed_id::ExecId;
+use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
+use windlass_store::{Journal, StreamKey};
+use windlass_turn::Thread;
+
+use crate::child::{EFFECTS, SESSIONS, session_id};
+
+/// What is known of earlier deaths, to see that nothing changes behind them.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Per session: the events that were seen.
+    seen: HashMap<u128, Vec<Arc<Event>>>,
+    /// Per session: the inputs that were acknowledged.
+    acknowledged: HashMap<u128, Vec<String>>,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Figures {
+    /// Turns that came to an end.
+    pub ended_turns: usize,
+    /// Turns that wait for their end.
+    pub open_turns: usize,
+    /// Calls whose outcome a death left unknown.
+    pub unknown_outcomes: usize,
+    /// Times that a turn went on after a death.
+    pub resumed: usize,
+}
+
+impl Figures {
+    /// Adds what was found in another directory.
+    pub fn add(&mut self, other: Self) {
+        self.ended_turns += other.ended_turns;
+        self.open_turns += other.open_turns;
+        self.unknown_outcomes += other.unknown_outcomes;
+        self.resumed += other.resumed;
+    }
+}
+
+impl Memory {
+    /// Notes an input that the child has acknowledged.
+    pub fn acknowledge(&mut self, session: u128, input: &str) {
+        self.acknowledged
+            .entry(session)
+            .or_default()
+            .push(input.to_owned());
+    }
+
+    /// Looks at everything. The error says what does not hold.
+    pub async fn check(&mut self, directory: &Path, is_final: bool) -> Result<Figures, String> {
+        let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
+        let store = SqliteStore::open_read_only(options)
+            .await
+            .map_err(|error| error.to_string())?;
+        let report = store.verify().await.map_err(|error| error.to_string())?;
+        if !report.findings.is_empty() {
+            return Err(format!(
+                "the journal does not verify: {:?}",
+                report.findings
+            ));
+        }
+        let mut figures = Figures::default();
+        for session in 0..SESSIONS {
+            let events = read(&store, session).await?;
+            self.check_session(session, &events, is_final, &mut figures)
+                .map_err(|what| format!("session {session}: {what}"))?;
+        }
+        check_effects(directory)?;
+        Ok(figures)
+    }
+
+    fn check_session(
+        &mut self,
+        session: u128,
+        events: &[Arc<Event>],
+        is_final: bool,
+        figures: &mut Figures,
+    ) -> Result<(), String> {
+        check_numbers(events)?;
+        self.check_unchanged(session, events)?;
+        let inputs: HashSet<&str> = events
+            .iter()
+            .filter_map(|event| input_text(event))
+            .collect();
+        for text in self.acknowledged.get(&session).into_iter().flatten() {
+            if !inputs.contains(text.as_str()) {
+                return Err(format!("the acknowledged input `{text}` is lost"));
+            }
+        }
+        let witness = Witness::of(events)?;
+        let thread = Thread::fold(session_id(session), events.iter().map(|event| &**event));
+        check_transcript(&thread)?;
+        figures.ended_turns += witness.ended;
+        figures.open_turns += witness.open.len();
+        figures.unknown_outcomes += witness.unknown;
+        figures.resumed += witness.resumed;
+        if is_final && !witness.open.is_empty() {
+            return Err(format!("{} turns never ended", witness.open.len()));
+        }
+        Ok(())
+    }
+
+    /// What was once there is there, as it was.
+    fn check_unchanged(&mut self, session: u128, events: &[Arc<Event>]) -> Result<(), String> {
+        let before = self.seen.entry(session).or_default();
+        if !events.starts_with(before) {
+            return Err(format!(
+                "of {} events that were seen before, some are gone or changed",
+                before.len()
+            ));
+        }
+        *before = events.to_vec();
+        Ok(())
+    }
+}
+
+async fn read(store: &SqliteStore, session: u128) -> Result<Vec<Arc<Event>>, String> {
+    let key = StreamKey::from(session_id(session));
+    let page = store
+        .journal()
+        .read(&key, 0, usize::MAX)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(page.events)
+}
+
+fn check_numbers(events: &[Arc<Event>]) -> Result<(), String> {
+    for (expected, event) in (1..).zip(events) {
+        if event.sequence != Some(expected) {
+            return Err(format!(
+                "event {expected} has the number {:?}",
+                event.sequence
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn input_text(event: &Event) -> Option<&str> {
+    match &event.data {
+        EventData::InputMessage(data) => data.message.text(),
+        EventData::InputQueued(data) => data.message.text(),
+        _ => None,
+    }
+}
+
+/// Counts beginnings and ends of turns and calls.
+#[derive(Default)]
+struct Witness {
+    open: HashSet<String>,
+    ended: usize,
+    unknown: usize,
+    resumed: usize,
+}
+
+impl Witness {
+    fn of(events: &[Arc<Event>]) -> Result<Self, String> {
+        let mut witness = Self::default();
+        let mut ends: HashSet<String> = HashSet::new();
+        let mut results: HashMap<ExecId, usize> = HashMap::new();
+        let mut started: HashSet<ExecId> = HashSet::new();
+        for event in events {
+            let turn = event
+                .context
+                .turn_id
+                .map(|turn| turn.to_string())
+                .unwrap_or_default();
+            match (&event.data, event.context.exec_id) {
+                (EventData::TurnStarted(_), _) => drop(witness.open.insert(turn)),
+                (EventData::TurnResumed(_), _) => witness.resumed += 1,
+                (EventData::ToolStarted(_), Some(step)) if !started.insert(step) => {
+                    return Err(format!("the intent of {step} is recorded twice"));
+                }
+                (EventData::ToolCompleted(data), Some(step)) => {
+                    *results.entry(step).or_default() += 1;
+                    witness.unknown += usize::from(data.status == ToolStatus::Unknown);
+                }
+                (data, _) if data.ends_turn() => {
+                    witness.open.remove(&turn);
+                    witness.ended += 1;
+                    if !ends.insert(turn.clone()) {
+                        return Err(format!("{turn} has two ends"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        match results.iter().find(|(_, count)| **count > 1) {
+            Some((step, count)) => Err(format!("{step} has {count} results")),
+            None => Ok(witness),
+        }
+    }
+}
+
+/// Between turns every call has its result directly behind it.
+fn check_transcript(thread: &Thread) -> Result<(), String> {
+    let messages: Vec<_> = thread.history().iter().collect();
+    let mut waiting: Vec<String> = Vec::new();
+    for message in &messages {
+        match message.tool_call_id() {
+            Some(call) => match waiting.first() {
+                Some(first) if first == call => drop(waiting.remove(0)),
+                _ => return Err(format!("a result of {call} stands where none is due")),
+            },
+            None if !waiting.is_empty() => return Err(format!("{waiting:?} have no results")),
+            None => {
+                waiting = message
+                    .tool_calls()
+                    .iter()
+                    .map(|call| call.id.clone())
+                    .collect()
+            }
+        }
+    }
+    if thread.turn().is_none() && !waiting.is_empty() {
+        return Err(format!(
+            "the conversation ends with unanswered calls: {waiting:?}"
+        ));
+    }
+    Ok(())
+}
+
+/// A tool that may run at most once has run at most once, whatever happened.
+fn check_effects(directory: &Path) -> Result<(), String> {
+    let log = std::fs::read_to_string(directory.join(EFFECTS)).unwrap_or_default();
+    let mut effects: HashMap<&str, usize> = HashMap::new();
+    for line in log.lines() {
+        *effects.entry(line).or_default() += 1;
+    }
+    let may_repeat = |line: &str| line.starts_with("pure ") || line.starts_with("idempotent ");
+    match effects
+        .iter()
+        .find(|(line, count)| **count > 1 && !may_repeat(line))
+    {
+        Some((line, count)) => Err(format!("`{line}` took effect {count} times")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,169 @@
+//! The program that is killed: a runtime on disk that works on a few sessions until it is told to stop.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::{HarnessId, MessageId, SessionId};
+use windlass_runtime::{
+    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, SessionBuilder,
+};
+use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
+
+use crate::chance::Chance;
+use crate::faults::{self, FaultyJournal};
+use crate::model::TellingModel;
+use crate::tools::{Effects, TOOLS};
+
+/// How many sessions the child works on at once.
+pub const SESSIONS: u128 = 4;
+/// What the child says when an input was acknowledged.
+pub const ACKNOWLEDGED: &str = "acknowledged";
+/// What the child says when nothing is left to do.
+pub const DONE: &str = "done";
+/// The file in the data directory that tools write their effects into.
+pub const EFFECTS: &str = "effects.log";
+
+/// What a life of the child is for.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Where everything is kept.
+    pub directory: PathBuf,
+    /// Chooses the inputs.
+    pub seed: u64,
+    /// How many inputs each session gets in all; 0 only finishes what is open.
+    pub inputs: usize,
+}
+
+/// The id of one of the sessions.
+#[must_use]
+pub fn session_id(n: u128) -> SessionId {
+    SessionId::from_seed(0x5e55 + n)
+}
+
+/// Lives one life: takes up what is open, then gives every session its inputs.
+pub async fn live(life: Life) -> Result<()> {
+    let runtime = Arc::new(open(&life).await?);
+    let workers = (0..SESSIONS).map(|n| {
+        let (runtime, life) = (Arc::clone(&runtime), life.clone());
+        tokio::spawn(async move { work(&runtime, session_id(n), n, &life).await })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker
+            .await
+            .map_err(|error| AgentLoopError::config(error.to_string()))??;
+    }
+    say(DONE);
+    Ok(())
+}
+
+async fn open(life: &Life) -> Result<InProcessRuntime> {
+    let store = life.directory.join("store");
+    // A look at every page at each of hundreds of starts would only measure the disk.
+    let options = SqliteOptions::new(store).with_check(OpenCheck::Nothing);
+    let store = SqliteStore::open(options).await;
+    let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
+    let journal = FaultyJournal(Arc::new(store.journal()));
+    let mut drivers = DriverRegistry::new();
+    drivers.register(ProviderType::LlmSim, |_, _| Box::new(TellingModel));
+    let harness_id = HarnessId::from_seed(1);
+    let harness = HarnessBuilder::new("crash", "You are killed often.")
+        .id(harness_id)
+        .capability("effects");
+    let mut builder = InProcessRuntimeBuilder::new()
+        .backends(RuntimeBackends::on_journal(Arc::new(journal)))
+        .driver_registry(drivers)
+        .capability(Effects {
+            log: life.directory.join(EFFECTS),
+        })
+        .default_model(ModelWithProvider {
+            model: "telling".to_owned(),
+            provider_type: LlmProviderType::LlmSim,
+            api_key: None,
+            base_url: None,
+        })
+        .harness(harness.build());
+    for n in 0..SESSIONS {
+        builder = builder.session(SessionBuilder::new(harness_id).id(session_id(n)).build());
+    }
+    builder.build().await
+}
+
+/// What a worker knows of its session.
+#[derive(Default)]
+struct Progress {
+    accepted: HashSet<MessageId>,
+    ended: usize,
+}
+
+async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -> Result<()> {
+    let mut progress = Progress::default();
+    let mut head = 0;
+    for event in runtime.events_for(id).await? {
+        head = event.seq();
+        follow(runtime, id, &event, &mut progress).await;
+    }
+    let mut events = runtime.subscribe_after(id, head).await?;
+    loop {
+        if progress.ended == progress.accepted.len() {
+            if progress.accepted.len() >= life.inputs {
+                return Ok(());
+            }
+            let text = input(life.seed, n, progress.accepted.len());
+            let turn = runtime.submit(id, text.as_str()).await?;
+            progress.accepted.extend(turn.message_id());
+            faults::pass("input.before-acknowledged");
+            say(&format!("{ACKNOWLEDGED} {n} {text}"));
+        }
+        let Some(event) = events.next().await else {
+            return Err(AgentLoopError::event("the events of a session broke off"));
+        };
+        follow(runtime, id, &event, &mut progress).await;
+    }
+}
+
+/// Counts inputs and ends, and gives waiting calls what they wait for. An answer that was given before a death is
+/// given again: that changes nothing.
+async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progress: &mut Progress) {
+    let step = event
+        .context
+        .exec_id
+        .map(|step| step.to_string())
+        .unwrap_or_default();
+    match &event.data {
+        EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
+        EventData::ToolCallRequested(_) => {
+            let answer = ToolResult::success(step, json!({ "from": "outside" }));
+            let _ = runtime.submit_tool_results(id, vec![answer]).await;
+        }
+        EventData::ApprovalRequired(_) => drop(runtime.decide_tool_call(id, step, true).await),
+        data if data.ends_turn() => progress.ended += 1,
+        _ => {}
+    }
+}
+
+/// The input of a session with a number: which tools the model is to call.
+fn input(seed: u64, session: u128, number: usize) -> String {
+    let low = u64::try_from(session).unwrap_or(0);
+    let mut chance = Chance::new(seed ^ (low << 32) ^ number as u64);
+    let count = chance.below(4);
+    let mut text = number.to_string();
+    for _ in 0..count {
+        let tool = usize::try_from(chance.below(TOOLS.len() as u64)).unwrap_or(0);
+        text = format!("{text} {}", TOOLS[tool]);
+    }
+    text
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}

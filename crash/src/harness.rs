@@ -1,0 +1,209 @@
+//! Starts the child, kills it, and looks at what it left, again and again.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::chance::Chance;
+use crate::check::{Figures, Memory};
+use crate::child::{ACKNOWLEDGED, DONE};
+use crate::faults::{POINTS, REACHED};
+
+/// A child that has not finished what is open after this long is stuck, which is a finding.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A child that has not come by its point after this long dies where it is.
+const DETOUR: Duration = Duration::from_secs(1);
+
+/// What the harness is to do.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The program that lives and is killed.
+    pub program: PathBuf,
+    /// How often it is killed.
+    pub kills: u64,
+    /// Chooses moments, points and inputs.
+    pub seed: u64,
+}
+
+/// What was done and found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Summary {
+    /// How often the child was killed.
+    pub kills: u64,
+    /// How many of those at a named point.
+    pub at_points: u64,
+    /// What was found in the end.
+    pub figures: Figures,
+}
+
+/// How a life is to end.
+enum Death {
+    After(Duration),
+    At { point: &'static str, nth: u64 },
+    Never,
+}
+
+/// How many deaths one data directory goes through. The checks read everything, so that it must not grow for ever.
+const DEATHS_OF_A_DIRECTORY: u64 = 25;
+
+/// Carries a plan out. The error says what did not hold, and in which life.
+pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let mut chance = Chance::new(plan.seed);
+    let mut summary = Summary::default();
+    while summary.kills < plan.kills {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let deaths = DEATHS_OF_A_DIRECTORY.min(plan.kills - summary.kills);
+        let mut memory = Memory::default();
+        for left in (0..=deaths).rev() {
+            let is_final = left == 0;
+            let death = if is_final {
+                Death::Never
+            } else {
+                choose(summary.kills, &mut chance)
+            };
+            let told =
+                |what: String| format!("seed {}, after {} kills: {what}", plan.seed, summary.kills);
+            live(plan, directory.path(), &death, is_final, &mut memory).map_err(told)?;
+            let look = memory.check(directory.path(), is_final);
+            let figures = tokio.block_on(look).map_err(told)?;
+            if is_final {
+                summary.figures.add(figures);
+            } else {
+                summary.kills += 1;
+                summary.at_points += u64::from(matches!(death, Death::At { .. }));
+                progress(summary.kills);
+            }
+        }
+    }
+    Ok(summary)
+}
+
+/// Every point has its turn; every other death is at a random moment.
+fn choose(life: u64, chance: &mut Chance) -> Death {
+    if life.is_multiple_of(2) {
+        let which = usize::try_from(life / 2).unwrap_or(0) % POINTS.len();
+        let point = POINTS[which];
+        // A stream is claimed once in a life.
+        let often = if point == "journal.before-claim" {
+            4
+        } else {
+            12
+        };
+        Death::At {
+            point,
+            nth: 1 + chance.below(often),
+        }
+    } else {
+        Death::After(Duration::from_millis(5 + chance.below(120)))
+    }
+}
+
+fn live(
+    plan: &Plan,
+    directory: &Path,
+    death: &Death,
+    is_final: bool,
+    memory: &mut Memory,
+) -> Result<(), String> {
+    let mut command = Command::new(&plan.program);
+    command.arg("child").arg("--data").arg(directory);
+    command.arg("--seed").arg(plan.seed.to_string());
+    command
+        .arg("--inputs")
+        .arg(if is_final { "0" } else { "1000000" });
+    if let Death::At { point, nth } = death {
+        command.arg("--stop-at").arg(format!("{point}:{nth}"));
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = Killed(child.map_err(|error| format!("the child does not start: {error}"))?);
+    let lines = listen(child.0.stdout.take());
+    let patience = match death {
+        Death::After(span) => *span,
+        Death::At { .. } => DETOUR,
+        Death::Never => PATIENCE,
+    };
+    let heard = hear(&lines, patience, memory);
+    child.kill()?;
+    // What it said before its death counts, also if nobody had listened yet.
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        note(&line, memory);
+    }
+    match (heard, death) {
+        (Heard::Silence, Death::Never) => Err("the child is stuck".to_owned()),
+        (Heard::End, _) => Err("the child ended by itself before it was done".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+enum Heard {
+    /// It is at its point, or done.
+    Enough,
+    /// It said nothing more in time.
+    Silence,
+    /// It is gone.
+    End,
+}
+
+fn hear(lines: &Receiver<String>, patience: Duration, memory: &mut Memory) -> Heard {
+    let end = std::time::Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        match lines.recv_timeout(left) {
+            Ok(line) if line.starts_with(REACHED) || line == DONE => return Heard::Enough,
+            Ok(line) => note(&line, memory),
+            Err(RecvTimeoutError::Timeout) => return Heard::Silence,
+            Err(RecvTimeoutError::Disconnected) => return Heard::End,
+        }
+    }
+}
+
+fn note(line: &str, memory: &mut Memory) {
+    let Some(rest) = line.strip_prefix(ACKNOWLEDGED) else {
+        return;
+    };
+    if let Some((session, input)) = rest.trim_start().split_once(' ')
+        && let Ok(session) = session.parse()
+    {
+        memory.acknowledge(session, input);
+    }
+}
+
+fn listen(stdout: Option<ChildStdout>) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let lines = stdout
+            .into_iter()
+            .flat_map(|stdout| BufReader::new(stdout).lines());
+        for line in lines.map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// A child that does not outlive the harness.
+struct Killed(Child);
+
+impl Killed {
+    /// Ends the child with SIGKILL and waits until it is gone.
+    fn kill(&mut self) -> Result<(), String> {
+        let killed = self.0.kill().and_then(|()| self.0.wait());
+        killed
+            .map(drop)
+            .map_err(|error| format!("the child cannot be killed: {error}"))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}

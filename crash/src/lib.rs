@@ -1,0 +1,13 @@
+//! Kills a working runtime again and again, and checks what it left behind.
+//!
+//! The [`child`] works on sessions with every kind of step, on a journal on disk. The [`harness`] starts it, ends it
+//! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
+//! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
+
+pub mod chance;
+pub mod check;
+pub mod child;
+pub mod faults;
+pub mod harness;
+mod model;
+mod tools;

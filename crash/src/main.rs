@@ -1,0 +1,112 @@
+//! The command around the crash harness and its child.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command that people and the harness read"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use windlass_crash::{child, faults, harness};
+
+const HELP: &str = "\
+Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
+
+Usage: windlass-crash [--kills N] [--seed S]
+
+Options:
+  --kills N   how often (default 200)
+  --seed S    chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
+  --help      this text
+
+Examples:
+  cargo xtask crash
+  cargo xtask crash --kills 50 --seed 7
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let done = match args.split_first() {
+        Some((word, rest)) if word == "child" => live(rest),
+        _ => kill(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("windlass-crash: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn kill(args: &[String]) -> Result<(), String> {
+    let kills = number(args, "--kills")?.unwrap_or(200);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seed = number(args, "--seed")?.unwrap_or_else(|| now.map_or(1, |now| now.as_secs()));
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    eprintln!("seed {seed}");
+    let plan = harness::Plan {
+        program,
+        kills,
+        seed,
+    };
+    let summary = harness::run(&plan, |life| {
+        if life % 100 == 0 {
+            eprintln!("{life} of {kills} kills");
+        }
+    })?;
+    let figures = summary.figures;
+    println!(
+        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} outcomes unknown: all holds",
+        summary.kills,
+        summary.at_points,
+        figures.ended_turns,
+        figures.resumed,
+        figures.unknown_outcomes
+    );
+    Ok(())
+}
+
+fn live(args: &[String]) -> Result<(), String> {
+    if let Some(stop_at) = value(args, "--stop-at") {
+        let (point, nth) = stop_at.split_once(':').ok_or("--stop-at takes POINT:N")?;
+        faults::arm(point, nth.parse().map_err(|_| "--stop-at takes POINT:N")?);
+    }
+    let directory = value(args, "--data")
+        .map(PathBuf::from)
+        .ok_or("--data is missing")?;
+    let life = child::Life {
+        directory,
+        seed: number(args, "--seed")?.unwrap_or(1),
+        inputs: usize::try_from(number(args, "--inputs")?.unwrap_or(0)).unwrap_or(usize::MAX),
+    };
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let tokio = tokio.map_err(|error| error.to_string())?;
+    tokio
+        .block_on(child::live(life))
+        .map_err(|error| error.to_string())
+}
+
+fn value<'a>(args: &'a [String], name: &str) -> Option<&'a str> {
+    let at = args.iter().position(|arg| arg == name)?;
+    args.get(at + 1).map(String::as_str)
+}
+
+fn number(args: &[String], name: &str) -> Result<Option<u64>, String> {
+    match value(args, name) {
+        None => Ok(None),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("{name} takes a number, not `{text}`")),
+    }
+}

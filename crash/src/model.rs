@@ -1,0 +1,98 @@
+//! A model whose answers follow from the conversation alone, so that a repeated call says the same.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use serde_json::json;
+use tokio::time::Sleep;
+use windlass_core::error::Result;
+use windlass_core::llm_driver_registry::{
+    LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmMessageRole, LlmResponseStream,
+    LlmStreamEvent,
+};
+use windlass_core::tools::ToolCall;
+
+use crate::faults;
+
+/// Slow enough that a random death finds it in the middle of an answer.
+const PIECE_DELAY: Duration = Duration::from_millis(1);
+
+/// The model: it reads in the newest input which tools to call, and calls them once.
+pub(crate) struct TellingModel;
+
+#[async_trait]
+impl LlmDriver for TellingModel {
+    async fn chat_completion_stream(
+        &self,
+        messages: Vec<LlmMessage>,
+        _config: &LlmCallConfig,
+    ) -> Result<LlmResponseStream> {
+        faults::pass("model.before-answer");
+        let newest = messages
+            .iter()
+            .rposition(|m| m.role == LlmMessageRole::User);
+        let (input, since) = match newest {
+            Some(at) => (messages[at].content_as_text(), &messages[at..]),
+            None => (String::new(), &messages[..]),
+        };
+        let has_results = since.iter().any(|m| m.role == LlmMessageRole::Tool);
+        let calls = if has_results {
+            Vec::new()
+        } else {
+            calls_of(&input)
+        };
+        let text = format!("About {input}: this is said piece by piece.");
+        let mut pieces: VecDeque<_> = text
+            .split_inclusive(' ')
+            .map(|word| LlmStreamEvent::TextDelta(word.to_owned()))
+            .collect();
+        if !calls.is_empty() {
+            pieces.push_back(LlmStreamEvent::ToolCalls(calls));
+        }
+        pieces.push_back(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
+            prompt_tokens: Some(1),
+            completion_tokens: Some(1),
+            ..LlmCompletionMetadata::default()
+        })));
+        Ok(Box::pin(Pieces {
+            pieces,
+            pause: None,
+        }))
+    }
+}
+
+/// An input looks like `3 once idempotent`: a number, then tools.
+fn calls_of(input: &str) -> Vec<ToolCall> {
+    let tools = input.split(' ').skip(1).enumerate();
+    tools
+        .map(|(n, tool)| ToolCall {
+            id: format!("call_{n}"),
+            name: tool.to_owned(),
+            arguments: json!({ "input": input }),
+        })
+        .collect()
+}
+
+struct Pieces {
+    pieces: VecDeque<LlmStreamEvent>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream for Pieces {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+        }
+        self.pause = Some(Box::pin(tokio::time::sleep(PIECE_DELAY)));
+        if self.pieces.len() == 3 {
+            faults::pass("model.in-answer");
+        }
+        Poll::Ready(self.pieces.pop_front().map(Ok))
+    }
+}

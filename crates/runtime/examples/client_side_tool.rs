@@ -1,0 +1,38 @@
+//! A tool that the program around the agent runs itself: the turn waits for its result.
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use serde_json::json;
+use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+use windlass_runtime::{Conversation, client_tool};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let schema = json!({
+        "type": "object",
+        "properties": { "question": { "type": "string" } },
+        "required": ["question"]
+    });
+    let question = json!({ "question": "Red or blue?" });
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(vec![
+            SimTurn::ToolCalls(vec![SimToolCall::new("ask_user", question)]),
+            SimTurn::Assistant("Blue it is.".into()),
+        ]))
+        .client_tool(client_tool(
+            "ask_user",
+            "Asks the person at the screen",
+            schema,
+        ))
+        .start()
+        .await?;
+
+    let reply = chat.say("Paint my boat.").await?;
+    println!("The turn waits: {:?}", reply.turn.stop_reason);
+    let call = reply.pending.first().ok_or("a call waits")?;
+    println!("Agent asks: {}", call.arguments["question"]);
+
+    // However long this takes, and also after a restart of a durable runtime, the turn goes on from here.
+    let reply = chat.answer(call, "blue").await?;
+    println!("{reply}");
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Why a conversation could not go on.
+
+use windlass_core::error::AgentLoopError;
+
+use crate::turn_result::TurnResult;
+
+/// Why a conversation gave no answer.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// use windlass_runtime::{Conversation, ConversationError};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let broken = LlmSimConfig::error("out of order");
+/// let mut chat = Conversation::builder().simulator(broken).start().await?;
+/// match chat.say("Hi").await {
+///     Ok(reply) => println!("{reply}"),
+///     Err(ConversationError::Stopped(turn)) => assert!(turn.error.is_some()),
+///     Err(other) => return Err(other),
+/// }
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConversationError {
+    /// The runtime refused or could not do what was asked.
+    #[error(transparent)]
+    Runtime(#[from] AgentLoopError),
+    /// The turn ended without an answer; what it said so far is in the result.
+    #[error("the turn stopped without an answer: {}", why(.0))]
+    Stopped(Box<TurnResult>),
+    /// The answer does not fit the type that was asked for, also after it was asked for again.
+    #[cfg(feature = "typed-tools")]
+    #[error("the answer cannot be read as {expected}: {reason}")]
+    Unreadable {
+        /// The type that was asked for.
+        expected: &'static str,
+        /// What does not fit.
+        reason: String,
+        /// What the model said last.
+        text: String,
+    },
+}
+
+fn why(turn: &TurnResult) -> String {
+    match &turn.error {
+        Some(error) => error.clone(),
+        None => format!("{:?}", turn.stop_reason),
+    }
+}

@@ -1,0 +1,121 @@
+//! What a conversation answers.
+
+use std::fmt;
+
+use serde_json::Value;
+use windlass_core::error::Result;
+use windlass_core::message::Message;
+use windlass_core::typed_id::SessionId;
+
+use super::error::ConversationError;
+use crate::runtime::InProcessRuntime;
+use crate::turn_result::TurnResult;
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// Somebody must allow or refuse it.
+    Approval,
+    /// Somebody outside must give its result.
+    Result,
+}
+
+/// A call that waits for somebody.
+///
+/// ```
+/// # use serde_json::json;
+/// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+/// use windlass_runtime::{Conversation, Need, tool_fn};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let call = SimToolCall::new("launch", json!({}));
+/// # let script = LlmSimConfig::scripted(vec![SimTurn::ToolCalls(vec![call]), SimTurn::Assistant("Afloat.".into())]);
+/// let launch = tool_fn("launch", "Launches the boat", json!({ "type": "object" }), |_, _| async { Ok("splash") });
+/// let builder = Conversation::builder().simulator(script).tool(launch.requires_approval());
+/// let mut chat = builder.start().await?;
+/// let waiting = chat.say("Launch her.").await?;
+/// assert_eq!(waiting.pending[0].need, Need::Approval);
+/// let reply = chat.approve(&waiting.pending[0]).await?;
+/// assert_eq!(reply.text, "Afloat.");
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingCall {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// What it waits for.
+    pub need: Need,
+}
+
+/// What the agent answered, or what it waits for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The last text of the agent.
+    pub text: String,
+    /// The calls that wait for somebody; while there are some, the turn has not ended.
+    pub pending: Vec<PendingCall>,
+    /// Everything else that is known of the turn.
+    pub turn: TurnResult,
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Reply {
+    /// Makes the reply of a turn that ended or waits, however it ended.
+    pub(super) async fn of(
+        runtime: &InProcessRuntime,
+        session_id: SessionId,
+        turn: TurnResult,
+    ) -> Result<Self> {
+        let pending = match &turn.waiting_for {
+            None => Vec::new(),
+            Some(waiting) => {
+                let history = runtime.inner.history(session_id).await?;
+                let mut newest_first = history.iter().rev();
+                let calling = newest_first.find(|message| message.has_tool_calls());
+                let of = |ids: &[String], need| {
+                    calling.map_or_else(Vec::new, |message| waiting_calls(message, ids, need))
+                };
+                let mut pending = of(&waiting.approvals, Need::Approval);
+                pending.extend(of(&waiting.tool_results, Need::Result));
+                pending
+            }
+        };
+        Ok(Self {
+            text: turn.response.clone(),
+            pending,
+            turn,
+        })
+    }
+
+    /// Passes an answer on, and a turn that ended without one as an error.
+    pub(super) fn or_stopped(self) -> std::result::Result<Self, ConversationError> {
+        if self.turn.success || self.turn.waiting_for.is_some() {
+            return Ok(self);
+        }
+        Err(ConversationError::Stopped(Box::new(self.turn)))
+    }
+}
+
+fn waiting_calls(message: &Message, ids: &[String], need: Need) -> Vec<PendingCall> {
+    let calls = message.tool_calls().into_iter();
+    calls
+        .filter(|call| ids.contains(&call.id))
+        .map(|call| PendingCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            need,
+        })
+        .collect()
+}

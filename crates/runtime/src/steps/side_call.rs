@@ -1,0 +1,70 @@
+//! A model call beside turns: nothing of it is recorded, and it may be silent no longer than one of a turn.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::llm_driver_registry::{
+    LlmDriver, LlmRequest, LlmResponse, LlmResponseStream, LlmStreamEvent, collect,
+};
+
+use crate::inner::Inner;
+use crate::world::{Sleep, World};
+
+/// Calls a model and waits for its whole answer.
+pub(crate) async fn complete(
+    inner: &Inner,
+    driver: &dyn LlmDriver,
+    request: LlmRequest,
+) -> Result<LlmResponse> {
+    let Some(limit) = inner.settings.model_silence else {
+        return collect(driver.stream(request).await?).await;
+    };
+    let stream = tokio::select! {
+        biased;
+        stream = driver.stream(request) => stream?,
+        () = inner.world.sleep(limit) => return Err(silent(limit)),
+    };
+    let world = Arc::clone(&inner.world);
+    collect(Box::pin(Watched {
+        stream,
+        world,
+        limit,
+        silence: None,
+    }))
+    .await
+}
+
+/// The error of a model that says nothing any more.
+pub(super) fn silent(limit: Duration) -> AgentLoopError {
+    let text = format!("the model was silent for {} ms", limit.as_millis());
+    AgentLoopError::provider(ProviderError::new(ErrorKind::Timeout, text))
+}
+
+/// An answer that fails when it pauses for too long.
+struct Watched {
+    stream: LlmResponseStream,
+    world: Arc<dyn World>,
+    limit: Duration,
+    silence: Option<Sleep>,
+}
+
+impl Stream for Watched {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Poll::Ready(event) = self.stream.as_mut().poll_next(cx) {
+            self.silence = None;
+            return Poll::Ready(event);
+        }
+        let limit = self.limit;
+        let begun = self.silence.take();
+        let mut silence = begun.unwrap_or_else(|| self.world.sleep(limit));
+        let polled = silence.as_mut().poll(cx);
+        self.silence = Some(silence);
+        polled.map(|()| Some(Err(silent(limit))))
+    }
+}

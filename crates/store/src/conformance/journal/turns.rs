@@ -1,0 +1,70 @@
+//! Which streams have something to go on with.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::events::{EventContext, EventData, EventRequest};
+use windlass_core::message::Message;
+use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
+
+use super::subject::{Store, Subject};
+use crate::conformance::check::{Outcome, Violation};
+use crate::journal::Batch;
+
+fn data(event_type: &str, mut payload: Value, turn_id: TurnId) -> Result<EventData, Violation> {
+    payload["turn_id"] = json!(turn_id);
+    EventData::from_type(event_type, payload).map_err(|error| Violation(error.to_string()))
+}
+
+fn started(turn_id: TurnId) -> Result<EventData, Violation> {
+    let payload = json!({"input_message_id": MessageId::new()});
+    data("turn.started", payload, turn_id)
+}
+
+fn queued(turn_id: TurnId) -> Result<EventData, Violation> {
+    let payload = json!({"message": Message::user("later")});
+    data("input.queued", payload, turn_id)
+}
+
+fn ended(turn_id: TurnId) -> Result<EventData, Violation> {
+    data("turn.cancelled", json!({}), turn_id)
+}
+
+async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(), Violation> {
+    let request = EventRequest::new(SessionId::from_seed(7), EventContext::default(), data);
+    let batch = Batch {
+        first_seq: seq,
+        records: vec![Arc::new(request.into_event(EventId::new(), Some(seq)))],
+    };
+    Ok(stream.store.append(&stream.claim, batch).await?)
+}
+
+pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
+    let open = Subject::new(store.clone(), "open").await?;
+    let quiet = Subject::new(store.clone(), "quiet").await?;
+    quiet.append(1, 2).await?;
+    let (one, two) = (TurnId::new(), TurnId::new());
+    for (seq, data, is_open) in [
+        (1, started(one)?, true),
+        (2, queued(two)?, true),
+        (3, ended(one)?, true),
+        (4, started(two)?, true),
+        (5, ended(two)?, false),
+    ] {
+        put(&open, seq, data).await?;
+        let unfinished = store.unfinished().await?;
+        let expected: &[_] = if is_open {
+            std::slice::from_ref(&open.key)
+        } else {
+            &[]
+        };
+        require_eq!(unfinished, expected, "unfinished after record {seq}");
+    }
+    put(&open, 6, started(TurnId::new())?).await?;
+    store.remove(&open.key).await?;
+    require!(
+        store.unfinished().await?.is_empty(),
+        "a removed stream goes on"
+    );
+    Ok(())
+}

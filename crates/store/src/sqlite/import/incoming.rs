@@ -1,0 +1,77 @@
+//! A stream that is being taken in.
+
+use super::super::chain::Digest;
+use super::super::error::Fault;
+use super::super::findings::Finding;
+use super::super::heads::Head;
+use super::super::journal::insert;
+use super::super::numbers::int;
+use super::super::record::Encoded;
+use super::super::writer::Work;
+use crate::journal::StreamKey;
+
+/// A stream that is being taken in.
+pub(super) struct Incoming {
+    pub(super) key: StreamKey,
+    /// Why it is left out; nothing is written from then on.
+    pub(super) refused: Option<Finding>,
+    pub(super) number: u64,
+    pub(super) seq: u64,
+    pub(super) records: u64,
+    pub(super) total: blake3::Hasher,
+    pub(super) waiting: Vec<Piece>,
+}
+
+/// What is next in it.
+pub(super) enum Piece {
+    Record(Encoded),
+    Gap(Vec<Digest>),
+}
+
+impl Incoming {
+    pub(super) fn refuse(&mut self, seq: u64, what: &str) {
+        let key = &self.key;
+        self.refused
+            .get_or_insert_with(|| Finding::of_record(key, seq, what));
+    }
+}
+
+/// Writes the next pieces of a stream.
+pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
+    let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
+    for piece in pieces {
+        match piece {
+            Piece::Record(record) => {
+                head.seq += 1;
+                head.chain = work
+                    .state
+                    .heads
+                    .chain()
+                    .link(&head.chain, head.seq, &record.digest);
+                head.open.apply(head.seq, record.turn);
+                insert(work, stream, &head, &record)?;
+            }
+            Piece::Gap(digests) => {
+                let first = head.seq + 1;
+                for digest in &digests {
+                    head.seq += 1;
+                    head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
+                }
+                work.connection
+                    .prepare_cached(
+                        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests) \
+                         VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5)",
+                    )?
+                    .execute((
+                        int(stream),
+                        int(first),
+                        int(head.seq),
+                        head.chain,
+                        digests.as_flattened(),
+                    ))?;
+            }
+        }
+    }
+    work.state.heads.put(stream, head);
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Looking at a database before anything is written to it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::chain::Chain;
+use super::connect::Location;
+use super::counter::Found;
+use super::error::{Fault, SqliteError};
+use super::numbers::uint;
+use super::options::{OnLostCommits, OpenCheck, SqliteOptions};
+use super::schema;
+
+/// What a database says about itself.
+pub(super) struct Identity {
+    pub(super) database: [u8; 16],
+    pub(super) commits: u64,
+    pub(super) position: u64,
+}
+
+/// Tells whether a database of ours is there, from its first bytes, before SQLite touches the file.
+pub(super) fn has_database(location: &Location) -> Result<bool, SqliteError> {
+    let path = location.database();
+    let mut header = Vec::new();
+    match File::open(&path).and_then(|file| file.take(100).read_to_end(&mut header)) {
+        Ok(0) => return Ok(false),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(source) => {
+            return Err(SqliteError::Io {
+                doing: "read",
+                path,
+                source,
+            });
+        }
+    }
+    let what = if !header.starts_with(b"SQLite format 3\0") {
+        "it is not a SQLite file"
+    } else if header.get(68..72) != Some(&schema::APPLICATION_ID.to_be_bytes()) {
+        "another program has made it"
+    } else {
+        return Ok(true);
+    };
+    Err(SqliteError::Foreign {
+        path,
+        what: what.to_owned(),
+    })
+}
+
+/// Looks at a database that was there before.
+pub(super) fn inspect(
+    location: &Location,
+    reader: &Connection,
+    chain: &Chain,
+    (counted, has_log): (Found, bool),
+    options: &SqliteOptions,
+) -> Result<(), SqliteError> {
+    if options.check == OpenCheck::Structure {
+        let findings = damage(reader);
+        if !findings.is_empty() {
+            return Err(SqliteError::Damaged {
+                path: location.database(),
+                findings,
+            });
+        }
+    }
+    if check_version(location, reader)? == 0 {
+        return refuse_lost_database(location, counted, options);
+    }
+    check_chain_key(location, reader, chain)?;
+    match read_identity(reader)? {
+        Some(identity) => check_commits(location, &identity, (counted, has_log), options),
+        None => refuse_lost_database(location, counted, options),
+    }
+}
+
+/// Asks SQLite for what is wrong with the structure; nothing where all is well.
+pub(super) fn damage(reader: &Connection) -> Vec<String> {
+    let found = || -> rusqlite::Result<Vec<String>> {
+        let mut statement = reader.prepare("PRAGMA quick_check(20)")?;
+        let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+        lines.collect()
+    };
+    match found() {
+        Ok(lines) if lines == ["ok"] => Vec::new(),
+        Ok(lines) => lines,
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+pub(super) fn check_version(location: &Location, reader: &Connection) -> Result<u32, SqliteError> {
+    let found = schema::version(reader)?;
+    if found > schema::VERSION {
+        return Err(SqliteError::NewerSchema {
+            path: location.database(),
+            found,
+            known: schema::VERSION,
+        });
+    }
+    Ok(found)
+}
+
+pub(super) fn check_chain_key(
+    location: &Location,
+    reader: &Connection,
+    chain: &Chain,
+) -> Result<(), SqliteError> {
+    let kept: Option<Option<Vec<u8>>> = reader
+        .query_row("SELECT chain_key FROM state", [], |row| row.get(0))
+        .optional()
+        .map_err(Fault::from)?;
+    let Some(kept) = kept else {
+        return Ok(());
+    };
+    let what = match (kept, chain.key_check()) {
+        (None, None) => return Ok(()),
+        (Some(kept), Some(given)) if kept == given => return Ok(()),
+        (Some(_), Some(_)) => "it is another one",
+        (Some(_), None) => "none was given",
+        (None, Some(_)) => "it was made without one",
+    };
+    Err(SqliteError::WrongChainKey {
+        path: location.database(),
+        what,
+    })
+}
+
+/// Compares the newest commit with what the counter has seen.
+fn check_commits(
+    location: &Location,
+    identity: &Identity,
+    (counted, has_log): (Found, bool),
+    options: &SqliteOptions,
+) -> Result<(), SqliteError> {
+    let found = identity.commits;
+    let lost = |expected, what: &str| SqliteError::LostCommits {
+        path: location.database(),
+        found,
+        expected,
+        what: what.to_owned(),
+    };
+    let error = match counted {
+        Found::Counter(count) if count.database != identity.database => lost(
+            count.commits,
+            "windlass.commits belongs to another database than windlass.db",
+        ),
+        Found::Counter(count) if count.commits > found && has_log => {
+            lost(count.commits, "the log windlass.db-wal was cut or replaced")
+        }
+        Found::Counter(count) if count.commits > found => lost(
+            count.commits,
+            "the log windlass.db-wal is missing, or windlass.db is an old copy",
+        ),
+        Found::Counter(_) => return Ok(()),
+        Found::Nothing if found == 0 => return Ok(()),
+        Found::Nothing => lost(
+            found,
+            "windlass.commits is missing, so nobody knows how many",
+        ),
+        Found::Unreadable => lost(found, "windlass.commits was cut or changed"),
+    };
+    match options.on_lost_commits {
+        OnLostCommits::Refuse => Err(error),
+        OnLostCommits::Accept => Ok(()),
+    }
+}
+
+/// A database without anything in it is new, unless a counter says that there was one.
+pub(super) fn refuse_lost_database(
+    location: &Location,
+    counted: Found,
+    options: &SqliteOptions,
+) -> Result<(), SqliteError> {
+    match (counted, options.on_lost_commits) {
+        (Found::Counter(count), OnLostCommits::Refuse) if count.commits > 0 => {
+            Err(SqliteError::LostCommits {
+                path: location.database(),
+                found: 0,
+                expected: count.commits,
+                what: "windlass.db is missing or empty".to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn read_identity(connection: &Connection) -> Result<Option<Identity>, Fault> {
+    let kept = connection
+        .query_row(
+            "SELECT database_id, commits, position FROM state",
+            [],
+            |row| {
+                Ok(Identity {
+                    database: row.get(0)?,
+                    commits: uint(row, 1)?,
+                    position: uint(row, 2)?,
+                })
+            },
+        )
+        .optional()?;
+    let Some(kept) = kept else {
+        return Ok(None);
+    };
+    let newest: Option<(u64, u64)> = connection
+        .query_row(
+            "SELECT commits, position FROM records ORDER BY position DESC LIMIT 1",
+            [],
+            |row| Ok((uint(row, 0)?, uint(row, 1)?)),
+        )
+        .optional()?;
+    let (commits, position) = newest.unwrap_or_default();
+    Ok(Some(Identity {
+        database: kept.database,
+        commits: kept.commits.max(commits),
+        position: kept.position.max(position),
+    }))
+}
