@@ -12,6 +12,7 @@ mod health;
 mod interrupt;
 mod list;
 mod metrics;
+mod openapi;
 mod patch;
 mod results;
 mod resume;
@@ -91,6 +92,7 @@ pub(crate) fn router(app: &Shared) -> Router {
             "/v1/environments/{id}",
             get(environments::get).delete(environments::delete),
         )
+        .route("/v1/openapi.json", get(openapi::openapi))
         .route("/v1/workspace/status", get(workspace::status))
         .merge(groups::routes())
         .fallback(unknown_path)

@@ -6,6 +6,7 @@ mod environments;
 mod events;
 mod external;
 mod lists;
+mod openapi;
 mod replayed;
 mod support;
 mod transport;
