@@ -18,14 +18,10 @@ pub(crate) struct Secret {
 
 impl Secret {
     pub(crate) fn new(name: &str, value: &str) -> Self {
-        let in_json = Zeroizing::new(serde_json::to_string(value).unwrap_or_default());
-        let in_json = in_json.get(1..in_json.len().saturating_sub(1));
         Self {
             mask: mask_of(name),
             value: Zeroizing::new(value.to_owned()),
-            in_json: in_json
-                .filter(|text| *text != value)
-                .map(|text| Zeroizing::new(text.to_owned())),
+            in_json: in_json(value),
         }
     }
 
@@ -41,6 +37,17 @@ impl Secret {
         let forms = [Some(&self.value), self.in_json.as_ref()];
         forms.into_iter().flatten().map(|form| form.as_str())
     }
+}
+
+/// Writes a value as JSON would, without the quotes, where that is different.
+fn in_json(value: &str) -> Option<Zeroizing<String>> {
+    let is_escaped = |c: char| matches!(c, '"' | '\\') || c.is_ascii_control();
+    if !value.contains(is_escaped) {
+        return None;
+    }
+    let quoted = Zeroizing::new(serde_json::to_string(value).ok()?);
+    let text = quoted.get(1..quoted.len() - 1)?;
+    Some(Zeroizing::new(text.to_owned()))
 }
 
 /// What is shown in place of a secret.

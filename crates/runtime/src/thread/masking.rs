@@ -12,6 +12,7 @@ use windlass_core::tools::{ToolCall, ToolDefinition};
 use windlass_core::traits::SECRET_MASK;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{Answer, Failure, Input, RequestedCall, Thread};
+use zeroize::Zeroizing;
 
 use super::actor::Actor;
 use super::commit::tried;
@@ -77,7 +78,9 @@ pub(super) async fn learn_secrets(inner: &Inner, session_id: SessionId) {
     let store = &inner.backends.storage_store;
     let learning = async {
         for secret in store.list_secrets(session_id).await? {
-            store.get_secret(session_id, &secret.name).await?;
+            // To read it is to know it; the copy is wiped at once.
+            let value = store.get_secret(session_id, &secret.name).await?;
+            drop(value.map(Zeroizing::new));
         }
         Ok(())
     };
