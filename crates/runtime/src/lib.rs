@@ -132,7 +132,7 @@ pub use easy::{
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
-pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
+pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};

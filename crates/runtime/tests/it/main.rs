@@ -13,6 +13,7 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod forks;
 mod hooks;
 mod memory;
 #[cfg(feature = "sqlite")]
