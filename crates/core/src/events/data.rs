@@ -197,6 +197,8 @@ payloads! {
     SessionUpdatedData { ; title: String, }
     /// A session was made from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
+    /// The conversation ends after an earlier turn again; what came later stays recorded and is no longer part of it.
+    SessionRewoundData { to_sequence: u64, to_turn: TurnId, }
     /// A turn works in the session.
     SessionActivatedData { input_message_id: MessageId, ;
         /// The input as people read it.

@@ -12,6 +12,7 @@ use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
 use crate::errors::from_journal;
 use crate::inner::Inner;
+use crate::thread::Mail;
 
 /// How many events are looked at together.
 const PAGE: usize = 1024;
@@ -49,6 +50,14 @@ impl ForkOptions {
 }
 
 impl InProcessRuntime {
+    /// Makes the conversation of a session end after an earlier turn again. What came later stays recorded, but no model
+    /// sees it any more. Files and values stay as they are; no turn may be open or waiting.
+    pub async fn rewind_session(&self, session_id: SessionId, turn_id: TurnId) -> Result<()> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, |reply| Mail::Rewind { turn_id, reply })
+            .await
+    }
+
     /// Makes a session that begins with the conversation of another one up to some place, and returns its id.
     ///
     /// It has the record, the files and the values of the other session as they are now, but not its secrets. From then

@@ -63,7 +63,7 @@ pub(crate) struct Actor {
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
     pub(super) preparing: Option<Preparing>,
-    /// Mail about a turn of an earlier life that has no plan yet.
+    /// Mail that has to wait until a plan is made.
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
@@ -195,9 +195,7 @@ impl Actor {
             while let Some(mail) = self.next_mail() {
                 match mail {
                     Mail::Close { .. } => return self.close(mail).await,
-                    mail if self.is_recovering() && mail.needs_plan() => {
-                        self.deferred.push_back(mail);
-                    }
+                    mail if self.must_wait(&mail) => self.deferred.push_back(mail),
                     mail => self.read(mail).await?,
                 }
                 // Mail counts in its order: what follows a submission finds it under way.
@@ -231,11 +229,20 @@ impl Actor {
 
     /// What was put off comes first, as soon as it can.
     fn next_mail(&mut self) -> Option<Mail> {
-        let deferred = match self.is_recovering() {
-            true => None,
-            false => self.deferred.pop_front(),
-        };
-        deferred.or_else(|| self.slot.next_mail())
+        let deferred = self.deferred.front();
+        match deferred.is_some_and(|mail| !self.must_wait(mail)) {
+            true => self.deferred.pop_front(),
+            false => self.slot.next_mail(),
+        }
+    }
+
+    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back starts its turn
+    /// first.
+    fn must_wait(&self, mail: &Mail) -> bool {
+        match mail {
+            Mail::Rewind { .. } => self.preparing.is_some(),
+            mail => self.is_recovering() && mail.needs_plan(),
+        }
     }
 
     fn is_recovering(&self) -> bool {
@@ -361,6 +368,10 @@ impl Actor {
             }
             Mail::Import { message, reply } => {
                 let outcome = self.try_decide(Input::Import { message: *message }).await?;
+                let _ = reply.send(outcome.map(drop));
+            }
+            Mail::Rewind { turn_id, reply } => {
+                let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
             Mail::Close { .. } => {}

@@ -79,6 +79,10 @@ pub(crate) enum Mail {
         message: Box<Message>,
         reply: Reply<()>,
     },
+    Rewind {
+        turn_id: TurnId,
+        reply: Reply<()>,
+    },
     /// The session is removed: end what runs and take no more.
     Close {
         reply: Reply<()>,
@@ -107,6 +111,7 @@ impl Mail {
             Self::Open { reply }
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
+            | Self::Rewind { reply, .. }
             | Self::Close { reply } => {
                 drop(reply.send(Err(error)));
             }

@@ -252,3 +252,83 @@ async fn a_fork_that_fails_leaves_nothing_behind() {
     assert!(fork(&fixture, ForkAt::Latest).await.is_ok());
     fixture.assert_usable().await;
 }
+
+#[tokio::test]
+async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
+    each_store(async |setup: Setup| {
+        let backends = setup.backends.clone();
+        let fixture = setup.build().await;
+        let (runtime, session) = (&fixture.runtime, fixture.session);
+        let first = fixture.run("one").await;
+        let second = fixture.run("two").await;
+        soon(runtime.rewind_session(session, first.turn_id))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, session).await, ["one", "ok"]);
+        let turn = fixture.run("three").await;
+        assert!(turn.success);
+        assert_eq!(
+            fixture.model.sent(fixture.model.calls() - 1),
+            ["User: one", "Assistant: ok", "User: three"]
+        );
+        fixture.assert_sound().await;
+        let all = types(&fixture.events().await).join(" ");
+        assert_eq!(
+            all.matches("turn.started").count(),
+            3,
+            "nothing is forgotten"
+        );
+
+        // What was gone back over can still be forked.
+        let child = fork(&fixture, ForkAt::Turn(second.turn_id)).await.unwrap();
+        assert_eq!(said(runtime, child).await, ["one", "ok", "two", "ok"]);
+        let latest = fork(&fixture, ForkAt::Latest).await.unwrap();
+        assert_eq!(said(runtime, latest).await, ["one", "ok", "three", "ok"]);
+        soon(runtime.rewind_session(latest, first.turn_id))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, latest).await, ["one", "ok"]);
+
+        // Another life comes to the same.
+        let Some(backends) = backends else { return };
+        let again = Setup::default().backends(backends).build().await;
+        assert_eq!(
+            said(&again.runtime, session).await,
+            ["one", "ok", "three", "ok"]
+        );
+        assert_eq!(said(&again.runtime, latest).await, ["one", "ok"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_goes_back_only_at_rest_and_only_to_a_turn_it_has() {
+    let fixture = Setup::default().build().await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let first = fixture.run("one").await;
+    let unknown = runtime.rewind_session(session, TurnId::from_seed(9)).await;
+    assert!(
+        matches!(unknown, Err(AgentLoopError::TurnNotFound { .. })),
+        "{unknown:?}"
+    );
+    let gate = Gate::shut();
+    fixture
+        .model
+        .then(Call::new().wait(&gate).text("late").done());
+    // Both are on their way at once: the input came first, so its turn is in the way.
+    let running = runtime.submit(session, "two");
+    let refused = runtime.rewind_session(session, first.turn_id);
+    let (running, refused) = soon(async { tokio::join!(biased; running, refused) }).await;
+    let running = running.unwrap();
+    assert!(
+        matches!(refused, Err(AgentLoopError::TurnBusy { turn_id, .. }) if turn_id == running.turn_id()),
+        "{refused:?}"
+    );
+    gate.open();
+    assert!(soon(running.wait()).await.unwrap().success);
+    soon(runtime.rewind_session(session, first.turn_id))
+        .await
+        .unwrap();
+    assert_eq!(said(runtime, session).await, ["one", "ok"]);
+    fixture.assert_usable().await;
+}
