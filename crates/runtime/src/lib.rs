@@ -110,6 +110,7 @@ mod errors;
 mod inner;
 mod journal_views;
 mod panics;
+mod replay;
 mod runtime;
 mod settings;
 #[cfg(feature = "sqlite")]
@@ -132,6 +133,7 @@ pub use easy::{
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
+pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
 #[cfg(feature = "typed-tools")]
 pub use schemars;

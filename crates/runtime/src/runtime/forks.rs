@@ -185,7 +185,7 @@ impl<'a> Fork<'a> {
 }
 
 /// Returns the number of the last event that a fork takes over.
-async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
+pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
     let mut search = Search::default();
     let wanted = match at {
         ForkAt::Start => return Ok(0),

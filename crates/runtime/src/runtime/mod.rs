@@ -22,6 +22,7 @@ use crate::inner::Inner;
 use crate::turn_context::{Wishes, assemble};
 
 pub use events::EventStream;
+pub(crate) use forks::fork_point;
 pub use forks::{ForkAt, ForkOptions};
 pub use host_adapter::RuntimeHostAdapter;
 pub(crate) use sessions::open_session;

@@ -4,6 +4,6 @@ pub(crate) mod arguments;
 mod emitter;
 pub(crate) mod model;
 pub(crate) mod output;
-mod prompt_view;
+pub(crate) mod prompt_view;
 pub(crate) mod side_call;
 pub(crate) mod tool;

@@ -18,7 +18,7 @@ use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
-use super::{StepScope, commit};
+use super::{PROCESS_STOPPED, StepScope, commit};
 use crate::errors::{from_journal, from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::settings::RecoveryPolicy;
@@ -160,7 +160,7 @@ impl Actor {
             match self.inner.settings.recovery {
                 RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
                 RecoveryPolicy::Interrupt => {
-                    let reason = Some("the process stopped".to_owned());
+                    let reason = Some(PROCESS_STOPPED.to_owned());
                     self.decide(Input::Interrupt {
                         turn_id: None,
                         reason,

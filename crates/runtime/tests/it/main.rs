@@ -18,6 +18,7 @@ mod hooks;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod on_disk;
+mod replay;
 mod support;
 mod tools;
 mod turns;
