@@ -76,6 +76,14 @@ pub enum AgentLoopError {
     /// No turn is there to be steered, cancelled or answered.
     #[error("Session {0} has no active turn")]
     NoActiveTurn(SessionId),
+    /// The session has had no such turn, or its conversation no longer contains it.
+    #[error("Session {session_id} has no turn {turn_id}")]
+    TurnNotFound {
+        /// The session asked for.
+        session_id: SessionId,
+        /// The turn as named.
+        turn_id: TurnId,
+    },
     /// An answer names a call that does not wait for one.
     #[error("No pending call `{call_id}`: {reason}")]
     NoPendingCall {

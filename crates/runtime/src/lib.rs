@@ -111,6 +111,7 @@ mod errors;
 mod inner;
 mod journal_views;
 mod panics;
+mod replay;
 mod runtime;
 mod secrets;
 mod settings;
@@ -134,7 +135,8 @@ pub use easy::{
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
-pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
+pub use replay::{Divergence, Replay, ReplayReport};
+pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};

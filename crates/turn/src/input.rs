@@ -226,6 +226,11 @@ pub enum Input {
     Timer,
     /// The process is new; what was running is gone.
     Recover,
+    /// Somebody wants the conversation to end after an earlier turn again.
+    Rewind {
+        /// The turn that is to be the last.
+        turn_id: TurnId,
+    },
     /// The host adds a message to the conversation, outside of turns.
     Import {
         /// The message.

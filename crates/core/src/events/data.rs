@@ -215,6 +215,8 @@ payloads! {
         /// How many turns before that one were to be dropped too.
         depth: u32,
     }
+    /// The conversation ends after an earlier turn again; what came later stays recorded and is no longer part of it.
+    SessionRewoundData { to_sequence: u64, to_turn: TurnId, }
     /// A turn works in the session.
     SessionActivatedData { input_message_id: MessageId, ;
         /// The input as people read it.

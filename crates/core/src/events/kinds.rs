@@ -66,6 +66,7 @@ events! {
     SessionStarted(SessionStartedData) SESSION_STARTED = "session.started";
     SessionUpdated(SessionUpdatedData) SESSION_UPDATED = "session.updated";
     SessionForked(SessionForkedData) SESSION_FORKED = "session.forked";
+    SessionRewound(SessionRewoundData) SESSION_REWOUND = "session.rewound";
     SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
     InputMessage(InputMessageData) INPUT_MESSAGE = "input.message";

@@ -5,6 +5,6 @@ mod egress;
 mod emitter;
 pub(crate) mod model;
 pub(crate) mod output;
-mod prompt_view;
+pub(crate) mod prompt_view;
 pub(crate) mod side_call;
 pub(crate) mod tool;

@@ -19,7 +19,7 @@ use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
-use super::{StepScope, commit};
+use super::{PROCESS_STOPPED, StepScope, commit};
 use crate::errors::{from_journal, from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::settings::RecoveryPolicy;
@@ -64,7 +64,7 @@ pub(crate) struct Actor {
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
     pub(super) preparing: Option<Preparing>,
-    /// Mail about a turn of an earlier life that has no plan yet.
+    /// Mail that has to wait until a plan is made.
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
@@ -165,7 +165,7 @@ impl Actor {
             match self.inner.settings.recovery {
                 RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
                 RecoveryPolicy::Interrupt => {
-                    let reason = Some("the process stopped".to_owned());
+                    let reason = Some(PROCESS_STOPPED.to_owned());
                     self.decide(Input::Interrupt {
                         turn_id: None,
                         reason,
@@ -200,9 +200,7 @@ impl Actor {
             while let Some(mail) = self.next_mail() {
                 match mail {
                     Mail::Close { .. } => return self.close(mail).await,
-                    mail if self.is_recovering() && mail.needs_plan() => {
-                        self.deferred.push_back(mail);
-                    }
+                    mail if self.must_wait(&mail) => self.deferred.push_back(mail),
                     mail => self.read(mail).await?,
                 }
                 // Mail counts in its order: what follows a submission finds it under way.
@@ -236,11 +234,20 @@ impl Actor {
 
     /// What was put off comes first, as soon as it can.
     fn next_mail(&mut self) -> Option<Mail> {
-        let deferred = match self.is_recovering() {
-            true => None,
-            false => self.deferred.pop_front(),
-        };
-        deferred.or_else(|| self.slot.next_mail())
+        let deferred = self.deferred.front();
+        match deferred.is_some_and(|mail| !self.must_wait(mail)) {
+            true => self.deferred.pop_front(),
+            false => self.slot.next_mail(),
+        }
+    }
+
+    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back starts its turn
+    /// first.
+    fn must_wait(&self, mail: &Mail) -> bool {
+        match mail {
+            Mail::Rewind { .. } => self.preparing.is_some(),
+            mail => self.is_recovering() && mail.needs_plan(),
+        }
     }
 
     fn is_recovering(&self) -> bool {
@@ -376,6 +383,10 @@ impl Actor {
             }
             Mail::Import { message, reply } => {
                 let outcome = self.try_decide(Input::Import { message: *message }).await?;
+                let _ = reply.send(outcome.map(drop));
+            }
+            Mail::Rewind { turn_id, reply } => {
+                let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
             Mail::Close { .. } => {}

@@ -111,7 +111,7 @@ impl Actor {
         };
         if inner.mirrors_messages {
             let history = self.thread.history();
-            for message in history.page(messages_before, history.len() - messages_before) {
+            for message in history.page(messages_before, history.len()) {
                 let store = &inner.backends.message_store;
                 let copying = store.store_message(session_id, Message::clone(message));
                 if let Err(error) = tried(copying).await {

@@ -89,6 +89,10 @@ pub(crate) enum Mail {
         message: Box<Message>,
         reply: Reply<()>,
     },
+    Rewind {
+        turn_id: TurnId,
+        reply: Reply<()>,
+    },
     /// The session is removed: end what runs and take no more.
     Close {
         reply: Reply<()>,
@@ -121,6 +125,7 @@ impl Mail {
             Self::Open { reply }
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
+            | Self::Rewind { reply, .. }
             | Self::Close { reply } => {
                 drop(reply.send(Err(error)));
             }

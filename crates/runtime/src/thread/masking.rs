@@ -195,6 +195,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::ToolFinished { .. }
         | Input::ToolResults { .. }
         | Input::UserAnswer { .. }
+        | Input::Rewind { .. }
         | Input::Timer
         | Input::Recover => {}
     }
