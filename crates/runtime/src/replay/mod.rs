@@ -48,8 +48,12 @@ impl Replay {
 
     /// Decides everything again and reports the first event that comes out differently.
     pub async fn run(&self) -> Result<ReplayReport> {
-        let player = Player::load(&self.runtime.inner, self.session_id, self.until).await?;
-        player.play().await
+        // A whole configuration is made inside: too much for the caller's own future.
+        Box::pin(async {
+            let player = Player::load(&self.runtime.inner, self.session_id, self.until).await?;
+            player.play().await
+        })
+        .await
     }
 
     /// Forks the session where the replay ends, and returns the new one to go on with a live model.
