@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod files;
 pub mod journal;
 mod lock;
+pub mod runs;
 pub mod sessions;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -14,6 +15,7 @@ pub use files::*;
 pub use journal::{
     Batch, Claim, EventSink, Journal, JournalError, MemoryJournal, Page, Retention, StreamKey,
 };
+pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunLog, RunPage};
 pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};

@@ -62,6 +62,18 @@ impl Encoded {
         })
     }
 
+    /// Takes bytes that are no event.
+    pub(crate) fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
+        Self {
+            seq: Some(seq),
+            digest: digest(&bytes),
+            is_chunk: false,
+            at,
+            turn: None,
+            bytes,
+        }
+    }
+
     pub(crate) fn form(&self) -> Form {
         if self.bytes.len() > MAX_INLINE_BYTES {
             Form::Blob

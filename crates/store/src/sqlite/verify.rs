@@ -13,8 +13,10 @@ use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
 use super::record::{STORED_COLUMNS, Stored};
-use crate::journal::StreamKey;
+use super::runs::decode as decode_run;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
+use crate::journal::{JournalError, StreamKey};
+use crate::runs::is_run_stream;
 
 /// Where a stream ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +86,14 @@ impl SqliteStore {
     }
 }
 
+/// Reads a record, and says what it does to the open turns; one of a run does nothing.
+fn turn_change(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<TurnChange>, JournalError> {
+    if is_run_stream(key) {
+        return decode_run(stored, key).map(|_| None);
+    }
+    stored.decode(key).map(|event| TurnChange::of(&event))
+}
+
 /// Checks one stream to its end. What cannot be read is a finding too.
 fn check_stream(reader: &Connection, chain: &Chain, stream: StreamInfo, report: &mut Report) {
     let key = stream.key.clone();
@@ -111,13 +121,13 @@ fn walk(
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => stored.decode(walk.key()),
+            Ok(()) => turn_change(&stored, walk.key()),
             Err(Fault::Journal(error)) => Err(error),
             Err(fault) => return Err(fault),
         };
         match followed {
-            Ok(event) => {
-                open.apply(stored.seq, TurnChange::of(&event));
+            Ok(change) => {
+                open.apply(stored.seq, change);
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
                     report

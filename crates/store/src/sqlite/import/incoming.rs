@@ -1,5 +1,7 @@
 //! A stream that is being taken in.
 
+use windlass_core::runs::RunRecord;
+
 use super::super::chain::Digest;
 use super::super::error::Fault;
 use super::super::findings::Finding;
@@ -7,6 +9,7 @@ use super::super::heads::Head;
 use super::super::journal::insert;
 use super::super::numbers::int;
 use super::super::record::Encoded;
+use super::super::runs::project;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
 
@@ -24,7 +27,8 @@ pub(super) struct Incoming {
 
 /// What is next in it.
 pub(super) enum Piece {
-    Record(Encoded),
+    /// With what it says, where it is one of a run.
+    Record(Encoded, Option<Box<RunRecord>>),
     Gap(Vec<Digest>),
 }
 
@@ -41,7 +45,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
     let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
     for piece in pieces {
         match piece {
-            Piece::Record(record) => {
+            Piece::Record(record, run_record) => {
                 head.seq += 1;
                 head.chain = work
                     .state
@@ -50,6 +54,9 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
                 insert(work, stream, &head, &record)?;
+                if let Some(run_record) = run_record {
+                    project(work, stream, &head.key, &run_record)?;
+                }
             }
             Piece::Gap(digests) => {
                 let first = head.seq + 1;

@@ -10,6 +10,7 @@ use std::io::BufRead;
 use windlass_core::agent::Agent;
 use windlass_core::events::Event;
 use windlass_core::harness::Harness;
+use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
@@ -22,6 +23,7 @@ use super::record::{Encoded, RECORD_VERSION};
 use super::records;
 use super::writer::Writer;
 use crate::journal::StreamKey;
+use crate::runs::is_run_stream;
 use incoming::{Incoming, Piece, write};
 
 /// How many lines go into one commit.
@@ -119,20 +121,25 @@ impl Import<'_> {
                 version,
                 event,
             } => {
-                let event_text = event.get();
-                let parsed: Event = parse(event_text)?;
+                let text = event.get();
                 let stream = self.incoming()?;
+                let (mut record, run_record) = match is_run_stream(&stream.key) {
+                    true => {
+                        let parsed: RunRecord = parse(text)?;
+                        (Encoded::of_run(&parsed, seq)?, Some(Box::new(parsed)))
+                    }
+                    false => (Encoded::new(&parse::<Event>(text)?)?, None),
+                };
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));
-                } else if seq != stream.seq + 1 || parsed.sequence != Some(seq) {
+                } else if seq != stream.seq + 1 || record.seq != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                let mut record = Encoded::new(&parsed)?;
-                record.bytes = event_text.as_bytes().to_vec();
+                record.bytes = text.as_bytes().to_vec();
                 record.digest = digest(&record.bytes);
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
-                self.put(Piece::Record(record))
+                self.put(Piece::Record(record, run_record))
             }
             Line::Pruned { first, digests } => {
                 let digests: Vec<Digest> = digests
@@ -196,7 +203,7 @@ impl Import<'_> {
         let stream = self.incoming()?;
         if stream.refused.is_none() {
             // A commit ends with a record: from it the writer knows where to go on.
-            let is_record = matches!(piece, Piece::Record(_));
+            let is_record = matches!(piece, Piece::Record(..));
             stream.waiting.push(piece);
             if is_record && stream.waiting.len() >= LINES {
                 return self.flush();

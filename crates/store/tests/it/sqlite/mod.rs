@@ -11,6 +11,7 @@ mod lost;
 mod opening;
 mod records;
 mod retention;
+mod runs;
 mod storage;
 mod support;
 mod verify;
