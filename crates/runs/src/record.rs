@@ -167,8 +167,10 @@ fn size(value: &impl Serialize) -> usize {
 /// Cuts a text between two characters, never inside of one.
 fn cut(text: &mut String, limit: usize) {
     if text.len() > limit {
-        let end = text.floor_char_boundary(limit.saturating_sub(CUT.len()));
-        text.truncate(end);
+        let most = limit.saturating_sub(CUT.len());
+        let ends = (0..=most).rev();
+        let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
         text.push_str(CUT);
     }
 }

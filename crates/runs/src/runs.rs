@@ -190,7 +190,7 @@ impl Runs {
         for _ in 0..TRIES {
             match self.log.append(&run, records(&run)).await {
                 Ok(now) => {
-                    self.open().update(now.clone());
+                    self.open().update(now);
                     return Ok(Appended::Done { before: run });
                 }
                 Err(JournalError::OutOfSequence { .. }) => {}
