@@ -62,6 +62,10 @@ pub(crate) enum Choice {
     Demonstration,
 }
 
+/// What people are told when nothing is configured.
+pub(crate) const DEMONSTRATION: &str = "no model is configured: the built-in demonstration model answers; set \
+OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model";
+
 /// Chooses by name, else by the first key that is set.
 pub(crate) fn choose(
     wanted: Option<&str>,

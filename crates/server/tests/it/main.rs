@@ -7,6 +7,7 @@ mod events;
 mod external;
 mod lists;
 mod openapi;
+mod repeats;
 mod replayed;
 mod support;
 mod transport;

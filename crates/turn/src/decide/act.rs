@@ -16,6 +16,11 @@ use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState, Phase};
 
+/// Names the question that a step asks.
+pub(super) fn question_of(exec_id: ExecId) -> String {
+    format!("input_{}", exec_id.uuid().as_simple())
+}
+
 impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
         let Some(turn) = self.turn() else { return };
@@ -46,7 +51,7 @@ impl Draft<'_> {
         match outcome.wait {
             Some(Wait::Connection { provider }) => self.request_result(&call, Some(provider)),
             Some(Wait::UserInput { prompt }) => {
-                let request_id = format!("input_{}", exec_id.uuid().as_simple());
+                let request_id = question_of(exec_id);
                 let expires_at = self.after(self.plan().wait_timeout);
                 self.record_step(
                     exec_id,

@@ -46,7 +46,7 @@ impl Draft<'_> {
         let turn_id = turn.id;
         let waiting_for = turn.waiting_for();
         match (on_busy, waiting_for) {
-            (OnBusy::Steer, _) => self.steer(message),
+            (OnBusy::Steer, _) => self.steer(None, message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
                 self.enqueue(message, timeout, Place::First);
@@ -86,8 +86,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
-        let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
+    /// What is said to a turn that is over does not reach the next one.
+    pub(super) fn steer(
+        &mut self,
+        wanted: Option<TurnId>,
+        message: InputMessage,
+    ) -> Result<(), Rejected> {
+        let running = self.turn().map(|turn| turn.id);
+        let turn_id = running.filter(|running| wanted.is_none_or(|wanted| wanted == *running));
+        let turn_id = turn_id.ok_or(Rejected::NoTurn)?;
         self.check_room()?;
         check_input(&message)?;
         let message = self.new_message(message);

@@ -14,7 +14,7 @@ use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
     RuntimeSettings,
 };
-use windlass_server::{Access, MemoryWireStore, Models, Server, Settings, Token};
+use windlass_server::{Access, MemoryWireStore, Models, Server, Settings, Token, WireStore};
 
 use super::{Client, FakeModel, Frame, Stream, text};
 
@@ -70,6 +70,7 @@ pub(crate) struct Setup {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) settings: Box<dyn FnOnce(&mut Settings)>,
     pub(crate) world: Option<Arc<ManualWorld>>,
+    pub(crate) store: Arc<dyn WireStore>,
 }
 
 impl Default for Setup {
@@ -78,6 +79,7 @@ impl Default for Setup {
             workspace: tempfile::tempdir().unwrap(),
             settings: Box::new(|_| {}),
             world: None,
+            store: Arc::new(MemoryWireStore::new(100)),
         }
     }
 }
@@ -134,8 +136,7 @@ impl Setup {
         }
         let runtime = builder.build().await.unwrap();
         let has_token = matches!(settings.access, Access::Token(_));
-        let store = Arc::new(MemoryWireStore::new(100));
-        let server = Server::bind(runtime.clone(), settings, store)
+        let server = Server::bind(runtime.clone(), settings, self.store)
             .await
             .unwrap();
         let client = Client {
