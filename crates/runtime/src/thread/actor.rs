@@ -148,6 +148,7 @@ impl Actor {
             idle_plan: TurnPlan::default(),
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
+        actor.idle_plan.max_waiting_inputs = actor.inner.settings.max_waiting_inputs;
         if is_fresh {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;

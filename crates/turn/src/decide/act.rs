@@ -106,6 +106,9 @@ impl Draft<'_> {
             )
         };
         let mut running = calls.iter().filter(has_place).count();
+        let is_outside = |call: &&Call| matches!(call.state, CallState::AwaitingResult { .. });
+        let mut outside = calls.iter().filter(is_outside).count();
+        let max_outside = self.plan().max_pending_calls.unwrap_or(usize::MAX);
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
@@ -136,7 +139,17 @@ impl Draft<'_> {
                     running += 1;
                     self.request_approval(call, spec);
                 }
-                ToolPolicy::ClientSide => self.request_result(call, None),
+                ToolPolicy::ClientSide if outside >= max_outside => {
+                    let text = format!(
+                        "{max_outside} calls wait for their results already, which is the limit; make fewer at a time"
+                    );
+                    let result = ToolResult::failure(&call.call.id, text);
+                    self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                }
+                ToolPolicy::ClientSide => {
+                    outside += 1;
+                    self.request_result(call, None);
+                }
             }
         }
     }

@@ -39,7 +39,10 @@ impl Draft<'_> {
                 }
                 // An input that waits goes first; its turn is as good as running.
                 (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
-                (Some(_), _) => self.enqueue(message, timeout, Place::Last),
+                (Some(_), _) => {
+                    self.check_waiting()?;
+                    self.enqueue(message, timeout, Place::Last);
+                }
             }
             return Ok(());
         };
@@ -59,6 +62,7 @@ impl Draft<'_> {
             }),
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
+                self.check_waiting()?;
                 self.enqueue(message, timeout, Place::Last);
                 Ok(())
             }
@@ -96,6 +100,7 @@ impl Draft<'_> {
         let turn_id = running.filter(|running| wanted.is_none_or(|wanted| wanted == *running));
         let turn_id = turn_id.ok_or(Rejected::NoTurn)?;
         self.check_room()?;
+        self.check_waiting()?;
         check_input(&message)?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);

@@ -230,3 +230,28 @@ fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
     }
     assert!(seen > 8, "the turn has more events than {seen}");
 }
+
+#[test]
+fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    for says_something in [true, false] {
+        let turn = daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        if says_something {
+            model.say_half(&mut exchange, "Hel");
+            events.until("item.delta");
+        }
+        let asked = std::time::Instant::now();
+        daemon
+            .client
+            .post(&format!("{turn}/interrupt"), &json!({}))
+            .expect(200);
+        let frames = events.until("turn.completed");
+        assert!(asked.elapsed() < std::time::Duration::from_secs(2));
+        assert_eq!(ended(&frames)["status"], "interrupted");
+    }
+}

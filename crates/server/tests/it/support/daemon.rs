@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::capabilities::Capability;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
@@ -45,7 +46,29 @@ impl Tool for Command {
     }
 }
 
-struct Commands;
+/// A tool that blocks its thread and hears nothing until the model's slow answers may go on.
+struct Stubborn(watch::Receiver<bool>);
+
+#[async_trait]
+impl Tool for Stubborn {
+    fn name(&self) -> &str {
+        "stubborn"
+    }
+    fn description(&self) -> &str {
+        "Does not listen."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+    async fn execute(&self, _: Value) -> ToolExecutionResult {
+        while !*self.0.borrow() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ToolExecutionResult::Success(json!("done at last"))
+    }
+}
+
+struct Commands(watch::Receiver<bool>);
 
 impl Capability for Commands {
     fn id(&self) -> &str {
@@ -61,6 +84,7 @@ impl Capability for Commands {
         vec![
             Box::new(Command("shell", ToolPolicy::RequiresApproval)),
             Box::new(Command("clock", ToolPolicy::Auto)),
+            Box::new(Stubborn(self.0.clone())),
         ]
     }
 }
@@ -69,6 +93,7 @@ impl Capability for Commands {
 pub(crate) struct Setup {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) settings: Box<dyn FnOnce(&mut Settings)>,
+    pub(crate) runtime: Box<dyn FnOnce(&mut RuntimeSettings)>,
     pub(crate) world: Option<Arc<ManualWorld>>,
     pub(crate) store: Arc<dyn WireStore>,
 }
@@ -78,6 +103,7 @@ impl Default for Setup {
         Self {
             workspace: tempfile::tempdir().unwrap(),
             settings: Box::new(|_| {}),
+            runtime: Box::new(|_| {}),
             world: None,
             store: Arc::new(MemoryWireStore::new(100)),
         }
@@ -113,23 +139,25 @@ impl Setup {
         };
         settings.grace = Duration::from_secs(5);
         (self.settings)(&mut settings);
+        let mut runtime_settings = RuntimeSettings {
+            wait_timeout: Some(Duration::from_secs(300)),
+            retry: RetryPolicy {
+                max_retries: 0,
+                ..RetryPolicy::default()
+            },
+            ..RuntimeSettings::default()
+        };
+        (self.runtime)(&mut runtime_settings);
         let mut builder = InProcessRuntimeBuilder::new()
             .driver_registry(drivers)
-            .capability(Commands)
+            .capability(Commands(model.gate()))
             .default_model(ModelWithProvider {
                 model: "demo-model".to_owned(),
                 provider_type: LlmProviderType::LlmSim,
                 api_key: None,
                 base_url: None,
             })
-            .settings(RuntimeSettings {
-                wait_timeout: Some(Duration::from_secs(300)),
-                retry: RetryPolicy {
-                    max_retries: 0,
-                    ..RetryPolicy::default()
-                },
-                ..RuntimeSettings::default()
-            })
+            .settings(runtime_settings)
             .harness(harness);
         if let Some(world) = self.world {
             builder = builder.world(world);
