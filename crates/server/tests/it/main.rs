@@ -5,6 +5,7 @@ mod answers;
 mod environments;
 mod events;
 mod external;
+mod killed;
 mod lists;
 mod openapi;
 mod repeats;

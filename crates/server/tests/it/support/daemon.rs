@@ -1,93 +1,27 @@
 //! A daemon on a loopback port, with a fake model and two tools.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_core::capabilities::Capability;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
-use windlass_core::tools::{Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape};
+use windlass_core::typed_id::HarnessId;
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
-    RuntimeSettings,
+    RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteStore,
 };
-use windlass_server::{Access, MemoryWireStore, Models, Server, Settings, Token, WireStore};
+use windlass_server::{
+    Access, MemoryWireStore, Models, Server, Settings, SqliteWireStore, Token, WireStore,
+};
 
+use super::tools::Commands;
 use super::{Client, FakeModel, Frame, Stream, text};
 
 /// The token of every daemon that has one.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
-
-struct Command(&'static str, ToolPolicy);
-
-#[async_trait]
-impl Tool for Command {
-    fn name(&self) -> &str {
-        self.0
-    }
-    fn description(&self) -> &str {
-        "Runs a shell command."
-    }
-    fn parameters_schema(&self) -> Value {
-        json!({"type": "object"})
-    }
-    fn policy(&self) -> ToolPolicy {
-        self.1
-    }
-    fn hints(&self) -> ToolHints {
-        ToolHints::default().with_shape(ToolShape::Command)
-    }
-    async fn execute(&self, _: Value) -> ToolExecutionResult {
-        ToolExecutionResult::Success(json!("hi\n"))
-    }
-}
-
-/// A tool that blocks its thread and hears nothing until the model's slow answers may go on.
-struct Stubborn(watch::Receiver<bool>);
-
-#[async_trait]
-impl Tool for Stubborn {
-    fn name(&self) -> &str {
-        "stubborn"
-    }
-    fn description(&self) -> &str {
-        "Does not listen."
-    }
-    fn parameters_schema(&self) -> Value {
-        json!({"type": "object"})
-    }
-    async fn execute(&self, _: Value) -> ToolExecutionResult {
-        while !*self.0.borrow() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        ToolExecutionResult::Success(json!("done at last"))
-    }
-}
-
-struct Commands(watch::Receiver<bool>);
-
-impl Capability for Commands {
-    fn id(&self) -> &str {
-        "commands"
-    }
-    fn name(&self) -> &str {
-        "Commands"
-    }
-    fn description(&self) -> &str {
-        "Commands for tests."
-    }
-    fn tools(&self) -> Vec<Box<dyn Tool>> {
-        vec![
-            Box::new(Command("shell", ToolPolicy::RequiresApproval)),
-            Box::new(Command("clock", ToolPolicy::Auto)),
-            Box::new(Stubborn(self.0.clone())),
-        ]
-    }
-}
 
 /// What a test wants different.
 pub(crate) struct Setup {
@@ -96,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) runtime: Box<dyn FnOnce(&mut RuntimeSettings)>,
     pub(crate) world: Option<Arc<ManualWorld>>,
     pub(crate) store: Arc<dyn WireStore>,
+    /// Where everything is kept; in memory if nothing is said.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -106,6 +42,7 @@ impl Default for Setup {
             runtime: Box::new(|_| {}),
             world: None,
             store: Arc::new(MemoryWireStore::new(100)),
+            data: None,
         }
     }
 }
@@ -118,15 +55,24 @@ impl Setup {
         }
     }
 
-    pub(crate) async fn start(self) -> Daemon {
+    pub(crate) async fn start(mut self) -> Daemon {
+        let backends = match &self.data {
+            None => RuntimeBackends::in_memory(),
+            Some(data) => {
+                let kept = SqliteStore::open(SqliteOptions::new(data)).await.unwrap();
+                self.store = Arc::new(SqliteWireStore::new(&kept, 100));
+                RuntimeBackends::on_sqlite(&kept)
+            }
+        };
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();
         let driver = model.clone();
         drivers.register(ProviderType::LlmSim, move |_, _| Box::new(driver.clone()));
-        let harness = HarnessBuilder::new("daemon", "Be brief.")
+        let mut harness = HarnessBuilder::new("daemon", "Be brief.")
             .with_capability("commands")
             .with_capability("ask_user")
             .build();
+        harness.id = HarnessId::from_seed(1);
         let mut settings = Settings::new(
             self.workspace.path(),
             harness.id,
@@ -139,6 +85,8 @@ impl Setup {
         };
         settings.grace = Duration::from_secs(5);
         (self.settings)(&mut settings);
+        let beside = self.data.as_deref().and_then(std::path::Path::parent);
+        let scratch = beside.unwrap_or(self.workspace.path());
         let mut runtime_settings = RuntimeSettings {
             wait_timeout: Some(Duration::from_secs(300)),
             retry: RetryPolicy {
@@ -149,8 +97,12 @@ impl Setup {
         };
         (self.runtime)(&mut runtime_settings);
         let mut builder = InProcessRuntimeBuilder::new()
+            .backends(backends)
             .driver_registry(drivers)
-            .capability(Commands(model.gate()))
+            .capability(Commands {
+                gate: model.gate(),
+                scratch: scratch.to_owned(),
+            })
             .default_model(ModelWithProvider {
                 model: "demo-model".to_owned(),
                 provider_type: LlmProviderType::LlmSim,

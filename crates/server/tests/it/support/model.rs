@@ -122,6 +122,7 @@ impl FakeModel {
                 "tau_bench__get_reservation",
                 json!({"reservation_id": 7}),
             )]),
+            "AGAIN" => calls(vec![call("again", json!({}))]),
             "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
             "BOTH" => calls(vec![
