@@ -116,6 +116,28 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
     Ok(Choice::Real(known.model(model, key, base_url)))
 }
 
+/// Returns the models that clients can name beside the one that answers by default: those of the configuration, and
+/// the usual one of each provider that has a key.
+pub(crate) fn further(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(String, ModelWithProvider)>> {
+    let mut models = Vec::new();
+    for name in &config.models {
+        if let Choice::Real(model) = named(name, config, &variable)? {
+            models.push((name.clone(), model));
+        }
+    }
+    for known in KNOWN {
+        let (key, base_url) = known.credentials(config, &variable);
+        let name = format!("{}/{}", known.name, known.default_model);
+        if key.is_some() && !models.iter().any(|(listed, _)| *listed == name) {
+            models.push((name, known.model(known.default_model, key, base_url)));
+        }
+    }
+    Ok(models)
+}
+
 impl Known {
     fn credentials(
         &self,

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
-use windlass_server::{Server, Settings, SqliteWireStore, TokenBook, listen};
+use windlass_server::{Limits, Server, Settings, SqliteWireStore, TokenBook, listen};
 
 use crate::cli::note;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::data;
 
 /// Serves the Runtime API over HTTP and SSE.
@@ -104,6 +104,7 @@ impl Serve {
         let mut settings = Settings::new(workspace, harness_id, access);
         settings.host = self.host;
         settings.models = models;
+        limit(&mut settings.limits, &config.limits);
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
         let wire = SqliteWireStore::new(&store, settings.limits.kept_answers);
@@ -116,6 +117,15 @@ impl Serve {
         store.close().await;
         Ok(())
     }
+}
+
+/// Lets the configuration change what it names.
+fn limit(limits: &mut Limits, configured: &config::Limits) {
+    let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
+    set(&mut limits.body_bytes, configured.body_bytes);
+    set(&mut limits.threads, configured.threads);
+    set(&mut limits.subscribers, configured.subscribers);
+    set(&mut limits.connections, configured.connections);
 }
 
 /// Lists of origins add to each other and to those of the command line.
