@@ -110,6 +110,7 @@ mod easy;
 mod errors;
 mod inner;
 mod journal_views;
+mod mirror;
 mod panics;
 mod replay;
 mod runtime;
@@ -144,7 +145,9 @@ pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
-pub use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
+pub use windlass_store::sqlite::{
+    HostRecord, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions, SqliteStore,
+};
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,

@@ -106,7 +106,7 @@ impl From<AgentLoopError> for ApiError {
                 tracing::error!(%error, "the store is unavailable");
                 Self::new(
                     ErrorCode::StoreUnavailable,
-                    "nothing can be recorded now; what was acknowledged is safe",
+                    "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
                 )
             }
             _ => Self::internal(error),

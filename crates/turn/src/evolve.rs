@@ -28,7 +28,8 @@ impl Thread {
         match &event.data {
             EventData::TurnStarted(data) => {
                 self.queue.retain(|queued| queued.turn_id != data.turn_id);
-                self.answered.clear();
+                let answered = std::mem::take(&mut self.answered).into_iter();
+                answered.for_each(|answered| self.answered_before.push(answered));
                 self.started_at.get_or_insert(event.ts);
                 self.turn = Some(Turn {
                     id: data.turn_id,

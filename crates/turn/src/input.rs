@@ -156,6 +156,8 @@ pub enum Input {
     },
     /// Somebody says something to the running turn.
     Steer {
+        /// Which one; `None` is whichever runs.
+        turn_id: Option<TurnId>,
         /// What.
         message: InputMessage,
     },

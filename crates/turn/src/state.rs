@@ -31,6 +31,8 @@ pub struct Thread {
     pub(crate) dangling: Vec<Arc<ToolCall>>,
     /// Answers from outside that were taken in the running or last turn, so that a repeat is known.
     pub(crate) answered: Vec<Answered>,
+    /// Those of turns before. Shared, because every decision starts from a copy.
+    pub(crate) answered_before: SharedList<Answered>,
 }
 
 /// Where a turn has ended.
@@ -296,6 +298,7 @@ impl Thread {
             ends: SharedList::default(),
             dangling: Vec::new(),
             answered: Vec::new(),
+            answered_before: SharedList::default(),
         }
     }
 

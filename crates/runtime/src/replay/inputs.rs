@@ -55,6 +55,7 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         }
         EventData::TurnSteered(_) => message_at(rest, 1)
             .map(|message| Input::Steer {
+                turn_id: None,
                 message: input_of(message),
             })
             .into(),

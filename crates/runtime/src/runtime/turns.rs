@@ -241,10 +241,35 @@ impl InProcessRuntime {
         session_id: SessionId,
         input: impl Into<InputMessage>,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        let message = Box::new(input.into());
-        slot.ask(&self.inner, |reply| Mail::Steer { message, reply })
+        self.steer_any(session_id, None, input.into()).await
+    }
+
+    /// Says something to a turn, if it is the one that runs. A turn that has ended meanwhile does not hear it, and
+    /// neither does the next one.
+    pub async fn steer_turn(
+        &self,
+        session_id: SessionId,
+        turn_id: TurnId,
+        input: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        self.steer_any(session_id, Some(turn_id), input.into())
             .await
+    }
+
+    async fn steer_any(
+        &self,
+        session_id: SessionId,
+        turn_id: Option<TurnId>,
+        input: InputMessage,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let message = Box::new(input);
+        slot.ask(&self.inner, |reply| Mail::Steer {
+            turn_id,
+            message,
+            reply,
+        })
+        .await
     }
 
     /// Stops the running turn. What is finished, and what was said so far, is kept.

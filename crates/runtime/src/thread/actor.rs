@@ -148,6 +148,7 @@ impl Actor {
             idle_plan: TurnPlan::default(),
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
+        actor.idle_plan.max_waiting_inputs = actor.inner.settings.max_waiting_inputs;
         if is_fresh {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;
@@ -300,10 +301,15 @@ impl Actor {
 
     async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
-            Mail::Open { reply } => drop(reply.send(Ok(()))),
+            Mail::Open { reply } | Mail::Recover { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
-            Mail::Steer { message, reply } => {
-                let outcome = self.try_decide(Input::Steer { message: *message }).await?;
+            Mail::Steer {
+                turn_id,
+                message,
+                reply,
+            } => {
+                let message = *message;
+                let outcome = self.try_decide(Input::Steer { turn_id, message }).await?;
                 self.answer_with_handle(outcome, reply);
             }
             Mail::Interrupt {

@@ -45,8 +45,13 @@ pub(crate) enum Mail {
     Open {
         reply: Reply<()>,
     },
+    /// Nothing but to take up what an earlier life left behind; answered when that is recorded.
+    Recover {
+        reply: Reply<()>,
+    },
     Submit(Box<Submission>),
     Steer {
+        turn_id: Option<TurnId>,
         message: Box<InputMessage>,
         reply: Reply<TurnHandle>,
     },
@@ -104,7 +109,8 @@ impl Mail {
     pub(super) fn needs_plan(&self) -> bool {
         matches!(
             self,
-            Self::Steer { .. }
+            Self::Recover { .. }
+                | Self::Steer { .. }
                 | Self::ToolResults { .. }
                 | Self::Approval { .. }
                 | Self::UserAnswer { .. }
@@ -123,6 +129,7 @@ impl Mail {
             }
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
             Self::Open { reply }
+            | Self::Recover { reply }
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }

@@ -15,8 +15,8 @@ use windlass_turn::{Answer, Failure, Input, RequestedCall, Thread};
 use zeroize::Zeroizing;
 
 use super::actor::Actor;
-use super::commit::tried;
 use crate::inner::Inner;
+use crate::panics::tried;
 use crate::secrets::{Mask, mask_of};
 use crate::steps::tool::secret_arguments;
 use crate::turn_context::TurnContext;
@@ -168,7 +168,7 @@ fn hide(arguments: &mut Value, name: &str) {
 /// What a tool returns is its own, and so is what a person answers in a tool's place.
 fn mask_input(mask: &Mask, input: &mut Input) {
     match input {
-        Input::Submit { message, .. } | Input::Steer { message } => {
+        Input::Submit { message, .. } | Input::Steer { message, .. } => {
             mask_parts(mask, &mut message.content);
             for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
                 mask.value(value);

@@ -412,12 +412,14 @@ struct Copies {
 enum Trouble {
     Fails,
     Panics,
+    Hangs,
 }
 
 impl Copies {
-    fn trouble(&self) -> Result<()> {
+    async fn trouble(&self) -> Result<()> {
         let trouble = *self.trouble.lock().unwrap();
         match trouble {
+            Some(Trouble::Hangs) => std::future::pending().await,
             None => Ok(()),
             Some(Trouble::Fails) => Err(AgentLoopError::store("scripted")),
             Some(Trouble::Panics) => panic!("scripted"),
@@ -440,7 +442,7 @@ impl RuntimeMessageStore for Copies {
         unreachable!("only whole messages are copied")
     }
     async fn store_message(&self, _: SessionId, message: Message) -> Result<()> {
-        self.trouble()?;
+        self.trouble().await?;
         self.messages.lock().unwrap().push(message);
         Ok(())
     }
@@ -448,7 +450,7 @@ impl RuntimeMessageStore for Copies {
 #[async_trait]
 impl EventEmitter for Copies {
     async fn emit(&self, request: EventRequest) -> Result<Event> {
-        self.trouble()?;
+        self.trouble().await?;
         self.events.lock().unwrap().push(request.clone());
         Ok(request.into_event(EventId::from_seed(1), None))
     }
@@ -495,6 +497,26 @@ async fn a_store_of_the_embedder_that_fails_or_panics_costs_only_its_copies() {
         fixture.assert_usable().await;
         assert_eq!(copies.messages.lock().unwrap().len(), 2);
     }
+}
+
+#[tokio::test]
+async fn a_store_of_the_embedder_that_hangs_stalls_no_turn() {
+    let (fixture, copies) = mirrored().await;
+    *copies.trouble.lock().unwrap() = Some(Trouble::Hangs);
+    let patience = Duration::from_secs(1);
+    let turn = fixture.start("go");
+    fixture.world.asleep_for(patience).await;
+    fixture.world.advance(patience);
+    assert!(turn.await.unwrap().unwrap().success);
+    assert!(copies.messages.lock().unwrap().is_empty());
+
+    // It is asked again after a while, and goes on from there.
+    *copies.trouble.lock().unwrap() = None;
+    fixture.run("still alone").await;
+    assert!(copies.messages.lock().unwrap().is_empty());
+    fixture.world.advance(Duration::from_secs(60));
+    fixture.assert_usable().await;
+    assert_eq!(copies.messages.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
 
-use super::body;
+use super::{body, scope};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::store::StoredAnswer;
@@ -52,6 +52,9 @@ async fn once(
             format!("an idempotency key has 1 to {MAX_KEY} printable characters"),
         )
     })?;
+    // What one client calls a request is nobody else's business.
+    let of = scope::caller().and_then(|caller| caller.token_id);
+    let key = &of.map_or_else(|| key.to_owned(), |of| format!("{of}/{key}"));
     let (head, content) = request.into_parts();
     let content = body::bytes(app, content).await?;
     let mut digest = blake3::Hasher::new();

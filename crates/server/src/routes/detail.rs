@@ -19,13 +19,13 @@ pub(super) async fn thread(
     let newest = query.get::<usize>("turns")?;
     let entry = app.threads.find(&app.runtime, &id).await?;
     let fold = app.folds.now(&app.runtime, entry.id).await?;
-    entry.refresh(&app.runtime).await?;
-    let origin = entry.digest().origin;
-    let mut told = conversation(&app, entry.id, origin, &fold).await?;
+    let mut told = conversation(&app, entry.id, &fold).await?;
     if let Some(newest) = newest {
         told.drain(..told.len().saturating_sub(newest));
     }
-    let mut thread = entry.thread()?;
+    // Not that of the list, which may be newer than the fold.
+    let thread = fold.digest.thread();
+    let mut thread = thread.ok_or_else(|| ApiError::thread_not_found(&id))?;
     thread.latest_turn_id = told
         .last()
         .map(|told| told.turn.id.clone())
@@ -74,8 +74,7 @@ pub(super) async fn turn(
 ) -> Answer {
     let entry = app.threads.find(&app.runtime, &id).await?;
     let fold = app.folds.now(&app.runtime, entry.id).await?;
-    let origin = entry.digest().origin;
-    let told = conversation(&app, entry.id, origin, &fold).await?;
+    let told = conversation(&app, entry.id, &fold).await?;
     let told = told.into_iter().find(|told| told.turn.id == turn_id);
     let Some(Told { turn, items, .. }) = told else {
         return Err(ApiError::new(ErrorCode::TurnNotFound, "Turn not found"));

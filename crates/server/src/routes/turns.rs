@@ -16,6 +16,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
+use crate::http::rules;
 use crate::threads::Entry;
 use crate::view::{self, Labels};
 
@@ -51,6 +52,7 @@ impl App {
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage, ApiError> {
+        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
             None => thread.model.clone(),

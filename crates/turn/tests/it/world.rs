@@ -330,6 +330,7 @@ impl World {
                 timeout: Some(Duration::from_secs(seconds)),
             },
             Step::Steer(text) => Input::Steer {
+                turn_id: None,
                 message: InputMessage::user(text),
             },
             Step::Begin | Step::BeginFails => {

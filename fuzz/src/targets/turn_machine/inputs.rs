@@ -55,7 +55,10 @@ impl Owner {
     fn say(&mut self, bytes: &mut Bytes<'_>) {
         let message = InputMessage::user(text(bytes));
         let input = if bytes.one_in(4) {
-            Input::Steer { message }
+            Input::Steer {
+                turn_id: None,
+                message,
+            }
         } else {
             Input::Submit {
                 message,

@@ -61,6 +61,11 @@ impl FakeModel {
         self.open.send_replace(true);
     }
 
+    /// Returns what says whether slow answers may go on.
+    pub(crate) fn gate(&self) -> watch::Receiver<bool> {
+        self.open.subscribe()
+    }
+
     pub(crate) fn requests(&self) -> Vec<LlmRequest> {
         self.requests.lock().unwrap().clone()
     }
@@ -117,6 +122,8 @@ impl FakeModel {
                 "tau_bench__get_reservation",
                 json!({"reservation_id": 7}),
             )]),
+            "AGAIN" => calls(vec![call("again", json!({}))]),
+            "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
             "BOTH" => calls(vec![
                 call("shell", json!({"command": "echo hi"})),
