@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use windlass_runs::{Caller, Follower};
+use windlass_runs::{Caller, Follower, Role};
 
+use crate::access::Standing;
 use crate::calls::ClientCalls;
 use crate::error::RpcError;
 use crate::frame::{self, Frame, Id};
@@ -64,12 +65,12 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Takes a connection up. `is_admitted`: it has shown a token of the server already.
+    /// Takes a connection up.
     #[must_use]
-    pub fn new(hub: Arc<Hub>, outbox: Outbox, is_admitted: bool) -> Self {
+    pub fn new(hub: Arc<Hub>, outbox: Outbox) -> Self {
         Self {
             caller: Caller::new(),
-            is_admitted: is_admitted || !hub.credentials.are_needed(),
+            is_admitted: !hub.gate.is_needed(),
             auth_failures: 0,
             calls: ClientCalls::new(outbox.clone()),
             outbox,
@@ -80,6 +81,14 @@ impl Connection {
             long_places: Arc::new(Semaphore::new(hub.limits.long_calls)),
             gone: watch::channel(false).0,
             hub,
+        }
+    }
+
+    /// Takes note of a token that the transport has seen. The host is the host only when it says so.
+    pub fn admit(&mut self, standing: Standing) {
+        self.is_admitted = true;
+        if let Standing::Agent(agent) = standing {
+            self.caller.role = Role::Bound(agent);
         }
     }
 

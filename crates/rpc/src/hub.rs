@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use windlass_runs::{Caller, Runs};
 
-use crate::access::Credentials;
+use crate::access::Gate;
 use crate::calls::ClientCalls;
 use crate::error::RpcError;
 use crate::frame;
@@ -53,8 +53,8 @@ impl Default for RpcLimits {
 pub struct Hub {
     /// The runs.
     pub runs: Runs,
-    /// What is needed to come in.
-    pub credentials: Credentials,
+    /// Knows the tokens.
+    pub gate: Box<dyn Gate>,
     /// How much a connection may do.
     pub limits: RpcLimits,
     /// The version that a handshake tells.

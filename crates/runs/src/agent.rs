@@ -1,21 +1,52 @@
 //! Whose run it is.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::start::StartRun;
 
-/// What is known of agents from the configuration.
-#[derive(Debug, Clone, Default)]
+/// Asks whether an agent has a token of its own.
+type HasToken = dyn Fn(&str) -> bool + Send + Sync;
+
+/// What is known of agents.
+#[derive(Clone)]
 pub struct Agents {
-    /// Agents with a token of their own: only a connection that showed it may write as one of them.
-    pub registered: HashSet<String>,
+    /// Whether an agent has a token of its own: then only a connection that showed it may write as that agent.
+    pub has_token: Arc<HasToken>,
     /// Whose runs they are when nobody says so.
     pub default_agent: Option<String>,
 }
 
+impl std::fmt::Debug for Agents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agents")
+            .field("default_agent", &self.default_agent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            has_token: Arc::new(|_| false),
+            default_agent: None,
+        }
+    }
+}
+
 impl Agents {
+    /// Knows these agents as the ones with tokens.
+    #[must_use]
+    pub fn with_tokens(agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let agents: HashSet<String> = agents.into_iter().map(Into::into).collect();
+        Self {
+            has_token: Arc::new(move |agent| agents.contains(agent)),
+            default_agent: None,
+        }
+    }
+
     /// Finds the agent of a new run: the binding, the parameter, the configuration, the name; in this order.
     pub(crate) fn resolve(&self, caller: &Caller, start: &StartRun) -> Result<String, RunError> {
         let asked = non_blank(start.agent_id.as_deref());
@@ -32,7 +63,7 @@ impl Agents {
             .map(str::to_owned)
             .or_else(|| slug(start.agent_name.as_deref()?))
             .ok_or(RunError::NoAgent)?;
-        match self.registered.contains(&found) {
+        match (self.has_token)(&found) {
             true => Err(RunError::AgentNeedsBinding { agent_id: found }),
             false => Ok(found),
         }

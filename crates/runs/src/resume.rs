@@ -85,7 +85,7 @@ impl Runs {
     fn may_resume(&self, caller: &Caller, agent_id: &str) -> bool {
         match &caller.role {
             Role::Bound(agent) => agent == agent_id,
-            Role::Unbound => !self.settings.agents.registered.contains(agent_id),
+            Role::Unbound => !(self.settings.agents.has_token)(agent_id),
             Role::Host => false,
         }
     }

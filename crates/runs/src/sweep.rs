@@ -27,6 +27,12 @@ impl Runs {
         self.lost.notify_one();
     }
 
+    /// Returns how long the clock has been running.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
     /// Returns when the next run has waited long enough, as [`Clock::elapsed`](crate::Clock::elapsed) counts.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {

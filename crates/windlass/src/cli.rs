@@ -33,7 +33,7 @@ wrong, 130 it was interrupted.";
 pub(crate) enum Command {
     /// Answers one prompt and streams the answer to stdout.
     Run(RunArguments),
-    /// Serves the Runtime API over HTTP and SSE.
+    /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
     /// Makes, lists and revokes tokens for the daemon.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_runs::Role;
 
+use crate::access::Standing;
 use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::hub::Answer;
@@ -27,8 +28,7 @@ pub(crate) async fn authenticate(
     } = super::params(wants, &params)?;
     let judged = match (token, host_token, agent_id) {
         (_, Some(shown), _) => host(connection, &shown),
-        (Some(shown), None, Some(agent_id)) => agent(connection, &shown, agent_id),
-        (Some(shown), None, None) => server(connection, &shown),
+        (Some(shown), None, agent_id) => client(connection, &shown, agent_id),
         (None, None, _) => return Err(RpcError::invalid_params(wants)),
     };
     match judged {
@@ -47,38 +47,43 @@ pub(crate) async fn authenticate(
     }
 }
 
-fn server(connection: &Connection, shown: &str) -> Result<Value, String> {
-    match &connection.hub.credentials.server {
-        None => Ok(json!({"ok": true, "auth_enabled": false})),
-        Some(is_token) if is_token(shown) => Ok(json!({"ok": true, "auth_enabled": true})),
-        Some(_) => Err("token mismatch".to_owned()),
+fn is_off(connection: &Connection) -> Result<Value, ()> {
+    match connection.hub.gate.is_needed() {
+        true => Err(()),
+        false => Ok(json!({"ok": true, "auth_enabled": false})),
     }
 }
 
 fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
-    let credentials = &connection.hub.credentials;
-    match &credentials.host {
-        Some(token) if token.is(shown) => {
+    match connection.hub.gate.judge(shown) {
+        Some(Standing::Host) => {
             connection.caller.role = Role::Host;
             Ok(json!({"ok": true, "auth_enabled": true, "role": "host"}))
         }
-        None if !credentials.are_needed() => Ok(json!({"ok": true, "auth_enabled": false})),
-        _ => Err("host token mismatch".to_owned()),
+        _ => is_off(connection).map_err(|()| "host token mismatch".to_owned()),
     }
 }
 
-/// An agent without a token of its own cannot be bound to, and nobody is told which agents have one.
-fn agent(connection: &mut Connection, shown: &str, agent_id: String) -> Result<Value, String> {
-    let credentials = &connection.hub.credentials;
-    match credentials.agents.get(&agent_id) {
-        Some(token) if token.is(shown) => {
-            let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent_id});
-            connection.caller.role = Role::Bound(agent_id);
+/// The token of an agent binds the connection to it, whether the agent is named or not. Nobody is told which agents
+/// have tokens.
+fn client(
+    connection: &mut Connection,
+    shown: &str,
+    agent_id: Option<String>,
+) -> Result<Value, String> {
+    match (connection.hub.gate.judge(shown), agent_id) {
+        (Some(Standing::Agent(agent)), named)
+            if named.as_ref().is_none_or(|named| *named == agent) =>
+        {
+            let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent});
+            connection.caller.role = Role::Bound(agent);
             Ok(answer)
         }
-        None if !credentials.are_needed() => Ok(json!({"ok": true, "auth_enabled": false})),
-        _ => Err(format!(
-            "agent_id `{agent_id}` is not supervised, or token mismatch"
-        )),
+        (Some(Standing::Host | Standing::Client), None) => {
+            Ok(json!({"ok": true, "auth_enabled": true}))
+        }
+        (_, Some(agent_id)) => is_off(connection)
+            .map_err(|()| format!("agent_id `{agent_id}` is not supervised, or token mismatch")),
+        (_, None) => is_off(connection).map_err(|()| "token mismatch".to_owned()),
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use windlass_core::runs::{Outcome, RunRecord, RunStatus, RunTurn};
 use windlass_runs::{
-    Caller, Clock, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
+    Agents, Caller, Clock, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
 };
 use windlass_store::{MemoryRunLog, RunLog};
 
@@ -114,7 +114,8 @@ pub(crate) fn host() -> Caller {
 
 /// Settings under which the agents `a` and `b` have tokens.
 pub(crate) fn with_tokens() -> RunSettings {
-    let mut settings = RunSettings::default();
-    settings.agents.registered = ["a", "b"].map(str::to_owned).into();
-    settings
+    RunSettings {
+        agents: Agents::with_tokens(["a", "b"]),
+        ..RunSettings::default()
+    }
 }

@@ -39,21 +39,29 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
 }
 
 /// Finds out who asks.
-fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
+pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
+    if matches!(access, Access::Open) {
+        return Some(Caller::operator());
+    }
+    carried(headers)
+        .iter()
+        .find_map(|secret| who_shows(access, secret))
+}
+
+/// Finds out whose token it is; where nobody is asked, it is nobody's.
+pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Option<Caller> {
     let (operator, book) = match access {
-        Access::Open => return Some(Caller::operator()),
+        Access::Open => return None,
         Access::Token(token) => (Some(token), None),
         Access::Tokens { operator, book } => (operator.as_ref(), Some(book)),
     };
-    carried(headers).iter().find_map(|secret| {
-        if operator.is_some_and(|token| token.is(secret)) {
-            return Some(Caller::operator());
-        }
-        let record = book?.find(secret)?;
-        Some(Caller {
-            token_id: Some(record.id),
-            scope: record.scope,
-        })
+    if operator.is_some_and(|token| token.is(secret)) {
+        return Some(Caller::operator());
+    }
+    let record = book?.find(secret)?;
+    Some(Caller {
+        token_id: Some(record.id),
+        scope: record.scope,
     })
 }
 

@@ -7,6 +7,7 @@ mod made_token;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -17,7 +18,7 @@ use crate::cli::note;
 use crate::config::{self, Config};
 use crate::data;
 
-/// Serves the Runtime API over HTTP and SSE.
+/// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]
 pub(crate) struct Serve {
     /// The address to listen on.
@@ -49,6 +50,12 @@ pub(crate) struct Serve {
     /// The configuration file [default: windlass.toml, where there is one].
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    /// A Unix socket to listen on beside the port; only its owner may connect.
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+    /// For how many days ended runs are kept [default: for ever].
+    #[arg(long, value_name = "N")]
+    keep_runs_days: Option<u32>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
@@ -107,6 +114,11 @@ impl Serve {
         limit(&mut settings.limits, &config.limits);
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
+        settings.rpc.unix_socket = self.unix_socket;
+        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
+        settings.rpc.keep_ended = self
+            .keep_runs_days
+            .map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
         let wire = SqliteWireStore::new(&store, settings.limits.kept_answers);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         announce(&format!(
