@@ -6,6 +6,7 @@
 )]
 
 mod accept;
+mod car;
 mod command;
 mod crash;
 mod failure;
@@ -34,6 +35,7 @@ const WORDS: &[Word] = &[
     crash::WORD,
     race::WORD,
     accept::WORD,
+    car::WORD,
 ];
 
 fn main() -> ExitCode {

@@ -12,7 +12,8 @@ use crate::error::RpcError;
 use crate::frame;
 use crate::outbox::Outbox;
 
-type Waiting = HashMap<String, oneshot::Sender<Result<Value, Value>>>;
+/// `None` when the connection is gone: nobody will answer any more.
+type Waiting = Option<HashMap<String, oneshot::Sender<Result<Value, Value>>>>;
 
 /// The calls of one connection that wait for their answers; clones share them.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ impl ClientCalls {
         Self {
             outbox,
             next: Arc::new(AtomicU64::new(1)),
-            waiting: Arc::default(),
+            waiting: Arc::new(Mutex::new(Some(HashMap::new()))),
         }
     }
 
@@ -44,13 +45,16 @@ impl ClientCalls {
     ) -> Result<Result<Value, Value>, RpcError> {
         let id = format!("cb-{}", self.next.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        self.lock().insert(id.clone(), answer);
+        let gone =
+            || RpcError::internal(format!("the client went away before it answered {method}"));
+        match &mut *self.lock() {
+            Some(waiting) => drop(waiting.insert(id.clone(), answer)),
+            None => return Err(gone()),
+        }
         let _forget = Forget {
             calls: self,
             id: &id,
         };
-        let gone =
-            || RpcError::internal(format!("the client went away before it answered {method}"));
         if !self.outbox.send(frame::request(&id, method, params)).await {
             return Err(gone());
         }
@@ -65,7 +69,7 @@ impl ClientCalls {
 
     /// Takes an answer; one that nobody waits for is ignored.
     pub(crate) fn answer(&self, id: &Value, outcome: Result<Value, Value>) {
-        let waiting = id.as_str().and_then(|id| self.lock().remove(id));
+        let waiting = id.as_str().and_then(|id| self.lock().as_mut()?.remove(id));
         if let Some(waiting) = waiting {
             let _ = waiting.send(outcome);
         }
@@ -73,7 +77,7 @@ impl ClientCalls {
 
     /// Lets all who wait know that nobody will answer.
     pub(crate) fn give_up(&self) {
-        self.lock().clear();
+        *self.lock() = None;
     }
 }
 
@@ -85,6 +89,8 @@ struct Forget<'a> {
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        self.calls.lock().remove(self.id);
+        if let Some(waiting) = &mut *self.calls.lock() {
+            waiting.remove(self.id);
+        }
     }
 }

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn n26_texts_are_cut_between_characters() {
         for limit in 14..40 {
             let mut text = "aä€😀".repeat(10);
             cut(&mut text, limit);

@@ -219,7 +219,7 @@ async fn lists_and_traces_come_in_pages() {
 }
 
 #[tokio::test]
-async fn what_has_ended_leaves_memory() {
+async fn n07_what_has_ended_leaves_memory() {
     let world = limited(RunLimits::default()).await;
     let caller = Caller::new();
     for _ in 0..500 {

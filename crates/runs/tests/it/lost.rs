@@ -129,7 +129,7 @@ async fn on_disk(directory: &std::path::Path) -> (SqliteStore, Arc<dyn RunLog>) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_restart_open_runs_wait_for_their_owners_as_long_as_the_lease_is() {
+async fn n24_after_a_restart_open_runs_wait_for_their_owners_as_long_as_the_lease_is() {
     let directory = tempfile::tempdir().unwrap();
     let (store, log) = on_disk(directory.path()).await;
     let world = World::on(log, with_tokens()).await;
@@ -173,7 +173,7 @@ async fn after_a_restart_open_runs_wait_for_their_owners_as_long_as_the_lease_is
 }
 
 #[tokio::test]
-async fn what_ended_long_ago_is_forgotten_on_demand() {
+async fn n23_what_ended_long_ago_is_forgotten_on_demand() {
     let world = World::new(RunSettings::default()).await;
     let caller = Caller::new();
     let old = world.start(&caller, "x").await;

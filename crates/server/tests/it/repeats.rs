@@ -78,6 +78,9 @@ struct Slow {
 
 #[async_trait]
 impl WireStore for Slow {
+    fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
+        self.store.runs()
+    }
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
     }

@@ -4,6 +4,7 @@
 mod kept;
 mod killed;
 mod run;
+mod runs;
 mod serve;
 mod support;
 mod tokens;

@@ -12,7 +12,8 @@ async fn wait_for(socket: &mut Socket, agent_id: &str, status: &str, count: usiz
     loop {
         let (mut cursor, mut found) = (json!(0), 0);
         loop {
-            let params = json!({"agent_id": agent_id, "status": status, "cursor": cursor, "limit": 200});
+            let params =
+                json!({"agent_id": agent_id, "status": status, "cursor": cursor, "limit": 200});
             let page = socket.ok("runs.list", params).await;
             found += page["runs"].as_array().unwrap().len();
             match page.get("next_cursor") {
@@ -32,7 +33,7 @@ async fn wait_for(socket: &mut Socket, agent_id: &str, status: &str, count: usiz
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_runs_completed_and_closed_without_waiting_are_completed() {
+async fn n01_a_thousand_runs_completed_and_closed_without_waiting_are_completed() {
     let daemon = open_daemon(|_| {}).await;
     let address = daemon.client.address;
     let mut clients = JoinSet::new();
@@ -59,7 +60,7 @@ async fn a_thousand_runs_completed_and_closed_without_waiting_are_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_runs_dropped_in_the_middle_are_incomplete() {
+async fn n01_a_thousand_runs_dropped_in_the_middle_are_incomplete() {
     let daemon = open_daemon(|_| {}).await;
     let address = daemon.client.address;
     let mut clients = JoinSet::new();

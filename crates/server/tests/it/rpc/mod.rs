@@ -82,7 +82,9 @@ impl Home {
 
     async fn host(&self) -> Socket {
         let mut socket = self.silent().await;
-        let answer = socket.ok("session.auth", json!({"host_token": TOKEN})).await;
+        let answer = socket
+            .ok("session.auth", json!({"host_token": TOKEN}))
+            .await;
         assert_eq!(answer["role"], "host");
         socket
     }

@@ -25,7 +25,10 @@ async fn s2_the_current_run_is_set_before_the_start_is_answered() {
     // What is proposed right after the answer belongs to the run.
     let action = json!({"id": "a1", "type": "tool_call", "tool": "t", "parameters": {}});
     let proposal = socket
-        .post("proposal.submit", json!({"proposal": {"id": "p1", "actions": [action]}}))
+        .post(
+            "proposal.submit",
+            json!({"proposal": {"id": "p1", "actions": [action]}}),
+        )
         .await;
     let asked = socket.frame().await.unwrap();
     assert_eq!(
@@ -59,7 +62,10 @@ async fn s3_complete_records_the_status_and_clears_the_current_run() {
     // No run is current: what is proposed now is recorded nowhere.
     let action = json!({"id": "a1", "type": "tool_call", "tool": "t", "parameters": {}});
     let proposal = socket
-        .post("proposal.submit", json!({"proposal": {"actions": [action]}}))
+        .post(
+            "proposal.submit",
+            json!({"proposal": {"actions": [action]}}),
+        )
         .await;
     let id = socket.frame().await.unwrap()["id"].clone();
     socket
@@ -79,7 +85,10 @@ async fn s4_completed_then_closed_stays_completed() {
     socket.complete(&run).await;
     socket.close().await;
     // The other run's end shows that the connection has been cleaned up after.
-    assert_eq!(home.ended(&other).await["termination"]["kind"], "incomplete");
+    assert_eq!(
+        home.ended(&other).await["termination"]["kind"],
+        "incomplete"
+    );
     let mut host = home.host().await;
     let trace = host.ok("runs.get_trace", json!({"run_id": run})).await;
     assert_eq!(trace["records"].as_array().unwrap().len(), 2);
@@ -102,9 +111,14 @@ async fn s5_dropped_in_the_middle_it_is_incomplete() {
 async fn s6_without_an_agent_nothing_starts_and_a_name_will_do() {
     let home = Home::start().await;
     let mut socket = home.unbound().await;
-    let (code, reason, text) = socket.refused("runs.start", json!({"intent": "orphan"})).await;
+    let (code, reason, text) = socket
+        .refused("runs.start", json!({"intent": "orphan"}))
+        .await;
     assert_eq!((code, reason.as_str()), (-32602, "no_agent"));
-    assert!(text.starts_with("runs.start could not resolve an agent_id"), "{text}");
+    assert!(
+        text.starts_with("runs.start could not resolve an agent_id"),
+        "{text}"
+    );
     let params = json!({"agent_name": "Bulldozer Agent", "intent": "one-shot run"});
     let started = socket.ok("runs.start", params).await;
     assert_eq!(started["agent_id"], "name:bulldozer-agent");

@@ -30,7 +30,9 @@ impl Socket {
         let url = format!("ws://{address}{path}");
         // The client's own limit must not stand in the way of what the server is to refuse.
         let config = WebSocketConfig::default().max_write_buffer_size(usize::MAX);
-        let (ws, _) = client_async_with_config(url, stream, Some(config)).await.unwrap();
+        let (ws, _) = client_async_with_config(url, stream, Some(config))
+            .await
+            .unwrap();
         Self {
             ws,
             next_id: 0,
@@ -46,8 +48,10 @@ impl Socket {
     pub(super) async fn post(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
-        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string())
-            .await;
+        self.send(
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        )
+        .await;
         id
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
-use windlass_server::{Limits, Server, Settings, SqliteWireStore, TokenBook, listen};
+use windlass_server::{Limits, RpcSettings, Server, Settings, SqliteWireStore, TokenBook, listen};
 
 use crate::cli::note;
 use crate::config::{self, Config};
@@ -53,9 +53,6 @@ pub(crate) struct Serve {
     /// A Unix socket to listen on beside the port; only its owner may connect.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
-    /// For how many days ended runs are kept [default: for ever].
-    #[arg(long, value_name = "N")]
-    keep_runs_days: Option<u32>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
@@ -116,9 +113,7 @@ impl Serve {
         settings.cors_origins.extend(origins_from_environment());
         settings.rpc.unix_socket = self.unix_socket;
         settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
-        settings.rpc.keep_ended = self
-            .keep_runs_days
-            .map(|days| Duration::from_secs(u64::from(days) * 24 * 60 * 60));
+        trace(&mut settings.rpc, &config.runs);
         let wire = SqliteWireStore::new(&store, settings.limits.kept_answers);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         announce(&format!(
@@ -138,6 +133,19 @@ fn limit(limits: &mut Limits, configured: &config::Limits) {
     set(&mut limits.threads, configured.threads);
     set(&mut limits.subscribers, configured.subscribers);
     set(&mut limits.connections, configured.connections);
+}
+
+/// Lets the configuration change how runs are traced.
+fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
+    let set = |time: &mut Duration, configured: Option<u64>| {
+        *time = configured.map_or(*time, Duration::from_millis);
+    };
+    set(&mut rpc.grace, configured.grace_ms);
+    set(&mut rpc.lease, configured.lease_ms);
+    let day = Duration::from_secs(24 * 60 * 60);
+    rpc.keep_ended = configured.keep_days.map(|days| day * days);
+    let bytes = configured.message_bytes;
+    rpc.limits.message_bytes = bytes.unwrap_or(rpc.limits.message_bytes);
 }
 
 /// Lists of origins add to each other and to those of the command line.
