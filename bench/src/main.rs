@@ -10,6 +10,7 @@ mod files;
 mod inprocess;
 mod machine;
 mod report;
+mod runs;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ Usage: windlass-bench <word> [--json]
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
+  runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let report = match words.as_slice() {
         ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
         ["files"] => files::run(Report::new("files", format)),
+        ["runs"] => runs::run(Report::new("runs", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };

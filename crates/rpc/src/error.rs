@@ -39,6 +39,8 @@ kinds! {
     auth_failed = -32001 "auth_failed";
     /// There is no such thing for this caller.
     not_found = -32002 "not_found";
+    /// The caller may not do that.
+    not_authorized = -32002 "not_authorized";
     /// An approval was refused.
     approval_denied = -32003 "approval_denied";
     /// Nobody decided in time.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::token::Token;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Shows what agents did.
+    Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
     Token(Token),
 }

@@ -26,7 +26,10 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
     if PUBLIC.contains(&request.uri().path()) {
         return next.run(request).await;
     }
-    let Some(caller) = caller(&app.settings.access, request.headers()) else {
+    // A socket has shown its token already, and asks in its own name.
+    let known = request.extensions().get::<Caller>().cloned();
+    let known = known.or_else(|| caller(&app.settings.access, request.headers()));
+    let Some(caller) = known else {
         return ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
             .into_response();
     };

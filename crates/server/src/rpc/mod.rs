@@ -1,7 +1,9 @@
 //! JSON-RPC over WebSocket, at `/` and `/v1/rpc`: run tracing, and the same threads and turns as over HTTP.
 
 mod gate;
+mod sessions;
 mod socket;
+mod tools;
 mod unix;
 mod upgrade;
 
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use windlass_rpc::{Hub, NoMethods};
+use windlass_rpc::Hub;
 use windlass_runs::{Agents, Reads, RunSettings, Runs, SystemClock};
 
 use crate::app::Shared;
@@ -65,7 +67,7 @@ impl Rpc {
             gate: Box::new(gate::ServerGate::new(app)),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(NoMethods),
+            methods: Box::new(sessions::Sessions::new(app)),
         };
         Ok(Self {
             app: Shared::clone(app),

@@ -147,3 +147,69 @@ fn the_same_wire_is_on_a_unix_socket_that_only_its_owner_can_use() {
     assert!(answer.contains(r#""ok":true"#), "{answer}");
     drop(daemon);
 }
+
+fn lines(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let output = home.command(arguments).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaint}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn runs_are_listed_shown_and_followed_beside_a_daemon() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let mut start = |agent: &str| {
+        let params = json!({"agent_id": agent, "intent": format!("work of {agent}")});
+        text(&socket.call("runs.start", params)["run_id"])
+    };
+    let (first, second) = (start("x"), start("y"));
+    let params = json!({"run_id": first, "turns": [{"tool": "bash", "output": "a.txt"}]});
+    socket.call("runs.record_turns", params);
+
+    let listed = lines(&home, &["runs", "list"]);
+    assert_eq!(listed.len(), 2);
+    assert!(
+        listed[0].starts_with(&second) && listed[0].ends_with("work of y"),
+        "{listed:?}"
+    );
+    let of_x = lines(
+        &home,
+        &[
+            "runs",
+            "list",
+            "--agent",
+            "x",
+            "--status",
+            "in_progress",
+            "--json",
+        ],
+    );
+    let row: Value = serde_json::from_str(&of_x[0]).unwrap();
+    assert_eq!(
+        (&row["run_id"], &row["turn_count"]),
+        (&json!(first), &json!(1))
+    );
+
+    let mut tail = home.command(&["runs", "tail", &first, "--json"]);
+    let tail = tail.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let params = json!({"run_id": first, "outcome": {"status": "give_up"}});
+    socket.call("runs.complete", params);
+    let tailed = tail.wait_with_output().unwrap();
+    let tailed = String::from_utf8(tailed.stdout).unwrap();
+    let kinds: Vec<String> = tailed
+        .lines()
+        .map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["record"]))
+        .collect();
+    assert_eq!(kinds, ["started", "turn", "ended"]);
+    let shown = lines(&home, &["runs", "show", &first]);
+    assert!(shown[2].ends_with("ended: give_up"), "{shown:?}");
+    let unknown = home.command(&["runs", "show", "nope"]).output().unwrap();
+    let complaint = String::from_utf8(unknown.stderr).unwrap();
+    assert!(
+        !unknown.status.success() && complaint.contains("`nope`"),
+        "{complaint}"
+    );
+}

@@ -5,6 +5,7 @@ mod many;
 mod numbered;
 mod numbered_more;
 mod seed;
+mod sessions;
 mod socket;
 
 use std::sync::Arc;
