@@ -1,0 +1,16 @@
+//! Tools on real files and real processes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod editing;
+mod environments;
+mod example;
+mod paths;
+mod processes;
+mod race;
+mod reading;
+mod sandbox;
+mod searching;
+mod shell;
+mod support;
+mod turns;
+mod writing;

@@ -1,0 +1,162 @@
+//! The process tree of a command ends with it, whatever ends it.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_tools::{Confinement, Policy};
+
+use crate::support::{Place, soon, ways};
+
+/// A number of seconds that only one test sleeps, so that its processes can be told from others.
+fn unique_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("86400.{:07}{next:03}", std::process::id())
+}
+
+/// Returns the processes that sleep for this long.
+fn sleepers(seconds: &str) -> Vec<u32> {
+    let wanted = format!("sleep\0{seconds}\0");
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command == wanted.as_bytes()
+    })
+    .collect()
+}
+
+/// A child, a grandchild that lost its parent, and one in a session of its own; none of them heeds SIGTERM.
+fn stubborn_family(seconds: &str) -> String {
+    format!(
+        "trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} & echo up; wait"
+    )
+}
+
+fn is_gone(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        // A zombie is dead; reaping it is init's business.
+        Ok(stat) => stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .trim_start()
+            .starts_with('Z'),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_call_leaves_no_process() {
+    for way in ways() {
+        let place = Place::confined(way, Policy::default());
+        let (tool, context) = (place.tool("shell"), place.context());
+        let seconds = unique_sleep();
+        let arguments = json!({ "command": stubborn_family(&seconds) });
+        let call =
+            tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
+        soon("the family is there", || sleepers(&seconds).len() == 3);
+        let pids = sleepers(&seconds);
+        call.abort();
+        soon("the family is gone", || {
+            pids.iter().all(|pid| is_gone(*pid))
+        });
+        assert!(sleepers(&seconds).is_empty(), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_leaves_no_process() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        place.settings.grace = Duration::from_millis(100);
+        let seconds = unique_sleep();
+        let command = stubborn_family(&seconds);
+        let arguments = json!({ "command": command, "timeout_ms": 1000 });
+        let told = place.call("shell", arguments).await.unwrap_err();
+        assert!(
+            told.contains("did not end within 1000 ms"),
+            "{way:?}: {told}"
+        );
+        assert!(told.ends_with("up\n"), "{way:?}: {told}");
+        soon("the family is gone", || sleepers(&seconds).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_it() {
+    for way in ways() {
+        let place = Place::confined(way, Policy::default());
+        let seconds = unique_sleep();
+        let leave = format!("sleep {seconds} & setsid sleep {seconds} & echo left");
+        let ran = place.shell(&leave).await.unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&json!(0), &json!("left\n")),
+            "{way:?}"
+        );
+        soon("nobody is left", || sleepers(&seconds).is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_command_may_end_by_itself_first() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        place.settings.grace = Duration::from_secs(60);
+        let command = "trap 'echo bye > said; exit 0' TERM; : > up; while :; do sleep 0.05; done";
+        let (tool, context) = (place.tool("shell"), place.context());
+        let arguments = json!({ "command": command });
+        let call =
+            tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
+        soon("the command runs", || place.root().join("up").exists());
+        call.abort();
+        let said = place.root().join("said");
+        soon("the command said goodbye", || {
+            fs::read_to_string(&said).is_ok_and(|said| said == "bye\n")
+        });
+    }
+}
+
+const ROOT: &str = "WINDLASS_TEST_PLACE";
+
+/// Not a test by itself: the process that `a_killed_host_leaves_no_process` kills.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn host() {
+    let Some((way, seconds)) = std::env::var(ROOT).ok().and_then(|told| {
+        let (way, seconds) = told.split_once(' ')?;
+        let way = serde_json::from_value::<Confinement>(json!(way)).ok()?;
+        Some((way, seconds.to_owned()))
+    }) else {
+        return;
+    };
+    let place = Place::confined(way, Policy::default());
+    let ran = place.shell(&stubborn_family(&seconds)).await;
+    panic!("the command ended: {ran:?}");
+}
+
+#[test]
+fn a_killed_host_leaves_no_process() {
+    for way in ways() {
+        let seconds = unique_sleep();
+        let told = format!("{} {seconds}", json!(way).as_str().unwrap());
+        let mut host = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::host", "--ignored"])
+            .env(ROOT, told)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        soon("the family is there", || sleepers(&seconds).len() == 3);
+        let pids = sleepers(&seconds);
+        host.kill().unwrap();
+        host.wait().unwrap();
+        soon("the family is gone", || {
+            pids.iter().all(|pid| is_gone(*pid))
+        });
+    }
+}
