@@ -34,11 +34,9 @@ pub(super) enum ShellError {
         "the command did not end within {limit_ms} ms and was stopped; its output so far:\n{output}"
     )]
     TimedOut { limit_ms: u128, output: String },
-    #[error("the command was stopped; its output so far:\n{output}")]
-    Stopped { output: String },
     #[error("the command could not be killed and still runs; its output so far:\n{output}")]
     Immortal { output: String },
-    #[error("the thread that looked after the command is gone; whether it ran is unknown")]
+    #[error("nobody looks after the command any more; what became of it is unknown")]
     Lost,
 }
 

@@ -37,8 +37,9 @@ impl Family {
         if !self.leader_is_sandbox {
             let _ = kill_process_group(self.leader, Signal::TERM);
         }
+        // A second SIGTERM means more haste to some programs: the group has had its own.
         for member in self.members() {
-            if !(self.leader_is_sandbox && member.pid == self.leader) {
+            if !member.is_in_group_of(self.leader) {
                 member.signal(Signal::TERM);
             }
         }
@@ -93,11 +94,16 @@ mod proc {
 
     /// A process, named so that another with the same number is not taken for it.
     pub(super) struct Member {
-        pub(super) pid: Pid,
+        pid: Pid,
+        group: i32,
         start: u64,
     }
 
     impl Member {
+        pub(super) fn is_in_group_of(&self, leader: Pid) -> bool {
+            self.group == leader.as_raw_nonzero().get()
+        }
+
         /// Sends a signal to this process and no other: the handle is taken first, and then looked at.
         pub(super) fn signal(&self, signal: Signal) {
             let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
@@ -183,6 +189,7 @@ mod proc {
             .filter(|stat| !stat.is_dead && found.contains(&stat.pid.as_raw_nonzero().get()))
             .map(|stat| Member {
                 pid: stat.pid,
+                group: stat.group,
                 start: stat.start,
             })
             .collect()
@@ -195,11 +202,13 @@ mod proc {
 
     use rustix::process::{Pid, Signal};
 
-    pub(super) struct Member {
-        pub(super) pid: Pid,
-    }
+    pub(super) struct Member;
 
     impl Member {
+        pub(super) fn is_in_group_of(&self, _leader: Pid) -> bool {
+            true
+        }
+
         pub(super) fn signal(&self, _signal: Signal) {}
     }
 }

@@ -85,7 +85,8 @@ fn prepare(
         (None, Unconfined::Refuse) => return Err(ShellError::NoSandbox { id: id() }),
     };
     let scratch = confinement.needs_scratch().then(|| {
-        let made = tempfile::Builder::new().prefix("windlass-").tempdir();
+        let mut named = tempfile::Builder::new();
+        let made = named.prefix("windlass-").tempdir_in(&settings.scratch);
         made.map_err(ShellError::io("make a temporary directory"))
     });
     let scratch = scratch.transpose()?;
@@ -152,7 +153,7 @@ fn report(
                 output: text,
             });
         }
-        Cause::Stopped => return Err(ShellError::Stopped { output: text }),
+        Cause::Stopped => return Err(ShellError::Lost),
     }
     let (exit_code, signal) = code_and_signal(status);
     let mut result = json!({

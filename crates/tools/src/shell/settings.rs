@@ -25,6 +25,23 @@ pub const ALLOWED_VARIABLES: &[&str] = &[
     "USER",
 ];
 
+/// Where people keep keys and passwords, below their home directory.
+const KEY_PLACES: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+];
 /// Where programs are looked for when the host does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How much longer than its time a call may take to be cleaned up after.
@@ -37,6 +54,8 @@ pub struct ShellSettings {
     pub variables: BTreeMap<String, String>,
     /// Paths of the host that commands cannot see, such as where the host keeps its keys.
     pub hidden: Vec<PathBuf>,
+    /// Where commands get a directory for their temporary files, unless their sandbox has its own.
+    pub scratch: PathBuf,
     /// The ways to confine commands, best first; the first that works here is taken.
     pub ways: Vec<Confinement>,
     /// The shell that reads the commands.
@@ -67,13 +86,14 @@ impl Default for ShellSettings {
                 ("PATH".to_owned(), DEFAULT_PATH.to_owned()),
             ]),
             hidden: Vec::new(),
+            scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
             shell: shell.to_owned(),
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(3600),
             grace: Duration::from_secs(1),
             max_output_bytes: 32 * 1024,
-            max_streamed_bytes: 256 * 1024,
+            max_streamed_bytes: 64 * 1024,
         }
     }
 }
@@ -104,6 +124,14 @@ impl ShellSettings {
     #[must_use]
     pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
         self.hidden.push(path.into());
+        self
+    }
+
+    /// Hides the usual places of keys and passwords in a home directory.
+    #[must_use]
+    pub fn hide_keys_of(mut self, home: &Path) -> Self {
+        self.hidden
+            .extend(KEY_PLACES.iter().map(|place| home.join(place)));
         self
     }
 

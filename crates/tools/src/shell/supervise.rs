@@ -4,7 +4,7 @@
 //! with its parent dies with the *thread* that started it, and because landlock confines the thread that asks for it: one is
 //! confined, starts the command, which inherits that, and then only waits for it.
 
-use std::io::{PipeReader, Read, pipe};
+use std::io::{PipeReader, PipeWriter, Read, pipe};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -119,11 +119,13 @@ fn supervise(
     let is_sandbox = order.is_sandbox;
     let started = Instant::now();
     let deadline = started + order.time;
-    let (reader, mut child, leader) = launch(order, notes)?;
+    let (reader, writer) = pipe().map_err(ShellError::io("make a pipe"))?;
+    // First the reader: a command must not be started that nobody looks after.
+    let drained = drain(reader, output)?;
+    let (mut child, leader) = launch(order, writer, notes)?;
     if let Some(lifeline) = &mut lifeline {
         lifeline.watch(child.id());
     }
-    let drained = drain(reader, output)?;
     let family = Family::new(leader, &mark, is_sandbox);
 
     let cause = wait(inbox, deadline);
@@ -156,8 +158,11 @@ fn supervise(
 }
 
 /// Starts the command in a thread of its own, which then waits for it without reaping it.
-fn launch(order: Order, notes: Sender<Note>) -> Result<(PipeReader, Child, Pid), ShellError> {
-    let (reader, writer) = pipe().map_err(ShellError::io("make a pipe"))?;
+fn launch(
+    order: Order,
+    writer: PipeWriter,
+    notes: Sender<Note>,
+) -> Result<(Child, Pid), ShellError> {
     let also = writer.try_clone().map_err(ShellError::io("make a pipe"))?;
     let Order {
         mut command,
@@ -182,7 +187,7 @@ fn launch(order: Order, notes: Sender<Note>) -> Result<(PipeReader, Child, Pid),
     })?;
     let child = told.recv().map_err(|_| ShellError::Lost)??;
     let leader = pid_of(&child).ok_or(ShellError::Lost)?;
-    Ok((reader, child, leader))
+    Ok((child, leader))
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {

@@ -270,3 +270,56 @@ pub(crate) fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
     }
     String::from_utf8(bytes).map_err(|error| binary(error.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environments::{Environment, Policy};
+
+    #[test]
+    fn what_somebody_else_writes_during_an_edit_is_not_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("f");
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        // An editor that writes in place, one that renames, and one that deletes.
+        let others: [fn(&Path); 3] = [
+            |file| std::fs::write(file, "theirs").unwrap(),
+            |file| {
+                std::fs::write(file.with_extension("new"), "theirs").unwrap();
+                std::fs::rename(file.with_extension("new"), file).unwrap();
+            },
+            |file| std::fs::remove_file(file).unwrap(),
+        ];
+        for other in others {
+            std::fs::write(&file, "before").unwrap();
+            let edited = at.edit_text(Path::new("f"), |text| {
+                other(&file);
+                Ok(text.replace("before", "after!"))
+            });
+            let error = edited.map(drop).unwrap_err();
+            let is_told = matches!(error, FileError::Changed { .. } | FileError::Missing { .. });
+            assert!(is_told, "{error}");
+            let left = std::fs::read_to_string(&file).ok();
+            assert!(left.as_deref().is_none_or(|left| left == "theirs"));
+            assert!(std::fs::read_dir(directory.path()).unwrap().count() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_temporary_file() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("taken")).unwrap();
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let target = Target {
+            path: PathBuf::from("taken"),
+            parent: at.open_directory(Path::new("")).unwrap(),
+            name: "taken".to_owned(),
+            exists: true,
+        };
+        let error = at.replace(&target, b"x", None, None).unwrap_err();
+        assert!(error.to_string().contains("taken"), "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

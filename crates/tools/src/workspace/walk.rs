@@ -101,6 +101,9 @@ impl<'a> Walk<'a> {
     ) -> ControlFlow<()> {
         let entered = !self.include_ignored && self.ignored.enter(directory, path);
         for (name, is_directory) in self.sorted_entries(directory)? {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
             path.push(&name);
             let covered = !self.include_ignored && self.ignored.covers(path, is_directory);
             let flow = if covered {
@@ -132,9 +135,6 @@ impl<'a> Walk<'a> {
             return ControlFlow::Continue(found);
         };
         for entry in entries.flatten() {
-            if self.cancelled.load(Ordering::Relaxed) {
-                return ControlFlow::Break(());
-            }
             self.seen += 1;
             if self.seen > MAX_ENTRIES {
                 self.is_whole = false;
@@ -159,4 +159,29 @@ fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
         name.bytes().chain(is_directory.then_some(b'/'))
     }
     spelled(a).cmp(spelled(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environments::{Environment, Policy};
+
+    #[test]
+    fn a_walk_that_nobody_wants_any_more_stops() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let mut seen = 0;
+        let walk = Walk::new(&at, false, Arc::clone(&cancelled));
+        let end = walk.files(Path::new(""), |_| {
+            seen += 1;
+            cancelled.store(true, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        });
+        assert_eq!((end.unwrap(), seen), (WalkEnd::Whole, 1));
+    }
 }

@@ -27,6 +27,7 @@ async fn only_the_root_can_be_written() {
             format!("mv {out}/kept {out}/moved"),
             format!("ln f {out}/hard"),
             format!("mkdir {out}/d"),
+            format!("ln {out}/kept stolen && echo evil >> stolen"),
             "echo evil > link/new".to_owned(),
             "cd .. && mv root moved".to_owned(),
             "echo evil > /etc/windlass-test".to_owned(),
@@ -83,9 +84,13 @@ async fn what_the_host_hides_cannot_be_read() {
             .hide(&place_of_keys)
             .hide(&single)
             .hide(inside);
-        place.settings = place.settings.hide("/nowhere/at/all");
-        let (keys, single) = (place_of_keys.display(), single.display());
-        let command = format!("cat open; cat {keys}/token; cat {single}; cat inside; ls {keys}");
+        let home = place.outside().join("home");
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        fs::write(home.join(".ssh/id"), "s3cret").unwrap();
+        place.settings = place.settings.hide("/nowhere/at/all").hide_keys_of(&home);
+        let (keys, single, home) = (place_of_keys.display(), single.display(), home.display());
+        let command =
+            format!("cat open; cat {keys}/token {single} {home}/.ssh/id inside; ls {keys}");
         let ran = place.shell(&command).await.unwrap();
         let output = ran["output"].as_str().unwrap();
         assert!(output.starts_with("open"), "{way:?}: {output}");
