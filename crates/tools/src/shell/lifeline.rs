@@ -4,17 +4,20 @@
 //! ours: when we are gone, however that came about, it reads the end of the pipe and kills the command's processes.
 
 use std::io::{PipeWriter, Write, pipe};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::error::ShellError;
 use super::family::MARK;
 
-/// The first line is the group to kill; the second never comes. Those that left the group are found by their mark.
+/// The first line is the group to kill; the second never comes. Those that left the group are found by their mark. What
+/// they had for temporary files goes too.
 const WATCH: &str = r#"
 read -r group
 read -r _
 [ -n "$group" ] && kill -KILL -- "-$group"
 grep -lsaF -- "$1" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do kill -KILL "$pid"; done
+[ -n "$2" ] && rm -rf -- "$2"
 "#;
 
 /// A process that kills a command if we cannot.
@@ -25,13 +28,14 @@ pub(super) struct Lifeline {
 
 impl Lifeline {
     /// Starts the watcher; it has to be there before the command is.
-    pub(super) fn start(mark: &str) -> Result<Self, ShellError> {
+    pub(super) fn start(mark: &str, scratch: Option<&Path>) -> Result<Self, ShellError> {
         use std::os::unix::process::CommandExt;
 
         let (reader, line) = pipe().map_err(ShellError::io("make a pipe"))?;
         let watcher = Command::new("/bin/sh")
             .args(["-c", WATCH, "windlass-lifeline"])
             .arg(format!("{MARK}={mark}"))
+            .args(scratch)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .current_dir("/")

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::error::ShellError;
@@ -33,7 +34,7 @@ pub(super) struct Order {
     pub(super) time: Duration,
     pub(super) grace: Duration,
     /// What is removed when the command has ended.
-    pub(super) scratch: Option<tempfile::TempDir>,
+    pub(super) scratch: Option<TempDir>,
 }
 
 /// Why a command ended.
@@ -112,9 +113,10 @@ fn supervise(
     notes: Sender<Note>,
     inbox: &Receiver<Note>,
 ) -> Result<End, ShellError> {
-    let _scratch = order.scratch.take();
+    let scratch = order.scratch.take();
     let (grace, mark) = (order.grace, order.mark.clone());
-    let lifeline = (!order.is_sandbox).then(|| Lifeline::start(&mark));
+    let lifeline =
+        (!order.is_sandbox).then(|| Lifeline::start(&mark, scratch.as_ref().map(TempDir::path)));
     let mut lifeline = lifeline.transpose()?;
     let is_sandbox = order.is_sandbox;
     let started = Instant::now();

@@ -134,7 +134,8 @@ async fn host() {
     }) else {
         return;
     };
-    let place = Place::confined(way, Policy::default());
+    let mut place = Place::confined(way, Policy::default());
+    place.settings.scratch = std::env::temp_dir();
     let ran = place.shell(&stubborn_family(&seconds)).await;
     panic!("the command ended: {ran:?}");
 }
@@ -143,10 +144,12 @@ async fn host() {
 fn a_killed_host_leaves_no_process() {
     for way in ways() {
         let seconds = unique_sleep();
+        let temporary = tempfile::tempdir().unwrap();
         let told = format!("{} {seconds}", json!(way).as_str().unwrap());
         let mut host = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::host", "--ignored"])
             .env(ROOT, told)
+            .env("TMPDIR", temporary.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -157,6 +160,11 @@ fn a_killed_host_leaves_no_process() {
         host.wait().unwrap();
         soon("the family is gone", || {
             pids.iter().all(|pid| is_gone(*pid))
+        });
+        soon("its temporary files are gone", || {
+            let left = fs::read_dir(temporary.path()).unwrap().flatten();
+            let mut names = left.map(|entry| entry.file_name());
+            !names.any(|name| name.to_string_lossy().starts_with("windlass-"))
         });
     }
 }
