@@ -15,6 +15,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
+use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
@@ -32,10 +33,7 @@ pub(crate) struct Inner {
     pub(crate) arguments: Checker,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
-    /// Whether messages are copied to a store of the embedder's own.
-    pub(crate) mirrors_messages: bool,
-    /// Whether events are copied to a bus of the embedder's own.
-    pub(crate) mirrors_events: bool,
+    pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
     slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
@@ -57,8 +55,7 @@ impl Inner {
         });
         let drivers = Drivers::new(platform.driver_registry().clone(), Arc::clone(&secrets));
         let inner = Arc::new(Self {
-            mirrors_messages: !same(&backends.message_store, &backends.views.messages),
-            mirrors_events: !same(&backends.event_bus, &backends.views.events),
+            mirror: mirror_of(&backends),
             platform,
             backends,
             files,
@@ -173,6 +170,15 @@ impl Inner {
 }
 
 /// Tells whether two handles of different types stand for one object.
+/// What is not a view over the journal is the embedder's own.
+fn mirror_of(backends: &RuntimeBackends) -> Mirror {
+    let (messages, events) = (&backends.message_store, &backends.event_bus);
+    Mirror::new(
+        (!same(messages, &backends.views.messages)).then(|| Arc::clone(messages)),
+        (!same(events, &backends.views.events)).then(|| Arc::clone(events)),
+    )
+}
+
 fn same<A: ?Sized, B: ?Sized>(a: &Arc<A>, b: &Arc<B>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
