@@ -38,7 +38,8 @@
 //! - **Commands are confined** by bubblewrap where it works, else by landlock, and else refused unless the policy allows
 //!   them to run unconfined. The root is all that they can write; their variables are an allow-list; they have no input.
 //! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
-//!   process of the host dies. See [`Confinement`] for what each way can promise.
+//!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
+//!   for the start of a host.
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
@@ -53,7 +54,7 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use environments::{Environment, EnvironmentError, Environments, Network, Policy, Unconfined};
 pub use files::FilesCapability;
-pub use shell::{ALLOWED_VARIABLES, Confinement, ShellCapability, ShellSettings};
+pub use shell::{ALLOWED_VARIABLES, Confinement, ShellCapability, ShellSettings, end_leftovers};
 pub use workspace::{FileError, ResolvedWorkspace};
 
 /// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.

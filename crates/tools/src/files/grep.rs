@@ -11,7 +11,7 @@ use windlass_core::tools::ToolHints;
 
 use super::glob::matcher;
 use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
-use crate::workspace::{FileError, ResolvedWorkspace, Walk, text_of};
+use crate::workspace::{FileError, ResolvedWorkspace, Walk, is_binary};
 
 const DEFAULT_SHOWN: usize = 100;
 const MAX_SHOWN: usize = 500;
@@ -137,11 +137,11 @@ impl Search {
             self.too_large += 1;
             return ControlFlow::Continue(());
         };
-        let Ok(text) = text_of(bytes, "") else {
+        if is_binary(&bytes) {
             return ControlFlow::Continue(());
-        };
+        }
         self.searched += 1;
-        self.lines(&at.shown(path), &text)
+        self.lines(&at.shown(path), &String::from_utf8_lossy(&bytes))
     }
 
     fn lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::error::ShellError;
-use super::family::MARK;
+use super::processes::MARK;
 
 /// The first line is the group to kill; the second never comes. Those that left the group are found by their mark. What
 /// they had for temporary files goes too.

@@ -5,6 +5,7 @@ mod error;
 mod family;
 mod lifeline;
 mod output;
+mod processes;
 mod run;
 mod settings;
 mod supervise;
@@ -21,6 +22,7 @@ use windlass_core::tools::{
 use windlass_core::traits::ToolContext;
 
 pub use confine::Confinement;
+pub use processes::end_leftovers;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use crate::approval::Approval;

@@ -10,8 +10,8 @@ use windlass_core::traits::ToolContext;
 
 use super::confine::{Bounds, Confinement};
 use super::error::ShellError;
-use super::family::MARK;
 use super::output::Output;
+use super::processes::MARK;
 use super::supervise::{Cause, End, Order, Running};
 use super::{Args, NAME, Shell, ShellSettings};
 use crate::environments::{Environments, Unconfined};
@@ -102,7 +102,7 @@ fn prepare(
         network: policy.network,
         scratch: scratch.as_ref().map(|made| made.path().to_owned()),
     };
-    let mark = uuid::Uuid::now_v7().simple().to_string();
+    let mark = settings.new_mark();
     let mut command = confinement.command(&bounds, &settings.shell);
     command.arg("-c").arg(&args.command);
     set_variables(&mut command, settings, &bounds, &mark);

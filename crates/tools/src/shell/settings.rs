@@ -54,6 +54,9 @@ pub struct ShellSettings {
     pub variables: BTreeMap<String, String>,
     /// Paths of the host that commands cannot see, such as where the host keeps its keys.
     pub hidden: Vec<PathBuf>,
+    /// Whose commands these are, if anybody wants to find them in a later life with [`end_leftovers`](crate::end_leftovers):
+    /// a name that stays, such as a digest of where the host keeps its data.
+    pub owner: Option<String>,
     /// Where commands get a directory for their temporary files, unless their sandbox has its own.
     pub scratch: PathBuf,
     /// The ways to confine commands, best first; the first that works here is taken.
@@ -86,6 +89,7 @@ impl Default for ShellSettings {
                 ("PATH".to_owned(), DEFAULT_PATH.to_owned()),
             ]),
             hidden: Vec::new(),
+            owner: None,
             scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
             shell: shell.to_owned(),
@@ -133,6 +137,15 @@ impl ShellSettings {
         self.hidden
             .extend(KEY_PLACES.iter().map(|place| home.join(place)));
         self
+    }
+
+    /// Makes the mark of one call.
+    pub(super) fn new_mark(&self) -> String {
+        let call = uuid::Uuid::now_v7().simple();
+        match &self.owner {
+            Some(owner) => format!("{owner}.{call}"),
+            None => call.to_string(),
+        }
     }
 
     /// Returns how long a command may take.

@@ -260,7 +260,7 @@ fn write_new(
 }
 
 /// Takes bytes as text, or says that they are none.
-pub(crate) fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
+fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
     let binary = |bytes: &[u8]| FileError::Binary {
         path: path.to_owned(),
         bytes: bytes.len() as u64,

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-pub(crate) use change::text_of;
 pub use error::FileError;
 pub(crate) use path::is_temporary;
 pub(crate) use read::is_binary;

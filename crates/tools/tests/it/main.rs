@@ -5,9 +5,11 @@ mod editing;
 mod environments;
 mod example;
 mod paths;
+#[cfg(target_os = "linux")]
 mod processes;
 mod race;
 mod reading;
+#[cfg(target_os = "linux")]
 mod sandbox;
 mod searching;
 mod shell;

@@ -21,6 +21,7 @@ fn tree() -> Place {
         ("notes.md", "no"),
     ]);
     fs::write(place.root().join("bin.rs"), b"needle\0").unwrap();
+    fs::write(place.root().join("latin"), b"caf\xe9 au lait\n").unwrap();
     symlink(place.outside(), place.root().join("elsewhere")).unwrap();
     fs::write(place.outside().join("out.rs"), "needle").unwrap();
     place
@@ -96,6 +97,10 @@ async fn lines_are_found_in_text_that_is_not_ignored() {
         (
             json!({"pattern": "one", "path": "a.rs"}),
             vec![hit("a.rs", 1, "fn one() {}")],
+        ),
+        (
+            json!({"pattern": "lait"}),
+            vec![hit("latin", 1, "caf\u{fffd} au lait")],
         ),
         (json!({"pattern": "absent"}), vec![]),
     ] {

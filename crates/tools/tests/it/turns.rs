@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::capabilities::{AgentCapabilityConfig, Capability};
+use windlass_core::events::EventData;
 use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 use windlass_core::message::{Controls, InputMessage};
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
@@ -12,7 +13,7 @@ use windlass_core::turn_wishes::TurnWishes;
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::{FilesCapability, Policy, ShellCapability};
 
-use crate::support::{Place, soon, ways};
+use crate::support::{Place, sandboxes, soon, ways};
 
 fn calling(name: &str, arguments: Value) -> SimTurn {
     SimTurn::ToolCalls(vec![SimToolCall::new(name, arguments)])
@@ -120,6 +121,7 @@ async fn a_turn_works_where_its_input_says() {
     );
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupt_ends_the_turn_and_the_command_with_all_that_it_started() {
     for way in ways() {
@@ -147,6 +149,26 @@ async fn an_interrupt_ends_the_turn_and_the_command_with_all_that_it_started() {
             free.unwrap().success()
         });
     }
+}
+
+#[tokio::test]
+async fn what_a_command_prints_is_recorded_while_it_runs() {
+    let place = Place::new();
+    let calls = vec![calling("shell", json!({"command": "echo hello"}))];
+    if sandboxes().is_empty() {
+        return;
+    }
+    let mut chat = conversation(&place, never(), calls).await;
+    chat.say("run it").await.unwrap();
+    let events = chat.runtime().events().await.unwrap();
+    let shown: String = events
+        .iter()
+        .filter_map(|event| match &event.data {
+            EventData::ToolOutputDelta(data) => Some(data.delta.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(shown, "hello\n");
 }
 
 #[test]
