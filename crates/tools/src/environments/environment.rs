@@ -110,11 +110,16 @@ impl Environment {
         if !resolved.is_dir() {
             return Err(missing(std::io::ErrorKind::NotADirectory.into()));
         }
-        Ok(Self {
+        Ok(Self::stored(id, resolved, policy))
+    }
+
+    /// Names a directory whose path was resolved before, such as when it was stored. If it is gone by now, turns are told.
+    pub fn stored(id: impl Into<String>, root: impl Into<PathBuf>, policy: Policy) -> Self {
+        Self {
             id: id.into(),
-            root: resolved,
+            root: root.into(),
             policy,
-        })
+        }
     }
 
     /// Returns its name.

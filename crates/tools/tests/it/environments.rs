@@ -44,6 +44,10 @@ fn a_root_must_be_a_directory_and_is_known_by_its_real_path() {
     let link = place.outside().join("link");
     symlink(place.root(), &link).unwrap();
     assert_eq!(made(&link).unwrap().root(), place.root());
+    let gone = Environment::stored("e", place.root().join("gone"), Policy::default());
+    let environments = Environments::with_default(gone);
+    let error = environments.resolve(None).unwrap_err();
+    assert!(error.to_string().contains("/gone: "), "{error}");
 }
 
 #[test]

@@ -139,7 +139,7 @@ async fn a_command_that_takes_too_long_is_stopped_and_its_output_is_told() {
         );
         assert!(told.ends_with("began\n"), "{told}");
     }
-    let mut place = Place::new();
+    let mut place = Place::confined(Confinement::Unconfined, Policy::default());
     place.settings.max_timeout = Duration::from_millis(200);
     let arguments = json!({"command": "sleep 600", "timeout_ms": 600_000});
     let told = place.call("shell", arguments).await.unwrap_err();
