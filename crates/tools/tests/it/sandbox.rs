@@ -32,6 +32,9 @@ async fn only_the_root_can_be_written() {
             "cd .. && mv root moved".to_owned(),
             "echo evil > /etc/windlass-test".to_owned(),
             "echo evil > /usr/windlass-test".to_owned(),
+            // To open them is enough: nothing is written.
+            ": >> /proc/sys/kernel/core_pattern".to_owned(),
+            ": >> /proc/sysrq-trigger".to_owned(),
         ] {
             let ran = place.shell(&attempt).await.unwrap();
             assert_ne!(ran["exit_code"], 0, "{way:?} let `{attempt}` pass: {ran}");
@@ -114,6 +117,38 @@ async fn the_host_cannot_be_looked_into_or_signalled() {
         );
         let ran = place.shell(&format!("kill -0 {host}")).await.unwrap();
         assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn devices_are_out_of_reach_but_for_the_harmless() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let harmless =
+            "head -c 4 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c; echo x > /dev/null";
+        let ran = place.shell(harmless).await.unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&0.into(), &"4\n4\n".into()),
+            "{way:?}"
+        );
+        let here: Vec<_> = fs::read_dir("/dev").unwrap().flatten().collect();
+        let disks = here.iter().filter(|entry| {
+            use std::os::unix::fs::FileTypeExt;
+            entry.file_type().is_ok_and(|kind| kind.is_block_device())
+        });
+        for disk in disks {
+            let ran = place
+                .shell(&format!(": < {}", disk.path().display()))
+                .await
+                .unwrap();
+            assert_ne!(ran["exit_code"], 0, "{way:?}: {}", disk.path().display());
+        }
+        if way == Confinement::Landlock {
+            // Bubblewrap has terminals of its own; here they would be the host's.
+            let ran = place.shell(": < /dev/ptmx").await.unwrap();
+            assert_ne!(ran["exit_code"], 0, "{ran}");
+        }
     }
 }
 

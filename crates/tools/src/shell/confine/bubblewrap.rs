@@ -67,7 +67,9 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     };
     let first = if is_everything { how } else { "--ro-bind" };
     arguments.add([first, "/", "/"]);
-    arguments.add(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
+    // Where the host is root, so is the command to the kernel: settings in `/proc` would be its to change.
+    arguments.add(["--proc", "/proc", "--remount-ro", "/proc"]);
+    arguments.add(["--dev", "/dev", "--tmpfs", "/tmp"]);
     if Path::new("/run").is_dir() {
         arguments.add(["--tmpfs", "/run"]);
         for shown in SHOWN_OF_RUN {

@@ -70,28 +70,23 @@ fn restrict(bounds: &Bounds) -> Result<RulesetStatus, RulesetError> {
     } else {
         reading
     };
+    // Disks are files too, and a host that is root may read them.
+    let hidden = [bounds.hidden.as_slice(), &[PathBuf::from("/dev")]].concat();
     let on_devices = AccessFs::from_file(NEEDED) | AccessFs::IoctlDev;
     let status = ruleset()?
-        .add_rules(path_beneath_rules(readable(&bounds.hidden), reading))?
+        .add_rules(path_beneath_rules(parts(Path::new("/"), &hidden), reading))?
         .add_rules(path_beneath_rules(DEVICES, on_devices))?
-        .add_rules(path_beneath_rules(roots(bounds), on_root))?
+        .add_rules(path_beneath_rules(parts(&bounds.root, &hidden), on_root))?
         .add_rules(path_beneath_rules(&bounds.scratch, everything))?
         .restrict_self()?;
     Ok(status.ruleset)
 }
 
-/// Returns the parts of the root: the whole of it, unless something in it is hidden.
-fn roots(bounds: &Bounds) -> Vec<PathBuf> {
+/// Returns the parts of a directory that may be touched: the whole of it, unless something in it is hidden. Rules only add,
+/// so what lies around a hidden path is named piece by piece.
+fn parts(of: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    expand(&bounds.root, &bounds.hidden, 0, &mut found);
-    found
-}
-
-/// Returns what may be read: everything, unless something is hidden. Rules only add, so what lies around a hidden path
-/// is named piece by piece.
-fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    expand(Path::new("/"), hidden, 0, &mut found);
+    expand(of, hidden, 0, &mut found);
     found
 }
 

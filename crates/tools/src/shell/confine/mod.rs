@@ -23,7 +23,8 @@ pub enum Confinement {
     Bubblewrap,
     /// Rules of the Linux kernel: the host's files read-only but for the environment's root and a directory of its own for
     /// temporary files. No signals to others, and no sockets at all where the policy forbids the network. Its processes are
-    /// found by group, descent and a mark; one that takes care to shed all three could outlive the call.
+    /// found by group, descent and a mark; one that takes care to shed all three could outlive the call. Where the policy
+    /// shares the network, sockets of services on this machine can be reached too.
     Landlock,
     /// Nothing: commands have all rights of the host's process, and no rule about the network or hidden paths holds. Only
     /// where an environment's policy allows it.
