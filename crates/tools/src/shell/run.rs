@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
 
 use super::confine::{Bounds, Confinement};
 use super::error::ShellError;
@@ -16,6 +17,7 @@ use super::supervise::{Cause, End, Order, Running};
 use super::{Args, NAME, Shell, ShellSettings};
 use crate::environments::{Environments, Unconfined};
 use crate::tool::with_remarks;
+use crate::workspace::ResolvedWorkspace;
 
 /// How long output is gathered before more of it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
@@ -61,7 +63,7 @@ async fn show(output: &Output, context: &ToolContext) {
 fn prepare(
     environments: &Environments,
     settings: &ShellSettings,
-    turn: Option<&windlass_core::turn_environment::TurnEnvironment>,
+    turn: Option<&TurnEnvironment>,
     args: &Args,
 ) -> Result<Ready, ShellError> {
     if args.command.trim().is_empty() {
@@ -71,19 +73,9 @@ fn prepare(
         return Err(ShellError::Nul);
     }
     let at = environments.resolve(turn)?;
-    let policy = at.policy();
-    let id = || at.id().to_owned();
-    if !policy.shell {
-        return Err(ShellError::NotAllowed { id: id() });
-    }
+    let confinement = choose(settings, &at)?;
     let cwd = at.canonical(&at.inside(args.cwd.as_deref().unwrap_or("."))?)?;
     at.open_directory(&cwd)?;
-    let found = settings.ways.iter().find(|way| way.works_here());
-    let confinement = match (found, policy.unconfined) {
-        (Some(way), _) => *way,
-        (None, Unconfined::Allow) => Confinement::Unconfined,
-        (None, Unconfined::Refuse) => return Err(ShellError::NoSandbox { id: id() }),
-    };
     let scratch = confinement.needs_scratch().then(|| {
         let mut named = tempfile::Builder::new();
         let made = named.prefix("windlass-").tempdir_in(&settings.scratch);
@@ -93,13 +85,13 @@ fn prepare(
     let bounds = Bounds {
         root: at.root_path().to_owned(),
         cwd: at.root_path().join(cwd),
-        is_writable: policy.write,
+        is_writable: at.policy().write,
         hidden: settings
             .hidden
             .iter()
             .filter_map(|path| path.canonicalize().ok())
             .collect(),
-        network: policy.network,
+        network: at.policy().network,
         scratch: scratch.as_ref().map(|made| made.path().to_owned()),
     };
     let mark = settings.new_mark();
@@ -118,6 +110,20 @@ fn prepare(
         },
         confinement,
     })
+}
+
+/// Chooses how the command is confined, if it may run at all.
+fn choose(settings: &ShellSettings, at: &ResolvedWorkspace) -> Result<Confinement, ShellError> {
+    let (id, policy) = (at.id().to_owned(), at.policy());
+    if !policy.shell {
+        return Err(ShellError::NotAllowed { id });
+    }
+    let found = settings.ways.iter().find(|way| way.works_here());
+    match (found, policy.unconfined) {
+        (Some(way), _) => Ok(*way),
+        (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
+        (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
+    }
 }
 
 /// Gives the command its variables, and none of ours.

@@ -30,6 +30,11 @@ pub(super) fn program() -> Option<&'static Path> {
     })
 }
 
+/// Returns the program to start, also where it was not found: then starting it fails, and nothing runs unconfined.
+pub(super) fn program_or_usual() -> &'static Path {
+    program().unwrap_or(Path::new(PLACES[0]))
+}
+
 /// Tries an empty command: containers and some distributions forbid the namespaces that a sandbox is made of.
 fn can_run(program: &Path) -> bool {
     let bounds = Bounds {

@@ -73,21 +73,14 @@ impl Confinement {
 
     /// Makes the command that runs a shell; the shell's own arguments are still to be added.
     pub(super) fn command(self, bounds: &Bounds, shell: &Path) -> Command {
-        let sandbox = match self {
-            Self::Bubblewrap => bubblewrap::program(),
-            Self::Landlock | Self::Unconfined => None,
-        };
-        let mut command = match sandbox {
-            Some(program) => {
-                let mut command = Command::new(program);
-                command
-                    .args(bubblewrap::arguments(bounds))
-                    .arg("--")
-                    .arg(shell);
-                command.current_dir("/");
+        let mut command = match self {
+            Self::Bubblewrap => {
+                let mut command = Command::new(bubblewrap::program_or_usual());
+                command.args(bubblewrap::arguments(bounds));
+                command.arg("--").arg(shell).current_dir("/");
                 command
             }
-            None => {
+            Self::Landlock | Self::Unconfined => {
                 let mut command = Command::new(shell);
                 command.current_dir(&bounds.cwd);
                 command
