@@ -479,6 +479,15 @@ impl Actor {
                 };
                 self.model = Some(ModelCall::start(&scope, exec_id, iteration));
             }
+            Command::Summarise { exec_id } => {
+                let Some(context) = &self.context else { return };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                self.model = Some(ModelCall::summary(&scope, exec_id));
+            }
             Command::RunTool { exec_id, call } => {
                 let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
                     return;
@@ -520,6 +529,12 @@ impl Actor {
 
     async fn model_progress(&mut self, progress: Progress) -> Result<()> {
         match progress {
+            // A summary is shown to nobody before it is whole.
+            Progress::Text(_) | Progress::Thinking(_)
+                if self.model.as_ref().is_some_and(|model| !model.is_shown) =>
+            {
+                return Ok(());
+            }
             Progress::Text(text) => self.pending.tail.text.push_str(&text),
             Progress::Thinking(text) => self.pending.tail.thinking.push_str(&text),
             Progress::Finished(reply) => {

@@ -25,8 +25,18 @@ pub(crate) enum Leave {
     Cancelled,
 }
 
+/// What a submission asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A turn that answers its message.
+    Answer,
+    /// A turn that makes the history shorter.
+    Compaction,
+}
+
 /// An input with its wishes.
 pub(crate) struct Submission {
+    pub(crate) wanted: Wanted,
     /// Names the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,

@@ -32,6 +32,15 @@ pub(super) async fn start(
     json(StatusCode::CREATED, &answer)
 }
 
+/// What a turn is for.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// To answer its input.
+    Answer,
+    /// To make the history shorter.
+    Compact,
+}
+
 /// Refuses a blank prompt.
 pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
     if prompt.trim().is_empty() {
@@ -101,11 +110,21 @@ impl App {
         })
     }
 
-    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
         entry: &Entry,
         input: InputMessage,
+    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+        self.begin(entry, input, Work::Answer).await
+    }
+
+    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    pub(super) async fn begin(
+        &self,
+        entry: &Entry,
+        input: InputMessage,
+        work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
@@ -125,7 +144,10 @@ impl App {
             on_busy: OnBusy::Refuse,
             ..TurnOptions::default()
         };
-        let handle = self.runtime.submit_with(entry.id, input, options).await?;
+        let handle = match work {
+            Work::Answer => self.runtime.submit_with(entry.id, input, options).await?,
+            Work::Compact => self.runtime.compact(entry.id, input).await?,
+        };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
         let turn_id = handle.turn_id();
         let turn = self.as_started(entry, turn_id, seen).await?;

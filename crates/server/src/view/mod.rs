@@ -82,7 +82,10 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
             })
         }
         Change::TurnStarted(view) => {
-            let payload = json!({ "turn": turn(&view) });
+            let mut payload = json!({ "turn": turn(&view) });
+            if view.outline.compaction == Some(true) {
+                payload["manual_compaction"] = true.into();
+            }
             Some(of_turn(EventName::TurnStarted, view.id, payload))
         }
         Change::TurnWorks { turn_id } => {

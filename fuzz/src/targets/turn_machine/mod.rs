@@ -220,6 +220,7 @@ impl Owner {
     fn model_step(&self) -> Option<ExecId> {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some(reason.exec_id),
+            Phase::Compacting(compaction) => Some(compaction.exec_id),
             Phase::Between | Phase::Acting(_) => None,
         }
     }
