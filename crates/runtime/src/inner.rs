@@ -1,7 +1,7 @@
 //! What all clones of a runtime share.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::JoinSet;
@@ -41,6 +41,7 @@ pub(crate) struct Inner {
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
     slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
+    is_stopping: AtomicBool,
 }
 
 impl Inner {
@@ -71,6 +72,7 @@ impl Inner {
             default_session_id,
             tickets: AtomicU64::new(0),
             slots: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
         });
         inner.backends.views.messages.attached.attach(&inner);
         inner.backends.views.events.attached.attach(&inner);
@@ -99,6 +101,17 @@ impl Inner {
                 .entry(session_id)
                 .or_insert_with(|| Arc::new(Slot::new(session_id))),
         ))
+    }
+
+    /// Takes nothing more from now on; returns the threads that there are.
+    pub(crate) fn stop(&self) -> Vec<Arc<Slot>> {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
     }
 
     pub(crate) fn take_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {

@@ -141,6 +141,7 @@ pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHos
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
+pub use thread::PROCESS_STOPPED;
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;

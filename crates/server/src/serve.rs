@@ -178,9 +178,13 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
+        // Tools that run come to their record; nothing else begins. Turns go on at the next start.
         let ended = async {
-            connections.wait().await;
-            self.app.working.wait().await;
+            tokio::join!(
+                connections.wait(),
+                self.app.working.wait(),
+                self.app.runtime.shutdown(grace)
+            )
         };
         if tokio::time::timeout(grace, ended).await.is_err() {
             tracing::warn!("connections were cut because they did not end in time");

@@ -10,6 +10,7 @@ mod mail;
 mod masking;
 mod prepare;
 mod repeat;
+mod retire;
 mod slot;
 mod waiters;
 
@@ -21,7 +22,7 @@ use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
 /// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
-pub(crate) const PROCESS_STOPPED: &str = "the process stopped";
+pub const PROCESS_STOPPED: &str = "the process stopped";
 
 pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;

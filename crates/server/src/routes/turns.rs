@@ -8,7 +8,7 @@ use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, Mode, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 
 use super::{Answer, json};
@@ -16,7 +16,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
-use crate::http::rules;
+use crate::http::{rules, scope};
 use crate::threads::Entry;
 use crate::view::{self, Labels};
 
@@ -27,6 +27,9 @@ pub(super) async fn start(
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
     let entry = app.threads.find(&app.runtime, &id).await?;
+    if let Some(answer) = app.started_before(&entry).await? {
+        return json(StatusCode::CREATED, &answer);
+    }
     let input = app.input(&entry.thread()?, &prompt, request).await?;
     let (_, answer) = app.start_turn(&entry, input).await?;
     json(StatusCode::CREATED, &answer)
@@ -80,6 +83,7 @@ impl App {
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
             disallowed_tools: request.disallowed_tools.unwrap_or_default(),
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
         };
         let effort = request
@@ -96,6 +100,7 @@ impl App {
         let labels = Labels {
             environment: Some(environment),
             provider: thread.model_provider.clone(),
+            request: scope::repeatable(),
         };
         let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
         let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
@@ -108,6 +113,27 @@ impl App {
             metadata: Some(metadata),
             ..InputMessage::user(prompt)
         })
+    }
+
+    /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
+    /// process for example; the turn itself is proof.
+    async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+        let Some(request) = scope::repeatable() else {
+            return Ok(None);
+        };
+        let found = {
+            let digest = entry.digest();
+            let latest = digest.latest.as_ref();
+            latest
+                .filter(|latest| latest.request.as_deref() == Some(&request))
+                .map(|latest| (latest.id, latest.seq))
+        };
+        let Some((turn_id, seq)) = found else {
+            return Ok(None);
+        };
+        let turn = self.as_started(entry, turn_id, seq - 1).await?;
+        let thread = entry.thread()?;
+        Ok(Some(ThreadAndTurn { thread, turn }))
     }
 
     /// Starts a turn that answers an input.

@@ -103,7 +103,9 @@ impl Owner {
                     self.running.remove(&exec_id),
                     "{exec_id} is stopped but does not run"
                 ),
-                Command::CallModel { exec_id, .. } | Command::RunTool { exec_id, .. } => {
+                Command::CallModel { exec_id, .. }
+                | Command::Summarise { exec_id }
+                | Command::RunTool { exec_id, .. } => {
                     self.witness.start(exec_id);
                     self.running.insert(exec_id);
                 }
@@ -270,6 +272,8 @@ mod tests {
         "approval.decided",
         "approval.required",
         "approval.timeout",
+        "context.compacted",
+        "context.compacting",
         "custom",
         "input.message",
         "input.queued",
@@ -321,6 +325,7 @@ mod tests {
         assert_eq!(Vec::from_iter(&reached), REACHED);
         let codes = [
             "crashed",
+            "empty_summary",
             "max_iterations",
             "quota_exceeded",
             "server",

@@ -146,7 +146,7 @@ fn what_a_summary_cost_is_counted() {
     let EventData::TurnCompleted(end) = world.last("turn.completed") else {
         panic!("another event")
     };
-    assert_eq!(end.usage.map(|usage| usage.input_tokens), Some(7));
-    let all = world.thread.usage().map(|usage| usage.input_tokens);
+    assert_eq!(end.usage.map(|usage| usage.output_tokens), Some(7));
+    let all = world.thread.usage().map(|usage| usage.output_tokens);
     assert_eq!(all, Some(12));
 }
