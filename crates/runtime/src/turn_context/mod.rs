@@ -167,6 +167,8 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
             .map(|tool| (tool.name().to_owned(), spec(tool)))
             .collect(),
         max_parallel_calls: settings.max_parallel_calls,
+        max_pending_calls: settings.max_pending_calls,
+        max_waiting_inputs: settings.max_waiting_inputs,
         turn_timeout: settings.turn_timeout,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
