@@ -37,6 +37,7 @@ pub mod shared_list;
 pub mod tool_types;
 pub mod tools;
 pub mod traits;
+pub mod transcript;
 pub mod typed_id;
 
 pub use agent::{Agent, AgentStatus};
