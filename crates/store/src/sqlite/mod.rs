@@ -22,6 +22,7 @@ mod numbers;
 mod open;
 mod options;
 mod owner;
+mod projection;
 mod prune;
 mod readers;
 mod record;
@@ -46,6 +47,10 @@ use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use projection::{
+    ItemEntry, Listed, MessageEntry, RebuildProgress, RebuildReport, ThreadCursor, ThreadEntry,
+    ThreadFilter, TurnEntry, Window,
+};
 pub use records::SqliteRecords;
 pub use secrets::SecretsKey;
 pub use storage::SqliteSessionStorageStore;

@@ -23,6 +23,7 @@ use super::inspect::{
 };
 use super::options::SqliteOptions;
 use super::owner::Owner;
+use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
 use super::secrets::Vault;
@@ -72,6 +73,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells: Arc::clone(&doorbells),
         state: State {
             heads: Heads::new(chain.clone()),
+            projections: Projections::default(),
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),

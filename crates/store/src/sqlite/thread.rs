@@ -17,6 +17,7 @@ use super::error::explain;
 use super::heads::Heads;
 use super::numbers::int;
 use super::owner::Owner;
+use super::projection::Projections;
 use super::writer::{Job, Order, Reply, Writer};
 
 /// How many jobs may wait; whoever brings another waits for room.
@@ -33,6 +34,7 @@ pub(crate) struct Work<'a> {
 /// What the writer knows without asking the database.
 pub(crate) struct State {
     pub(crate) heads: Heads,
+    pub(crate) projections: Projections,
     /// The newest position that was given out.
     pub(crate) position: u64,
     /// The number of the commit that is being made.
@@ -127,6 +129,7 @@ impl Thread {
                 Err(_) => {
                     self.state.rings.clear();
                     self.state.heads.forget_all();
+                    self.state.projections.forget_all();
                 }
             }
             let done = done.map_err(|error| self.note_failure(&error));
@@ -211,6 +214,7 @@ fn run_jobs(
     for job in jobs {
         mark("SAVEPOINT job")?;
         state.heads.begin();
+        state.projections.begin();
         let (rings, position) = (state.rings.len(), state.position);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
         match job.run(&mut Work { connection, state }) {
@@ -219,6 +223,7 @@ fn run_jobs(
             Err(()) => {
                 mark("ROLLBACK TO job")?;
                 state.heads.take_back();
+                state.projections.take_back();
                 state.rings.truncate(rings);
                 state.position = position;
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);

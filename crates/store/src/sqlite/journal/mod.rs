@@ -106,5 +106,5 @@ impl Journal for SqliteJournal {
 }
 
 fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {
-    events.iter().map(|event| Encoded::new(event)).collect()
+    events.iter().map(Encoded::new).collect()
 }
