@@ -4,17 +4,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::events::{ErrorFields, TokenUsage, TurnOutline};
 use windlass_core::items::{TurnView, WaitKind};
-use windlass_core::typed_id::{MessageId, SessionId};
 
-/// The stored form of the rest of a [`TurnView`]; the times that rows have as columns are not repeated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The stored form of the rest of a [`TurnView`]; the ids and times that rows have as columns are not repeated.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct TurnDetail {
-    session: SessionId,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) input: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_id: Option<MessageId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,8 +30,6 @@ pub(super) struct TurnDetail {
     /// Iterations, ended model calls, begun tool calls.
     counts: (usize, usize, usize),
     #[serde(skip_serializing_if = "Option::is_none")]
-    final_id: Option<MessageId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_code: Option<String>,
@@ -44,30 +38,6 @@ pub(super) struct TurnDetail {
     /// Only of turns that are folded on reading: an ended one waits for nothing.
     #[serde(skip)]
     waiting_for: Vec<WaitKind>,
-}
-
-impl Default for TurnDetail {
-    fn default() -> Self {
-        Self {
-            session: SessionId::from_seed(0),
-            input: String::new(),
-            input_id: None,
-            model: None,
-            provider: None,
-            created_at: None,
-            steered: 0,
-            resumed: 0,
-            duration_ms: None,
-            first_token_ms: None,
-            usage: None,
-            counts: (0, 0, 0),
-            final_id: None,
-            error: None,
-            error_code: None,
-            error_fields: None,
-            waiting_for: Vec::new(),
-        }
-    }
 }
 
 #[expect(
@@ -86,9 +56,7 @@ impl TurnDetail {
             .created_at
             .filter(|at| Some(*at) != outline.started_at);
         Self {
-            session: view.session_id,
             input: outline.input_summary.clone(),
-            input_id: view.input_message_id,
             model: outline.model.clone(),
             provider: outline.provider.clone(),
             created_at,
@@ -98,7 +66,6 @@ impl TurnDetail {
             first_token_ms: view.time_to_first_token_ms,
             usage: view.usage,
             counts: (view.iterations, view.llm_call_count, view.tool_call_count),
-            final_id: view.final_message_id,
             error: view.error.clone(),
             error_code: view.error_code.clone(),
             error_fields: view.error_fields.clone(),
@@ -106,14 +73,14 @@ impl TurnDetail {
         }
     }
 
-    /// Makes the view again; its items, id, status and times are those of the row.
+    /// Makes the view again; its ids, status and times are those of the row.
     pub(super) fn into_view(self, row: super::rows::TurnKey) -> TurnView {
         let (iterations, llm_call_count, tool_call_count) = self.counts;
         TurnView {
             id: row.id,
-            session_id: self.session,
+            session_id: row.session,
             status: row.status,
-            input_message_id: self.input_id,
+            input_message_id: row.input,
             outline: TurnOutline {
                 input_summary: self.input,
                 model: self.model,
@@ -131,7 +98,7 @@ impl TurnDetail {
             iterations,
             llm_call_count,
             tool_call_count,
-            final_message_id: self.final_id,
+            final_message_id: row.answer,
             error: self.error,
             error_code: self.error_code,
             error_fields: self.error_fields,

@@ -27,7 +27,7 @@ pub(super) struct Fold {
     latest: Option<(TurnId, TurnStatus)>,
     /// The newest event that the thread's row must show; 0 when there was none.
     changed: u64,
-    /// The record for which the thread's row was written last.
+    /// The record for which the thread's row was written last; 0 when there is none.
     written: u64,
     /// How many events have been folded since rows were taken out, and how many of them up to `settled`.
     events: (u64, u64),
@@ -57,7 +57,6 @@ impl Fold {
             now: mark,
             latest,
             activity,
-            written: mark.seq,
             ..Self::default()
         }
     }
@@ -96,7 +95,8 @@ impl Fold {
             }
         }
         let is_waiting = self.is_waiting_now();
-        is_news |= is_waiting != self.is_waiting || self.changed.max(self.written) == 0;
+        is_news |=
+            is_waiting != self.is_waiting || (self.taken.seq | self.changed | self.written) == 0;
         self.is_waiting = is_waiting;
         if is_news {
             self.changed = event.seq();
@@ -161,6 +161,11 @@ impl Fold {
         self.changed > self.written
     }
 
+    /// Tells whether there is no row of the thread.
+    pub(super) fn is_unwritten(&self) -> bool {
+        self.written == 0 && self.now.seq > 0
+    }
+
     /// Returns the newest event that the thread's row must show.
     pub(super) fn changed(&self) -> u64 {
         self.changed
@@ -205,11 +210,6 @@ impl Fold {
             now: self.now,
             upto: self.taken,
         }
-    }
-
-    /// Notes that the thread's row is not stored.
-    pub(super) fn note_news(&mut self) {
-        (self.changed, self.written) = (self.changed.max(1), 0);
     }
 
     /// Notes that the thread's row is stored.

@@ -106,10 +106,12 @@ fn list(
     Ok(Some(entries.collect()))
 }
 
+pub(super) fn turn_query() -> String {
+    format!("SELECT {TURN_COLUMNS} FROM turns WHERE id = ?1 AND key >= ?2 AND key < ?3")
+}
+
 fn stored(reader: &Connection, stream: u64, turn: TurnId) -> Result<Option<TurnRow>, Fault> {
-    let mut statement = reader.prepare_cached(&format!(
-        "SELECT {TURN_COLUMNS} FROM turns WHERE id = ?1 AND key >= ?2 AND key < ?3"
-    ))?;
+    let mut statement = reader.prepare_cached(&turn_query())?;
     let parameters = (turn.uuid().into_bytes(), key(stream, 0), key(stream + 1, 0));
     Ok(statement.query_row(parameters, TurnRow::read).optional()?)
 }

@@ -14,11 +14,13 @@ use super::rows::{THREAD_COLUMNS, ThreadRow};
 use super::write::key;
 use crate::journal::StreamKey;
 
+pub(super) fn thread_query() -> String {
+    format!("SELECT {THREAD_COLUMNS} FROM threads WHERE stream = ?1")
+}
+
 /// Reads the row of a thread.
 pub(super) fn thread(connection: &Connection, stream: u64) -> Result<Option<ThreadRow>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {THREAD_COLUMNS} FROM threads WHERE stream = ?1"
-    ))?;
+    let mut statement = connection.prepare_cached(&thread_query())?;
     Ok(statement
         .query_row([int(stream)], ThreadRow::read)
         .optional()?)
@@ -40,6 +42,13 @@ pub(super) fn fold(
     Ok((fold, bytes))
 }
 
+pub(super) fn replay_query() -> String {
+    format!(
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq > ?2 AND chunk = 0 ORDER BY seq"
+    )
+}
+
 /// Goes through the events behind a record, without text chunks.
 pub(super) fn replay(
     connection: &Connection,
@@ -48,10 +57,7 @@ pub(super) fn replay(
     after: u64,
     mut each: impl FnMut(&Arc<Event>) -> Result<(), Fault>,
 ) -> Result<usize, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
-         WHERE stream = ?1 AND seq > ?2 AND chunk = 0 ORDER BY seq"
-    ))?;
+    let mut statement = connection.prepare_cached(&replay_query())?;
     let mut rows = statement.query([int(stream), int(after)])?;
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
@@ -62,6 +68,10 @@ pub(super) fn replay(
     Ok(bytes)
 }
 
+pub(super) fn range_query(table: &str, columns: &str) -> String {
+    format!("SELECT {columns} FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key")
+}
+
 /// Reads rows of a stream in a range of places, in their order.
 pub(super) fn range<T>(
     connection: &Connection,
@@ -70,9 +80,7 @@ pub(super) fn range<T>(
     places: std::ops::Range<u64>,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {columns} FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key"
-    ))?;
+    let mut statement = connection.prepare_cached(&range_query(table, columns))?;
     let keys = [key(stream, places.start), key(stream, places.end)];
     let rows = statement.query_map(keys, read)?;
     Ok(rows.collect::<Result<_, _>>()?)

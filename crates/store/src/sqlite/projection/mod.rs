@@ -22,6 +22,8 @@ mod items;
 mod load;
 mod messages;
 mod page;
+#[cfg(test)]
+mod plans;
 mod rebuild;
 mod rows;
 mod threads;
@@ -40,4 +42,4 @@ pub use turns::TurnEntry;
 pub(super) use write::remove;
 
 /// How many events, text chunks apart, may be newer than the rows while no turn is open.
-pub(crate) const FLUSH_AFTER: u64 = 64;
+pub(crate) const FLUSH_AFTER: u64 = 128;

@@ -122,11 +122,11 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
     remove_from(connection, number, [kept.turns, kept.items, kept.messages])?;
     replay(connection, &stream.key, number, kept.seq, |event| {
         fold.apply(event);
-        write(connection, number, &mut fold, Flush::WhenDue)
+        match fold.is_due() {
+            true => write(connection, number, &mut fold, Flush::Now),
+            false => Ok(()),
+        }
     })?;
-    if fold.thread().now.seq > 0 {
-        fold.note_news();
-    }
     write(connection, number, &mut fold, Flush::Now)
 }
 

@@ -8,7 +8,7 @@ use windlass_core::events::TokenUsage;
 use windlass_core::items::{Item, ItemKind, ItemStatus, TurnStatus, TurnView};
 use windlass_core::message::MessageRole;
 use windlass_core::transcript::Placed;
-use windlass_core::typed_id::{ExecId, ItemId, MessageId, TurnId};
+use windlass_core::typed_id::{ExecId, ItemId, MessageId, SessionId, TurnId};
 
 use super::super::numbers::uint;
 use super::codes::Coded;
@@ -105,6 +105,9 @@ pub(super) struct TurnRow {
     pub(super) ended_at: Option<i64>,
     pub(super) first_item: u64,
     pub(super) items: u64,
+    pub(super) session: SessionId,
+    pub(super) input: Option<MessageId>,
+    pub(super) answer: Option<MessageId>,
     pub(super) detail: TurnDetail,
 }
 
@@ -114,12 +117,14 @@ pub(super) struct TurnKey {
     pub(super) status: TurnStatus,
     pub(super) started_at: Option<DateTime<Utc>>,
     pub(super) ended_at: Option<DateTime<Utc>>,
+    pub(super) session: SessionId,
+    pub(super) input: Option<MessageId>,
+    pub(super) answer: Option<MessageId>,
     pub(super) item_ids: Vec<ItemId>,
 }
 
 /// The columns that [`TurnRow::read`] reads.
-pub(super) const TURN_COLUMNS: &str =
-    "key & 0xffffffff, id, status, first, last, started_at, ended_at, first_item, items, detail";
+pub(super) const TURN_COLUMNS: &str = "key & 0xffffffff, id, status, first, last, started_at, ended_at, first_item, items, session, input, answer, detail";
 
 impl TurnRow {
     pub(super) fn new(view: &TurnView, place: u64, (first, last): (u64, u64)) -> Self {
@@ -133,6 +138,9 @@ impl TurnRow {
             ended_at: micros(view.ended_at),
             first_item: 0,
             items: 0,
+            session: view.session_id,
+            input: view.input_message_id,
+            answer: view.final_message_id,
             detail: TurnDetail::of(view),
         }
     }
@@ -148,7 +156,10 @@ impl TurnRow {
             ended_at: row.get(6)?,
             first_item: uint(row, 7)?,
             items: uint(row, 8)?,
-            detail: json(row.get_ref(9)?.as_str()?, 9)?,
+            session: SessionId::from_uuid(needed_id(row, 9)?),
+            input: id(row, 10)?.map(MessageId::from_uuid),
+            answer: id(row, 11)?.map(MessageId::from_uuid),
+            detail: json(row.get_ref(12)?.as_str()?, 12)?,
         })
     }
 
@@ -158,6 +169,9 @@ impl TurnRow {
             status: self.status,
             started_at: from_micros(self.started_at),
             ended_at: from_micros(self.ended_at),
+            session: self.session,
+            input: self.input,
+            answer: self.answer,
             item_ids,
         })
     }

@@ -123,7 +123,7 @@ fn list(
 }
 
 /// The query of one state; each of its parts is found by an index.
-fn query() -> String {
+pub(super) fn query() -> String {
     format!(
         "SELECT {THREAD_COLUMNS}, streams.key, threads.stream, newest.seq, newest.at FROM threads \
          JOIN streams ON streams.id = threads.stream \

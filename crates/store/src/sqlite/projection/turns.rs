@@ -88,15 +88,19 @@ fn list(
     Ok(Listed::cut(entries, window.limit, |entry| entry.place))
 }
 
+pub(super) fn older_query() -> String {
+    format!(
+        "SELECT {TURN_COLUMNS} FROM turns WHERE key >= ?1 AND key < ?2 ORDER BY key DESC LIMIT ?3"
+    )
+}
+
 fn older(
     reader: &Connection,
     stream: u64,
     before: u64,
     limit: usize,
 ) -> Result<Vec<TurnRow>, Fault> {
-    let mut statement = reader.prepare_cached(&format!(
-        "SELECT {TURN_COLUMNS} FROM turns WHERE key >= ?1 AND key < ?2 ORDER BY key DESC LIMIT ?3"
-    ))?;
+    let mut statement = reader.prepare_cached(&older_query())?;
     let parameters = (key(stream, 0), key(stream, before), int(limit as u64));
     let rows = statement.query_map(parameters, TurnRow::read)?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -31,10 +31,13 @@ pub(super) fn write(
         put_items(connection, stream, &rows.items)?;
         put_messages(connection, stream, &rows.messages)?;
     }
-    if flushes || fold.is_news() {
-        put_thread(connection, stream, &fold.thread())?;
-        fold.note_written();
+    let is_new = fold.is_unwritten();
+    match flushes || is_new {
+        true => put_thread(connection, stream, &fold.thread())?,
+        false if fold.is_news() => update_thread(connection, stream, &fold.thread())?,
+        false => return Ok(()),
     }
+    fold.note_written();
     Ok(())
 }
 
@@ -49,8 +52,8 @@ pub(super) enum Flush {
 
 fn put_turns(connection: &Connection, stream: u64, rows: &[TurnRow]) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO turns (key, id, status, first, last, started_at, ended_at, first_item, items, detail) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO turns (key, id, status, first, last, started_at, ended_at, first_item, items, session, input, \
+         answer, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
     for row in rows {
         statement.execute((
@@ -63,6 +66,9 @@ fn put_turns(connection: &Connection, stream: u64, rows: &[TurnRow]) -> Result<(
             row.ended_at,
             int(row.first_item),
             int(row.items),
+            row.session.uuid().as_bytes(),
+            row.input.map(|id| *id.uuid().as_bytes()),
+            row.answer.map(|id| *id.uuid().as_bytes()),
             text(&row.detail)?,
         ))?;
     }
@@ -131,6 +137,31 @@ fn put_thread(connection: &Connection, stream: u64, row: &ThreadRow) -> Result<(
             int(upto.items),
             int(upto.messages),
             usage(upto.usage)?,
+        ))?;
+    Ok(())
+}
+
+/// Writes the row of a thread where the other tables stay as they are.
+fn update_thread(connection: &Connection, stream: u64, row: &ThreadRow) -> Result<(), Fault> {
+    let now = &row.now;
+    connection
+        .prepare_cached(
+            "UPDATE threads SET is_open = ?2, is_waiting = ?3, activity = ?4, latest_turn = ?5, \
+             latest_status = ?6, seen = ?7, turns = ?8, items = ?9, messages = ?10, usage = ?11 \
+             WHERE stream = ?1",
+        )?
+        .execute((
+            int(stream),
+            row.is_open,
+            row.is_waiting,
+            row.activity,
+            row.latest.map(|(turn, _)| *turn.uuid().as_bytes()),
+            row.latest.map(|(_, status)| status.code()),
+            int(now.seq),
+            int(now.turns),
+            int(now.items),
+            int(now.messages),
+            usage(now.usage)?,
         ))?;
     Ok(())
 }

@@ -23,7 +23,8 @@ CREATE TABLE threads (
 ) STRICT;
 CREATE INDEX threads_by_activity ON threads (is_open, activity);
 
--- Turns that have ended. `first_item`: the place of the first of its `items`, which follow each other.
+-- Turns that have ended. `first_item`: the place of the first of its `items`, which follow each other. `input` and
+-- `answer`: the messages that began it and that came last.
 CREATE TABLE turns (
     key INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
@@ -34,6 +35,9 @@ CREATE TABLE turns (
     ended_at INTEGER,
     first_item INTEGER NOT NULL,
     items INTEGER NOT NULL,
+    session BLOB NOT NULL,
+    input BLOB,
+    answer BLOB,
     detail TEXT NOT NULL
 ) STRICT;
 CREATE INDEX turns_by_id ON turns (id);

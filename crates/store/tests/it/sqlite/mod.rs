@@ -9,6 +9,7 @@ mod groups;
 mod journal;
 mod lost;
 mod opening;
+mod projection;
 mod records;
 mod retention;
 mod storage;

@@ -1,0 +1,8 @@
+//! Projections: they are what the events fold to, whatever happens to the store.
+
+mod any_sequence;
+mod differences;
+mod kept;
+mod lists;
+mod play;
+mod shown;
