@@ -182,7 +182,10 @@ impl TurnLog {
     #[must_use]
     pub fn item_seqs(&self, id: ItemId) -> Option<(u64, Option<u64>)> {
         let entry = self.items.get(*self.item_places.get(&id)?)?;
-        Some((entry.opened.seq(), entry.closed.as_ref().map(|end| end.seq())))
+        Some((
+            entry.opened.seq(),
+            entry.closed.as_ref().map(|end| end.seq()),
+        ))
     }
 
     /// Goes through the items of a turn in the order in which they began.
