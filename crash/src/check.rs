@@ -34,6 +34,16 @@ pub struct Figures {
     pub resumed: usize,
 }
 
+impl Figures {
+    /// Adds what was found in another directory.
+    pub fn add(&mut self, other: Self) {
+        self.ended_turns += other.ended_turns;
+        self.open_turns += other.open_turns;
+        self.unknown_outcomes += other.unknown_outcomes;
+        self.resumed += other.resumed;
+    }
+}
+
 impl Memory {
     /// Notes an input that the child has acknowledged.
     pub fn acknowledge(&mut self, session: u128, input: &str) {

@@ -34,7 +34,7 @@ pub struct Summary {
     pub kills: u64,
     /// How many of those at a named point.
     pub at_points: u64,
-    /// What the last look found.
+    /// What was found in the end.
     pub figures: Figures,
 }
 
@@ -45,32 +45,41 @@ enum Death {
     Never,
 }
 
+/// How many deaths one data directory goes through. The checks read everything, so that it must not grow for ever.
+const DEATHS_OF_A_DIRECTORY: u64 = 25;
+
 /// Carries a plan out. The error says what did not hold, and in which life.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
-    let tokio = tokio.map_err(|error| error.to_string())?;
+        .build()
+        .map_err(|error| error.to_string())?;
     let mut chance = Chance::new(plan.seed);
-    let (mut memory, mut summary) = (Memory::default(), Summary::default());
-    for life in 1..=plan.kills + 1 {
-        let is_final = life > plan.kills;
-        let death = if is_final {
-            Death::Never
-        } else {
-            choose(life, &mut chance)
-        };
-        let told = |what: String| format!("seed {}, life {life}: {what}", plan.seed);
-        live(plan, directory.path(), &death, is_final, &mut memory).map_err(told)?;
-        summary.figures = tokio
-            .block_on(memory.check(directory.path(), is_final))
-            .map_err(told)?;
-        if !is_final {
-            summary.kills += 1;
-            summary.at_points += u64::from(matches!(death, Death::At { .. }));
+    let mut summary = Summary::default();
+    while summary.kills < plan.kills {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let deaths = DEATHS_OF_A_DIRECTORY.min(plan.kills - summary.kills);
+        let mut memory = Memory::default();
+        for left in (0..=deaths).rev() {
+            let is_final = left == 0;
+            let death = if is_final {
+                Death::Never
+            } else {
+                choose(summary.kills, &mut chance)
+            };
+            let told =
+                |what: String| format!("seed {}, after {} kills: {what}", plan.seed, summary.kills);
+            live(plan, directory.path(), &death, is_final, &mut memory).map_err(told)?;
+            let look = memory.check(directory.path(), is_final);
+            let figures = tokio.block_on(look).map_err(told)?;
+            if is_final {
+                summary.figures.add(figures);
+            } else {
+                summary.kills += 1;
+                summary.at_points += u64::from(matches!(death, Death::At { .. }));
+                progress(summary.kills);
+            }
         }
-        progress(life);
     }
     Ok(summary)
 }
@@ -79,9 +88,16 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
 fn choose(life: u64, chance: &mut Chance) -> Death {
     if life.is_multiple_of(2) {
         let which = usize::try_from(life / 2).unwrap_or(0) % POINTS.len();
+        let point = POINTS[which];
+        // A stream is claimed once in a life.
+        let often = if point == "journal.before-claim" {
+            4
+        } else {
+            12
+        };
         Death::At {
-            point: POINTS[which],
-            nth: 1 + chance.below(12),
+            point,
+            nth: 1 + chance.below(often),
         }
     } else {
         Death::After(Duration::from_millis(5 + chance.below(120)))

@@ -12,8 +12,12 @@ with 1; a wrong command line exits with 2.
 Usage: windlass-fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I]
 
 Targets:
-  turn_machine    any order of inputs keeps what must always hold of turns
-  event_json      what decodes as an event encodes and decodes to the same event
+  turn_machine        any order of inputs keeps what must always hold of turns
+  event_json          what decodes as an event encodes and decodes to the same event
+  stream_openai       what OpenAI's Responses may send is heard the same however it is cut
+  stream_openai_chat  what Chat Completions may send is heard the same however it is cut
+  stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
+  stream_gemini       what Gemini may send is heard the same however it is cut
 
 Options:
   --seconds N       run each target for N seconds (10 when nothing is said)

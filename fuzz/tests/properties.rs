@@ -30,3 +30,15 @@ proptest! {
         targets::event_json(&data);
     }
 }
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn a_model_stream_is_heard_the_same_however_it_is_cut(data in vec(any::<u8>(), 0..120)) {
+        targets::stream_openai(&data);
+        targets::stream_openai_chat(&data);
+        targets::stream_anthropic(&data);
+        targets::stream_gemini(&data);
+    }
+}

@@ -7,9 +7,11 @@
 
 mod accept;
 mod command;
+mod crash;
 mod failure;
 mod fuzz;
 mod plan;
+mod race;
 mod slim;
 mod tally;
 mod terminal;
@@ -29,6 +31,8 @@ const WORDS: &[Word] = &[
     verify::WORD,
     slim::WORD,
     fuzz::WORD,
+    crash::WORD,
+    race::WORD,
     accept::WORD,
 ];
 

@@ -10,8 +10,8 @@ pub(crate) const WORD: Word = Word {
     name: "test",
     summary: "everything CI checks",
     help: "\
-Checks format, lints, the runtime without its default features, the store with SQLite, documentation
-and the dependency budget, and runs all tests. On a fresh machine it first adds rustfmt and clippy through rustup.
+Checks format, lints, the runtime without its default features and with typed tools, the store with SQLite,
+documentation and the dependency budget, and runs all tests, examples included. On a fresh machine it first adds rustfmt and clippy through rustup.
 Every step runs, also after one that failed. The last line on stdout is the sum of the test results:
 `N passed, N failed`. The exit status is 0 only when every step succeeded.
 
@@ -43,6 +43,25 @@ const STEPS: &[Step] = &[
         "-p",
         "windlass-runtime",
         "--no-default-features",
+        "--no-fail-fast",
+    ]),
+    Step::Cargo(&[
+        "clippy",
+        "-p",
+        "windlass-runtime",
+        "--features",
+        "typed-tools",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]),
+    Step::Tests(&[
+        "test",
+        "-p",
+        "windlass-runtime",
+        "--features",
+        "typed-tools",
         "--no-fail-fast",
     ]),
     Step::Cargo(&[

@@ -11,6 +11,12 @@ pub fn message_of_step(exec_id: ExecId) -> MessageId {
     MessageId::from_uuid(derive(exec_id.uuid(), 0))
 }
 
+/// Returns the step of the `n`th call of a message, from 0.
+#[must_use]
+pub fn step_of_call(message_id: MessageId, n: usize) -> ExecId {
+    ExecId::from_uuid(derive(message_id.uuid(), n as u64))
+}
+
 /// Returns the `n`th uuid that is derived from another: the same time stamp, other random bits.
 ///
 /// Two rounds of a 64-bit mixer spread `n` over the 74 random bits of a UUIDv7, so that derived ids are as unlikely

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 use async_trait::async_trait;
@@ -17,6 +18,14 @@ pub enum EgressError {
     Denied {
         /// The address.
         url: String,
+    },
+    /// Rules forbid the address behind a name.
+    #[error("access to {url} is denied by the session's network rules: it leads to {address}")]
+    DeniedAddress {
+        /// The URL.
+        url: String,
+        /// Where it leads.
+        address: IpAddr,
     },
     /// Not http or https.
     #[error("only http and https can be requested, not {url}")]
@@ -105,7 +114,8 @@ impl EgressRequest {
 
     /// Refuses what no service may send: other schemes, and what the rules forbid.
     ///
-    /// Every service calls this first, and again for each redirect that its caller follows.
+    /// Every service calls this first, and again for each redirect that its caller follows; then
+    /// [`Self::check_address`] for the address it connects to.
     pub fn check(&self) -> EgressResult<()> {
         let url = || self.url.clone();
         let scheme = self
@@ -118,6 +128,22 @@ impl EgressRequest {
         match &self.network_access {
             Some(list) if !list.is_url_allowed(&self.url) => {
                 Err(EgressError::Denied { url: url() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an address that the rules forbid, though they allow the URL.
+    ///
+    /// A service that resolves names calls this for the address that it is about to connect to: a name that anybody can
+    /// point anywhere must not lead into the private network.
+    pub fn check_address(&self, address: IpAddr) -> EgressResult<()> {
+        match &self.network_access {
+            Some(list) if !list.is_address_allowed(&self.url, address) => {
+                Err(EgressError::DeniedAddress {
+                    url: self.url.clone(),
+                    address,
+                })
             }
             _ => Ok(()),
         }
@@ -175,5 +201,92 @@ impl EgressService for DisabledEgressService {
     async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
         request.check()?;
         Err(EgressError::Unavailable)
+    }
+}
+
+#[cfg(all(test, feature = "url-rules"))]
+mod tests {
+    use super::*;
+
+    fn request(url: &str, list: Option<NetworkAccessList>) -> EgressRequest {
+        EgressRequest {
+            network_access: list,
+            ..EgressRequest::new("GET", url)
+        }
+    }
+
+    #[test]
+    fn r69_a_request_is_checked_against_its_rules() {
+        let list = || Some(NetworkAccessList::allow_only(["example.com"]));
+        assert!(request("https://example.com/a", list()).check().is_ok());
+        assert!(request("https://other.com/", None).check().is_ok());
+        for (url, list) in [
+            ("https://other.com/", list()),
+            ("http://2130706433/", list()),
+        ] {
+            let refused = request(url, list).check();
+            assert!(matches!(refused, Err(EgressError::Denied { url: named }) if named == url));
+        }
+        let refused = request("file:///etc/passwd", None).check();
+        assert!(matches!(
+            refused,
+            Err(EgressError::UnsupportedScheme { .. })
+        ));
+    }
+
+    #[test]
+    fn r69_a_name_must_not_lead_to_a_private_or_blocked_address() {
+        let allow = |patterns: &[&str]| Some(NetworkAccessList::allow_only(patterns.to_vec()));
+        let block = |patterns: &[&str]| Some(NetworkAccessList::block(patterns.to_vec()));
+        for (url, list, address, is_fine) in [
+            ("https://a.com/", allow(&["a.com"]), "93.184.216.34", true),
+            ("https://a.com/", allow(&["a.com"]), "127.0.0.1", false),
+            (
+                "https://a.com/",
+                allow(&["a.com"]),
+                "169.254.169.254",
+                false,
+            ),
+            (
+                "https://a.com/",
+                allow(&["a.com"]),
+                "::ffff:10.0.0.1",
+                false,
+            ),
+            (
+                "https://a.com/",
+                allow(&["a.com", "10.0.0.1"]),
+                "10.0.0.1",
+                true,
+            ),
+            (
+                "https://a.com/",
+                allow(&["a.com", "10.0.0.1:80"]),
+                "10.0.0.1",
+                false,
+            ),
+            ("https://a.com/", block(&["b.com"]), "192.168.0.1", false),
+            ("https://a.com/", block(&["b.com"]), "93.184.216.34", true),
+            (
+                "https://a.com/",
+                block(&["93.184.216.34"]),
+                "93.184.216.34",
+                false,
+            ),
+            (
+                "http://127.0.0.1/",
+                allow(&["127.0.0.1"]),
+                "127.0.0.1",
+                true,
+            ),
+            ("http://2130706433/", block(&["b.com"]), "127.0.0.1", true),
+            ("https://a.com/", None, "127.0.0.1", true),
+            ("https://a.com/", allow(&[]), "127.0.0.1", true),
+        ] {
+            let shown = format!("{url} {list:?} {address}");
+            let request = request(url, list);
+            let checked = request.check_address(address.parse().unwrap());
+            assert_eq!(checked.is_ok(), is_fine, "{shown}");
+        }
     }
 }

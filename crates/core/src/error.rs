@@ -76,6 +76,14 @@ pub enum AgentLoopError {
     /// No turn is there to be steered, cancelled or answered.
     #[error("Session {0} has no active turn")]
     NoActiveTurn(SessionId),
+    /// The session has had no such turn, or its conversation no longer contains it.
+    #[error("Session {session_id} has no turn {turn_id}")]
+    TurnNotFound {
+        /// The session asked for.
+        session_id: SessionId,
+        /// The turn as named.
+        turn_id: TurnId,
+    },
     /// An answer names a call that does not wait for one.
     #[error("No pending call `{call_id}`: {reason}")]
     NoPendingCall {
@@ -114,6 +122,18 @@ pub enum ErrorKind {
     TooLarge,
     /// The model does not exist here.
     ModelMissing,
+    /// The provider has no room for the request now; waiting or another model helps.
+    Overloaded,
+    /// A filter of the provider refused the prompt or the answer.
+    Refused,
+    /// The provider does not understand the request; it must be changed.
+    BadRequest,
+    /// No connection came about, or it was lost.
+    Network,
+    /// The provider took the request and then said nothing more in time.
+    Stalled,
+    /// What arrived is cut, or is not what the provider's API promises.
+    BrokenStream,
     /// Somebody stopped it.
     Cancelled,
     /// Any other cause.
@@ -131,6 +151,12 @@ impl ErrorKind {
             Self::Timeout => "timeout",
             Self::TooLarge => "too_large",
             Self::ModelMissing => "model_missing",
+            Self::Overloaded => "overloaded",
+            Self::Refused => "refused",
+            Self::BadRequest => "bad_request",
+            Self::Network => "network",
+            Self::Stalled => "stalled",
+            Self::BrokenStream => "broken_stream",
             Self::Cancelled => "cancelled",
             Self::Other => "other",
         }
@@ -139,7 +165,16 @@ impl ErrorKind {
     /// Tells whether the same request may succeed later.
     #[must_use]
     pub const fn is_transient(self) -> bool {
-        matches!(self, Self::RateLimited | Self::Server | Self::Timeout)
+        matches!(
+            self,
+            Self::RateLimited
+                | Self::Server
+                | Self::Timeout
+                | Self::Overloaded
+                | Self::Network
+                | Self::Stalled
+                | Self::BrokenStream
+        )
     }
 }
 
@@ -357,7 +392,7 @@ impl AgentLoopError {
     /// Tells whether the provider itself failed.
     #[must_use]
     pub fn is_server_error(&self) -> bool {
-        self.kind() == ErrorKind::Server
+        matches!(self.kind(), ErrorKind::Server | ErrorKind::Overloaded)
     }
     /// Tells whether trying the same again is pointless.
     #[must_use]
@@ -384,10 +419,20 @@ impl AgentLoopError {
             ErrorKind::Auth => {
                 "The model refused the credentials. Please check the provider's key.".into()
             }
-            ErrorKind::Server => {
+            ErrorKind::Overloaded => {
+                "The model's provider is overloaded. Please try again in a moment.".into()
+            }
+            ErrorKind::Refused => "The model's provider refused to answer this.".into(),
+            ErrorKind::BadRequest => "The model's provider did not accept the request.".into(),
+            ErrorKind::Network => {
+                "The model's provider could not be reached. Please check the connection.".into()
+            }
+            ErrorKind::Server | ErrorKind::BrokenStream => {
                 "The model's provider has a problem. Please try again in a moment.".into()
             }
-            ErrorKind::Timeout => "The model did not answer in time. Please try again.".into(),
+            ErrorKind::Timeout | ErrorKind::Stalled => {
+                "The model did not answer in time. Please try again.".into()
+            }
             ErrorKind::TooLarge => "The conversation no longer fits the model.".into(),
             ErrorKind::ModelMissing => "The chosen model is not available.".into(),
             ErrorKind::Cancelled => "The turn was cancelled.".into(),

@@ -50,6 +50,20 @@ impl History {
         self.digest
     }
 
+    /// Returns the first messages as a conversation of their own, which shares them.
+    #[must_use]
+    pub fn truncated(&self, len: usize) -> Self {
+        if len >= self.len() {
+            return self.clone();
+        }
+        let messages = self.messages.truncated(len);
+        let ids = messages.iter().map(|message| message.id.uuid());
+        let digest = ids.fold(Digest128::default(), |digest, id| {
+            digest.chain(id.as_bytes())
+        });
+        Self { messages, digest }
+    }
+
     /// Goes through the messages, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + '_ {
         self.messages.iter()
@@ -93,5 +107,19 @@ mod tests {
         assert_eq!(page(62, 4), ["62", "63", "64", "65"]);
         assert_eq!(page(299, 10), ["299"]);
         assert!(page(300, 10).is_empty());
+    }
+
+    #[test]
+    fn a_conversation_that_is_cut_is_the_one_it_was_then() {
+        let mut history = History::default();
+        let mut before = Vec::new();
+        for n in 0..200 {
+            before.push(history.clone());
+            history.push(Arc::new(Message::user(n.to_string())));
+        }
+        for (len, before) in before.iter().enumerate() {
+            assert_eq!(history.truncated(len), *before);
+        }
+        assert_eq!(history.truncated(500), history);
     }
 }

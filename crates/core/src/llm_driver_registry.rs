@@ -263,6 +263,16 @@ pub struct PromptCacheConfig {
     pub key: Option<String>,
 }
 
+/// The form that an answer must have. Providers insist that every object names all its properties as required and
+/// allows no others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputSchema {
+    /// What the form is called; letters, digits, `_` and `-`.
+    pub name: String,
+    /// The JSON schema.
+    pub schema: serde_json::Value,
+}
+
 /// The settings of a model call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LlmCallConfig {
@@ -284,6 +294,8 @@ pub struct LlmCallConfig {
     pub tool_search: Option<ToolSearchConfig>,
     /// Whether the provider may cache the prompt.
     pub prompt_cache: Option<PromptCacheConfig>,
+    /// The form that the answer must have; any text when there is none.
+    pub output_schema: Option<OutputSchema>,
 }
 
 /// The name under which a call's metadata holds its session.
@@ -309,7 +321,8 @@ pub struct LlmRequest {
 impl LlmRequest {
     /// Returns the messages as providers take them, the system prompt first.
     ///
-    /// Reports of errors that the model never said are left out.
+    /// Reports of errors that the model never said are left out, and so are answers without any content: providers
+    /// refuse a message that says nothing.
     #[must_use]
     pub fn to_llm_messages(&self) -> Vec<LlmMessage> {
         let system = (!self.system_prompt.is_empty())
@@ -317,12 +330,23 @@ impl LlmRequest {
         let spoken = self
             .history
             .iter()
-            .filter(|message| !message.is_error_report());
+            .filter(|message| !message.is_error_report() && !says_nothing(message));
         system
             .into_iter()
             .chain(spoken.map(|message| LlmMessage::from(&**message)))
             .collect()
     }
+}
+
+/// Tells whether a message is an answer without text, image or call. Thinking alone is nothing that can be sent back.
+fn says_nothing(message: &Message) -> bool {
+    let is_empty = |part: &ContentPart| match part {
+        ContentPart::Text(part) => part.text.is_empty(),
+        ContentPart::Image(image) => image.url.is_none() && image.base64.is_none(),
+        ContentPart::ImageFile(_) => true,
+        ContentPart::ToolCall(_) | ContentPart::ToolResult(_) => false,
+    };
+    message.role == MessageRole::Agent && message.content.iter().all(is_empty)
 }
 
 /// What a model call came to, beside its content.
@@ -338,8 +362,12 @@ pub struct LlmCompletionMetadata {
     pub cache_read_tokens: Option<u32>,
     /// Of those read, how many were put into a cache.
     pub cache_creation_tokens: Option<u32>,
+    /// Of those written, how many were reasoning.
+    pub reasoning_tokens: Option<u32>,
     /// What the provider charged.
     pub provider_cost_usd: Option<f64>,
+    /// What it should cost by a price list; `None` when the model is on none.
+    pub estimated_cost_usd: Option<f64>,
     /// The model that answered.
     pub model: Option<String>,
     /// Why it stopped.
@@ -365,7 +393,8 @@ impl LlmCompletionMetadata {
             cache_read_tokens: self.cache_read_tokens,
             cache_creation_tokens: self.cache_creation_tokens,
             actual_cost_usd: self.provider_cost_usd,
-            estimated_cost_usd: None,
+            estimated_cost_usd: self.estimated_cost_usd,
+            reasoning_tokens: self.reasoning_tokens,
         })
     }
 }
@@ -403,6 +432,8 @@ pub struct LlmResponse {
     pub thinking: Option<String>,
     /// The provider's proof of the thinking.
     pub thinking_signature: Option<String>,
+    /// The provider's own record of its reasoning, to send back unchanged.
+    pub reasoning_items: Vec<serde_json::Value>,
     /// The calls.
     pub tool_calls: Option<Vec<ToolCall>>,
     /// What it came to.
@@ -464,7 +495,7 @@ pub async fn collect(mut stream: LlmResponseStream) -> Result<LlmResponse> {
             LlmStreamEvent::ThinkingSignature(signature) => {
                 response.thinking_signature = Some(signature)
             }
-            LlmStreamEvent::ReasonItem { .. } => {}
+            LlmStreamEvent::ReasonItem { payload, .. } => response.reasoning_items.push(payload),
             LlmStreamEvent::ToolCalls(calls) => {
                 response.tool_calls.get_or_insert_default().extend(calls);
             }
@@ -527,5 +558,61 @@ impl DriverRegistry {
     #[must_use]
     pub fn has_driver(&self, provider: &ProviderType) -> bool {
         self.factories.contains_key(provider)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_content_is_not_sent() {
+        let mut history = History::default();
+        let call = ToolCall {
+            id: "c".to_owned(),
+            name: "t".to_owned(),
+            arguments: json!({}),
+        };
+        let nothing = Message {
+            content: Vec::new(),
+            thinking: Some("hm".to_owned()),
+            ..Message::assistant("")
+        };
+        for message in [
+            Message::user("Hi"),
+            Message::assistant(""),
+            nothing,
+            Message::user(""),
+            Message::assistant_with_tools("", vec![call]),
+            Message::tool_result("c", None, None),
+            Message::assistant("Hello"),
+        ] {
+            history.push(Arc::new(message));
+        }
+        let request = LlmRequest {
+            session_id: SessionId::new(),
+            turn_id: None,
+            exec_id: None,
+            system_prompt: "Be brief.".into(),
+            history,
+            config: Arc::default(),
+        };
+        let sent = request.to_llm_messages();
+        let sent: Vec<_> = sent
+            .iter()
+            .map(|message| (message.role, message.content_as_text()))
+            .collect();
+        use LlmMessageRole::{Assistant, System, Tool, User};
+        let expected = [
+            (System, "Be brief."),
+            (User, "Hi"),
+            (User, ""),
+            (Assistant, ""),
+            (Tool, ""),
+            (Assistant, "Hello"),
+        ];
+        assert_eq!(sent, expected.map(|(role, text)| (role, text.to_owned())));
     }
 }

@@ -87,3 +87,24 @@ pub(crate) fn masked<T>(secret: Option<&T>) -> &'static str {
         None => "[none]",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm_driver_registry::ProviderConfig;
+
+    #[test]
+    fn r70_debug_shows_no_key() {
+        let model = ModelWithProvider {
+            model: "m".to_owned(),
+            provider_type: LlmProviderType::Openai,
+            api_key: Some("sk-7391".to_owned()),
+            base_url: None,
+        };
+        let shown = format!("{model:?} {model:#?} {:?}", ProviderConfig::from(&model));
+        assert!(
+            shown.contains("[set]") && !shown.contains("7391"),
+            "{shown}"
+        );
+    }
+}

@@ -93,3 +93,22 @@ impl fmt::Debug for ScopedMcpServer {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r70_debug_shows_no_header_and_no_environment() {
+        let pair = |name: &str| BTreeMap::from([(name.to_owned(), "secret-7391".to_owned())]);
+        let server = ScopedMcpServer {
+            headers: pair("authorization"),
+            env: pair("TOKEN"),
+            ..ScopedMcpServer::default()
+        };
+        let servers = ScopedMcpServers::from([("s".to_owned(), server)]);
+        let shown = format!("{servers:?} {servers:#?}");
+        assert!(shown.contains("authorization") && shown.contains("TOKEN"));
+        assert!(!shown.contains("7391"), "{shown}");
+    }
+}

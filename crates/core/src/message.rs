@@ -232,6 +232,9 @@ pub struct Message {
     /// The provider's proof of that thinking, sent back unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_signature: Option<String>,
+    /// The provider's own record of its reasoning, opaque, sent back unchanged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasoning_items: Vec<Value>,
     /// Wishes that came with an input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
@@ -266,6 +269,7 @@ impl Message {
             phase: None,
             thinking: None,
             thinking_signature: None,
+            reasoning_items: Vec::new(),
             controls: None,
             metadata: None,
             external_actor: None,

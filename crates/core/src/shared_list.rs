@@ -53,6 +53,20 @@ impl<T: Clone> SharedList<T> {
         }
     }
 
+    /// Returns the first entries as a list of their own, which shares all but the last few.
+    #[must_use]
+    pub fn truncated(&self, len: usize) -> Self {
+        if len >= self.len() {
+            return self.clone();
+        }
+        let (whole, rest) = (len / CHUNK, len % CHUNK);
+        let cut = self.sealed.get(whole).map_or(&self.tail[..], |cut| cut);
+        Self {
+            sealed: Arc::new(self.sealed.iter().take(whole).cloned().collect()),
+            tail: Arc::new(cut.iter().take(rest).cloned().collect()),
+        }
+    }
+
     /// Returns the newest entry.
     #[must_use]
     pub fn last(&self) -> Option<&T> {
@@ -88,6 +102,13 @@ mod tests {
             assert_eq!(snapshot.len(), n);
             assert_eq!(snapshot.last().copied(), n.checked_sub(1));
             assert!(snapshot.iter().copied().eq(0..n));
+        }
+        for len in [0, 1, 63, 64, 65, 256, 257, 299, 300, 301] {
+            let mut cut = list.truncated(len);
+            assert_eq!(cut.len(), len.min(300));
+            assert!(cut.iter().copied().eq(0..len.min(300)));
+            cut.push(7);
+            assert_eq!((cut.last(), list.len()), (Some(&7), 300));
         }
         assert_eq!(list.get(299), Some(&299));
         assert_eq!(list.get(300), None);

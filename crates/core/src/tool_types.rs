@@ -17,10 +17,27 @@ pub struct ToolCall {
 /// An image that a tool returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResultImage {
-    /// The image itself.
+    /// The image itself, or its address: an address is no base64, so the two cannot be mixed up.
     pub base64: String,
-    /// Its media type.
+    /// Its media type; empty for an address.
     pub media_type: String,
+}
+
+impl ToolResultImage {
+    /// Names an image by its address; nobody but the model's provider fetches it.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self {
+            base64: url.into(),
+            media_type: String::new(),
+        }
+    }
+
+    /// Returns the address, if the image is named by one.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        let is_address = |scheme: &str| self.base64.starts_with(scheme);
+        (is_address("http://") || is_address("https://")).then_some(self.base64.as_str())
+    }
 }
 
 /// The answer to a call.
@@ -157,6 +174,8 @@ hints! {
     timeout_ms: u64, with_timeout_ms(u64);
     /// What its calls are to people.
     shape: ToolShape, with_shape(ToolShape);
+    /// The names of arguments that nobody but the tool may read: records show a mask in their place.
+    secret_arguments: Vec<String>, with_secret_arguments(impl Into<Vec<String>>);
 }
 
 impl ToolHints {

@@ -154,6 +154,11 @@ pub enum ToolExecutionResult {
         /// Which one.
         provider: String,
     },
+    /// The user must answer first; the answer is the call's result.
+    UserInputRequired {
+        /// The question.
+        request: Value,
+    },
 }
 
 impl ToolExecutionResult {
@@ -233,6 +238,9 @@ impl ToolExecutionResult {
                 connection_required: Some(provider),
                 ..ToolResult::default()
             },
+            Self::UserInputRequired { request } => {
+                ToolResult::success(tool_call_id, json!({ "user_input_required": request }))
+            }
         }
     }
 }

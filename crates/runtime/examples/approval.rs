@@ -36,9 +36,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(call) = reply.pending.first().cloned() {
         let is_fine = call.arguments["amount"].as_i64() < Some(100);
         println!(
-            "{} {}: {}",
-            call.name,
-            call.arguments,
+            "Pay {} to {}: {}",
+            call.arguments["amount"],
+            call.arguments["to"],
             if is_fine { "allowed" } else { "refused" }
         );
         reply = match is_fine {

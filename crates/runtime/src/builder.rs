@@ -29,6 +29,27 @@ use crate::world::{SystemWorld, World};
 const SIMULATED_MODEL: &str = "llmsim-model";
 
 /// Makes an [`InProcessRuntime`]. Begins with the built-in capabilities, no driver, and files in memory.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// use windlass_runtime::{AgentBuilder, HarnessBuilder, InProcessRuntimeBuilder, SessionBuilder};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let harness = HarnessBuilder::new("base", "Be honest.").build();
+/// let agent = AgentBuilder::new("sailor", "You sail.").build();
+/// let session = SessionBuilder::new(harness.id).agent(agent.public_id).build();
+/// let session_id = session.id;
+/// let runtime = InProcessRuntimeBuilder::new()
+///     .llm_sim(LlmSimConfig::fixed("Ahoy!"))
+///     .harness(harness)
+///     .agent(agent)
+///     .session(session)
+///     .seed_text_file(session_id, "/log.md", "Launched.")
+///     .build()
+///     .await?;
+/// assert_eq!(runtime.run_text_turn(session_id, "Hi").await?.response, "Ahoy!");
+/// # Ok::<(), windlass_core::AgentLoopError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Default)]
 pub struct InProcessRuntimeBuilder {
     platform: PlatformDefinition,

@@ -9,16 +9,20 @@ use windlass_core::llm_driver_registry::{DriverRegistry, LlmDriver, ProviderConf
 use windlass_core::llm_models::ModelWithProvider;
 use windlass_core::typed_id::SessionId;
 
+use crate::secrets::KnownSecrets;
+
 /// Makes drivers when they are first needed and keeps them.
 pub(crate) struct Drivers {
     registry: DriverRegistry,
+    secrets: Arc<KnownSecrets>,
     made: Mutex<HashMap<ProviderConfig, Arc<dyn LlmDriver>>>,
 }
 
 impl Drivers {
-    pub(crate) fn new(registry: DriverRegistry) -> Self {
+    pub(crate) fn new(registry: DriverRegistry, secrets: Arc<KnownSecrets>) -> Self {
         Self {
             registry,
+            secrets,
             made: Mutex::default(),
         }
     }
@@ -32,6 +36,10 @@ impl Drivers {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = made.get(&config) {
             return Ok(Arc::clone(driver));
+        }
+        // Before anything can go wrong with it.
+        if let Some(key) = &config.api_key {
+            self.secrets.note_key(config.provider_type, key);
         }
         let driver = catch_unwind(AssertUnwindSafe(|| self.registry.create_driver(&config)))
             .map_err(|_| {

@@ -22,6 +22,10 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
             turn_id,
             waiting_for,
         },
+        Rejected::UnknownTurn(turn_id) => AgentLoopError::TurnNotFound {
+            session_id,
+            turn_id,
+        },
         Rejected::NoTurn => AgentLoopError::NoActiveTurn(session_id),
         Rejected::NoPendingCall { call, reason } => AgentLoopError::NoPendingCall {
             call_id: call,

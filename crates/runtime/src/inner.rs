@@ -15,6 +15,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
+use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::thread::{Mail, Slot};
@@ -26,6 +27,8 @@ pub(crate) struct Inner {
     pub(crate) backends: RuntimeBackends,
     pub(crate) files: Arc<dyn SessionFileSystem>,
     pub(crate) drivers: Drivers,
+    /// What no record may show.
+    pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
@@ -41,13 +44,18 @@ pub(crate) struct Inner {
 impl Inner {
     pub(crate) fn new(
         platform: PlatformDefinition,
-        backends: RuntimeBackends,
+        mut backends: RuntimeBackends,
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
-        let drivers = Drivers::new(platform.driver_registry().clone());
+        let secrets = Arc::new(KnownSecrets::default());
+        backends.storage_store = Arc::new(WatchedStorage {
+            store: backends.storage_store,
+            secrets: Arc::clone(&secrets),
+        });
+        let drivers = Drivers::new(platform.driver_registry().clone(), Arc::clone(&secrets));
         let inner = Arc::new(Self {
             mirrors_messages: !same(&backends.message_store, &backends.views.messages),
             mirrors_events: !same(&backends.event_bus, &backends.views.events),
@@ -55,6 +63,7 @@ impl Inner {
             backends,
             files,
             drivers,
+            secrets,
             arguments: Checker::default(),
             settings,
             world,

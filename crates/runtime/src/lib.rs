@@ -32,30 +32,31 @@
 //! use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 //! use windlass_runtime::{Conversation, tool_fn};
 //!
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let schema = json!({
-//!     "type": "object",
-//!     "properties": { "city": { "type": "string" } },
-//!     "required": ["city"]
-//! });
-//! let weather = tool_fn("weather", "Tells the weather", schema, |args: Value, _ctx| async move {
-//!     Ok(format!("rain in {}", args["city"]))
-//! });
-//! // The simulator follows a script; a model would come to this by itself.
-//! let script = LlmSimConfig::scripted(vec![
-//!     SimTurn::ToolCalls(vec![SimToolCall::new("weather", json!({ "city": "Bergen" }))]),
-//!     SimTurn::Assistant("Take an umbrella.".into()),
-//! ]);
-//! let mut chat = Conversation::builder().simulator(script).tool(weather).start().await?;
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let city = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+//!     let weather = tool_fn("weather", "Tells the weather", city.clone(), |args: Value, _ctx| async move {
+//!         Ok(format!("rain in {}", args["city"]))
+//!     });
+//!     let clock = tool_fn("clock", "Tells the time", city, |args: Value, _ctx| async move {
+//!         Ok(format!("noon in {}", args["city"]))
+//!     });
+//!     // The simulator follows a script; a model would come to this by itself.
+//!     let ask = |tool| SimToolCall::new(tool, json!({ "city": "Bergen" }));
+//!     let script = LlmSimConfig::scripted(vec![
+//!         SimTurn::ToolCalls(vec![ask("weather"), ask("clock")]),
+//!         SimTurn::Assistant("Take an umbrella to lunch.".into()),
+//!     ]);
+//!     let mut chat = Conversation::builder().simulator(script).tool(weather).tool(clock).start().await?;
 //!
-//! let mut answer = chat.stream("I am off to Bergen.").await?;
-//! while let Some(piece) = answer.next().await {
-//!     print!("{piece}");
+//!     let mut answer = chat.stream("I am off to Bergen.").await?;
+//!     while let Some(piece) = answer.next().await {
+//!         print!("{piece}");
+//!     }
+//!     let reply = answer.finish().await?;
+//!     assert_eq!(reply.turn.tool_calls_count, 2);
+//!     Ok(())
 //! }
-//! let reply = answer.finish().await?;
-//! assert_eq!((reply.text.as_str(), reply.turn.tool_calls_count), ("Take an umbrella.", 1));
-//! # Ok::<(), windlass_runtime::ConversationError>(())
-//! # }).unwrap();
 //! ```
 //!
 //! Ready-made tools come in capabilities, enabled by their id with [`ConversationBuilder::capability`]:
@@ -110,8 +111,12 @@ mod errors;
 mod inner;
 mod journal_views;
 mod panics;
+mod replay;
 mod runtime;
+mod secrets;
 mod settings;
+#[cfg(feature = "sqlite")]
+mod sqlite_backends;
 mod steps;
 mod thread;
 mod turn_context;
@@ -130,13 +135,16 @@ pub use easy::{
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
-pub use runtime::{EventStream, InProcessRuntime, RuntimeHostAdapter};
+pub use replay::{Divergence, Replay, ReplayReport};
+pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
+#[cfg(feature = "sqlite")]
+pub use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
@@ -146,3 +154,8 @@ pub use windlass_store::{
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
+
+/// The README's program is compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;

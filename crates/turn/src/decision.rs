@@ -87,6 +87,9 @@ pub enum Rejected {
     /// There is no turn to act upon.
     #[error("no turn is active")]
     NoTurn,
+    /// The conversation has no such turn that has ended.
+    #[error("the conversation has no ended turn {0}")]
+    UnknownTurn(TurnId),
     /// An answer names a call that does not wait for one.
     #[error("no pending call `{call}`: {reason}")]
     NoPendingCall {

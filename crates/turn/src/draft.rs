@@ -96,6 +96,7 @@ impl<'a> Draft<'a> {
             EventData::TurnStarted(started) => Some(started.turn_id),
             EventData::InputQueued(queued) => Some(queued.turn_id),
             EventData::SessionIdled(_) => self.ended,
+            data if data.is_about_session() => None,
             // A queued turn is cancelled while another one runs.
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
             _ => self.thread.turn.as_ref().map(|turn| turn.id),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::derived_id::derive;
+use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     Decision as Verdict, Event, EventData, ToolCompletedData, TurnOutline, TurnStartedData,
@@ -12,7 +12,9 @@ use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultConten
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
-use crate::state::{Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
+use crate::state::{
+    Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+};
 
 /// What the model reads of a call whose result was lost.
 pub(crate) const REPAIRED: &str =
@@ -148,6 +150,7 @@ impl Thread {
             EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
+            EventData::SessionRewound(data) => self.rewind(data.to_turn),
             EventData::TranscriptRepaired(data) => {
                 self.settle_dangling(&data.tool_call_id);
                 let part = ToolResultContentPart {
@@ -287,7 +290,25 @@ impl Thread {
             turn.steered
                 .into_iter()
                 .for_each(|message| self.history.push(message));
+            self.ends.push(TurnEnd {
+                turn_id,
+                // The session's idling follows, always in the same commit.
+                seq: self.head + 1,
+                messages: self.history.len(),
+            });
         }
+    }
+
+    /// Cuts the conversation to where a turn ended. A turn that is not there is one whose records are gone, with all
+    /// before it: then everything came later. What was used stays used.
+    fn rewind(&mut self, to_turn: TurnId) {
+        let later = self.ends.iter().rev();
+        let later = later.take_while(|end| end.turn_id != to_turn).count();
+        self.ends = self.ends.truncated(self.ends.len() - later);
+        let messages = self.ends.last().map_or(0, |end| end.messages);
+        self.history = self.history.truncated(messages);
+        self.dangling.clear();
+        self.answered.clear();
     }
 
     /// Returns what was decided about a call of the running turn.
@@ -355,7 +376,7 @@ fn requested_calls(message: &Message) -> Vec<Call> {
     calls
         .enumerate()
         .map(|(n, part)| Call {
-            exec_id: ExecId::from_uuid(derive(message.id.uuid(), n as u64)),
+            exec_id: step_of_call(message.id, n),
             call: Arc::new(ToolCall {
                 id: part.id.clone(),
                 name: part.name.clone(),

@@ -82,6 +82,8 @@ pub struct Answer {
     pub thinking: Option<String>,
     /// The provider's proof of the thinking.
     pub thinking_signature: Option<String>,
+    /// The provider's own record of its reasoning, to send back unchanged.
+    pub reasoning_items: Vec<serde_json::Value>,
     /// The calls.
     pub calls: Vec<RequestedCall>,
     /// Where in its work the model said it.
@@ -215,10 +217,20 @@ pub enum Input {
         /// What.
         data: EventData,
     },
+    /// The host says what it keeps of the session, in or outside of turns.
+    Note {
+        /// `session.started`, `session.updated` or `session.forked`.
+        data: EventData,
+    },
     /// A deadline may have passed.
     Timer,
     /// The process is new; what was running is gone.
     Recover,
+    /// Somebody wants the conversation to end after an earlier turn again.
+    Rewind {
+        /// The turn that is to be the last.
+        turn_id: TurnId,
+    },
     /// The host adds a message to the conversation, outside of turns.
     Import {
         /// The message.

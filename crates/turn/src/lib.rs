@@ -19,5 +19,5 @@ mod state;
 pub use decision::{Command, Decision, Rejected};
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
 pub use plan::{Limits, ToolSpec, TurnPlan};
-pub use state::{Act, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn};
+pub use state::{Act, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd};
 pub use windlass_core::derived_id::derive;

@@ -21,6 +21,8 @@ pub struct ToolSpec {
     pub capability_id: Option<String>,
     /// What its calls are to people.
     pub shape: Option<ToolShape>,
+    /// How long its calls wait for somebody outside, where not as planned for all.
+    pub wait_timeout: Option<Duration>,
 }
 
 /// How much a session may hold; `None` is no limit.

@@ -25,10 +25,23 @@ pub struct Thread {
     pub(crate) started_at: Option<DateTime<Utc>>,
     pub(crate) turn: Option<Turn>,
     pub(crate) queue: VecDeque<Queued>,
+    /// Where each turn of the conversation has ended. Shared, because every decision starts from a copy.
+    pub(crate) ends: SharedList<TurnEnd>,
     /// Calls of imported messages that have no result yet.
     pub(crate) dangling: Vec<Arc<ToolCall>>,
     /// Answers from outside that were taken in the running or last turn, so that a repeat is known.
     pub(crate) answered: Vec<Answered>,
+}
+
+/// Where a turn has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its last event.
+    pub seq: u64,
+    /// How many messages the conversation had then.
+    pub messages: usize,
 }
 
 /// An input that waits for its turn.
@@ -280,6 +293,7 @@ impl Thread {
             started_at: None,
             turn: None,
             queue: VecDeque::new(),
+            ends: SharedList::default(),
             dangling: Vec::new(),
             answered: Vec::new(),
         }
@@ -332,6 +346,11 @@ impl Thread {
     #[must_use]
     pub fn queue(&self) -> &VecDeque<Queued> {
         &self.queue
+    }
+
+    /// Returns where the turns of the conversation have ended, oldest first.
+    pub fn ends(&self) -> impl DoubleEndedIterator<Item = &TurnEnd> + '_ {
+        self.ends.iter()
     }
 
     /// Returns what the session is doing.

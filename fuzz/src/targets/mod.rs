@@ -1,9 +1,11 @@
 //! What can be fuzzed.
 
 mod event_json;
+mod model_streams;
 mod turn_machine;
 
 pub use event_json::event_json;
+pub use model_streams::{stream_anthropic, stream_gemini, stream_openai, stream_openai_chat};
 pub use turn_machine::turn_machine;
 
 /// Something that bytes are thrown at.
@@ -32,5 +34,29 @@ pub const TARGETS: &[Target] = &[
         summary: "what decodes as an event encodes and decodes to the same event",
         longest_input: 600,
         run: event_json,
+    },
+    Target {
+        name: "stream_openai",
+        summary: "what OpenAI's Responses may send is heard the same however it is cut",
+        longest_input: 120,
+        run: stream_openai,
+    },
+    Target {
+        name: "stream_openai_chat",
+        summary: "what Chat Completions may send is heard the same however it is cut",
+        longest_input: 120,
+        run: stream_openai_chat,
+    },
+    Target {
+        name: "stream_anthropic",
+        summary: "what Anthropic's Messages may send is heard the same however it is cut",
+        longest_input: 120,
+        run: stream_anthropic,
+    },
+    Target {
+        name: "stream_gemini",
+        summary: "what Gemini may send is heard the same however it is cut",
+        longest_input: 120,
+        run: stream_gemini,
     },
 ];

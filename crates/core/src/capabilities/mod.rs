@@ -1,6 +1,7 @@
 //! Bundles of prompt, tools, commands, hooks and files that records enable by name.
 
 mod agent_instructions;
+mod ask_user;
 mod btw;
 mod current_time;
 mod infinity_context;
@@ -44,6 +45,7 @@ pub use crate::capability_types::{
 };
 pub use crate::message_filter::MessageFilterProvider;
 pub use agent_instructions::AgentInstructionsCapability;
+pub use ask_user::AskUserCapability;
 pub use btw::BtwCapability;
 pub use current_time::CurrentTimeCapability;
 pub use infinity_context::InfinityContextCapability;

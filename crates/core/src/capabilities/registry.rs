@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    AgentInstructionsCapability, BtwCapability, Capability, CurrentTimeCapability,
-    InfinityContextCapability, LoopDetectionCapability, MessageMetadataCapability, NoopCapability,
-    SessionCapability, SessionFileSystemCapability, SessionStorageCapability, SkillsCapability,
-    StatelessTodoListCapability, TestMathCapability,
+    AgentInstructionsCapability, AskUserCapability, BtwCapability, Capability,
+    CurrentTimeCapability, InfinityContextCapability, LoopDetectionCapability,
+    MessageMetadataCapability, NoopCapability, SessionCapability, SessionFileSystemCapability,
+    SessionStorageCapability, SkillsCapability, StatelessTodoListCapability, TestMathCapability,
 };
 
 /// The capabilities of a platform. Clones share the capabilities themselves.
@@ -34,6 +34,7 @@ impl CapabilityRegistry {
         let mut registry = Self::new();
         registry.register(AgentInstructionsCapability);
         registry.register(BtwCapability);
+        registry.register(AskUserCapability);
         registry.register(CurrentTimeCapability::default());
         registry.register(InfinityContextCapability);
         registry.register(LoopDetectionCapability);

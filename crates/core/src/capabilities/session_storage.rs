@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::session_tool::{Failure, SessionTool, boxed, object, offered, writes};
 use super::{Capability, RiskLevel};
 use crate::tools::{SideEffectClass, Tool, ToolHints};
-use crate::traits::{SessionStorageStore, ToolContext};
+use crate::traits::{SECRET_MASK, SessionStorageStore, ToolContext};
 
 /// How long a name may be.
 const MAX_NAME_BYTES: usize = 256;
@@ -126,6 +126,11 @@ impl SessionTool for KvStore {
     }
 }
 
+/// Tells whether a value is what a record shows of a secret: a model that reads its own call again may repeat it.
+fn is_mask(value: &str) -> bool {
+    value.starts_with(SECRET_MASK) && value.ends_with(']')
+}
+
 struct SecretStore;
 
 #[async_trait]
@@ -141,6 +146,7 @@ impl SessionTool for SecretStore {
     fn hints(&self) -> ToolHints {
         writes("session_storage", SideEffectClass::Idempotent)
             .with_requires_secrets(true)
+            .with_secret_arguments(["value".to_owned()])
             .with_persist_output(false)
     }
     async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
@@ -154,6 +160,11 @@ impl SessionTool for SecretStore {
             }
             Operation::Set => {
                 let (name, value) = (args.key("name")?, args.value()?);
+                if is_mask(value) {
+                    return Err(Failure::told(format!(
+                        "`{value}` is what is shown in place of a secret; give the secret itself"
+                    )));
+                }
                 store.set_secret(id, name, value).await?;
                 json!({ "name": name, "stored": true })
             }
@@ -211,6 +222,10 @@ mod tests {
             (
                 json!({"operation": "set", "name": "", "value": "hunter2"}),
                 "`name`",
+            ),
+            (
+                json!({"operation": "set", "name": "a", "value": "[secret:value]"}),
+                "the secret itself",
             ),
         ] {
             let told = call(&SessionStorageCapability, "secret_store", args, &ctx).await;

@@ -168,6 +168,9 @@ pub struct TurnOutline {
     /// How often it went on after the process was gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed_count: u32,
+    /// What the caller wants to see with the turn, as it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Value>,
 }
 
 #[expect(
@@ -192,11 +195,28 @@ pub struct ToolCallSummary {
 
 payloads! {
     /// A session exists.
-    SessionStartedData { ; title: String, }
+    SessionStartedData { ; title: String,
+        /// What the host keeps of the session, as it came.
+        record: Value,
+    }
     /// A session's record was changed.
-    SessionUpdatedData { ; title: String, }
+    SessionUpdatedData { ; title: String,
+        /// What the host keeps of the session, as it came.
+        record: Value,
+        /// The fields that changed, with their new values.
+        changes: Value,
+    }
     /// A session was made from another one.
-    SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, }
+    SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, ;
+        /// What the host keeps of the session, as it came.
+        record: Value,
+        /// The first turn of the parent that the session does not have.
+        dropped_turn_id: TurnId,
+        /// How many turns before that one were to be dropped too.
+        depth: u32,
+    }
+    /// The conversation ends after an earlier turn again; what came later stays recorded and is no longer part of it.
+    SessionRewoundData { to_sequence: u64, to_turn: TurnId, }
     /// A turn works in the session.
     SessionActivatedData { input_message_id: MessageId, ;
         /// The input as people read it.

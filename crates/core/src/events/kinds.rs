@@ -66,6 +66,7 @@ events! {
     SessionStarted(SessionStartedData) SESSION_STARTED = "session.started";
     SessionUpdated(SessionUpdatedData) SESSION_UPDATED = "session.updated";
     SessionForked(SessionForkedData) SESSION_FORKED = "session.forked";
+    SessionRewound(SessionRewoundData) SESSION_REWOUND = "session.rewound";
     SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
     InputMessage(InputMessageData) INPUT_MESSAGE = "input.message";
@@ -124,6 +125,15 @@ impl EventData {
         matches!(
             self,
             Self::OutputMessageDelta(_) | Self::ReasonThinkingDelta(_) | Self::ToolOutputDelta(_)
+        )
+    }
+
+    /// Tells whether the event is about the session itself, and so of no turn.
+    #[must_use]
+    pub fn is_about_session(&self) -> bool {
+        matches!(
+            self,
+            Self::SessionStarted(_) | Self::SessionUpdated(_) | Self::SessionForked(_)
         )
     }
 

@@ -21,6 +21,9 @@ pub struct TokenUsage {
     /// What it should cost by the price list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
+    /// Of those written, how many were reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u32>,
 }
 
 impl TokenUsage {
@@ -43,6 +46,7 @@ impl TokenUsage {
         );
         self.actual_cost_usd = sum(self.actual_cost_usd, other.actual_cost_usd, money);
         self.estimated_cost_usd = sum(self.estimated_cost_usd, other.estimated_cost_usd, money);
+        self.reasoning_tokens = sum(self.reasoning_tokens, other.reasoning_tokens, tokens);
     }
 
     /// Returns all tokens, read and written.

@@ -16,5 +16,5 @@ pub use change::{Change, SessionChange, Wait, WaitChange, WaitKind, change};
 pub use item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 pub use log::TurnLog;
 pub use step::{ItemStep, item_step};
-pub use text::{INPUT_SUMMARY, SUMMARY_CHARS, input_summary, plain_text};
+pub use text::{INPUT_SUMMARY, SUMMARY_CHARS, TURN_LABELS, input_summary, plain_text, turn_labels};
 pub use turn::{TurnStatus, TurnView};

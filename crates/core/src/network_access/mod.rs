@@ -26,6 +26,8 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 pub use invalid_pattern::{InvalidPattern, PatternProblem};
@@ -73,6 +75,14 @@ impl NetworkAccessList {
     /// Decides about one URL; a list with patterns denies whatever is not a well-formed http or https URL.
     pub fn is_url_allowed(&self, url: &str) -> bool {
         self.is_empty() || rules::allows(self, url)
+    }
+
+    /// Decides about the address to which the host of a URL was resolved; ask it after [`Self::is_url_allowed`].
+    ///
+    /// A pattern that blocks an address blocks every name of it. A name that leads to a [private
+    /// address](is_private_address) is denied by every list with patterns, unless one of them allows the address.
+    pub fn is_address_allowed(&self, url: &str, address: IpAddr) -> bool {
+        self.is_empty() || rules::allows_address(self, url, address)
     }
 
     /// Refuses the first pattern that cannot be understood, for use when a list is set.

@@ -1,8 +1,14 @@
 //! The rules of a build that cannot parse URLs: whatever would need parsing is denied.
 
+use std::net::IpAddr;
+
 use super::{InvalidPattern, NetworkAccessList};
 
 pub(super) fn allows(_list: &NetworkAccessList, _url: &str) -> bool {
+    false
+}
+
+pub(super) fn allows_address(_list: &NetworkAccessList, _url: &str, _address: IpAddr) -> bool {
     false
 }
 

@@ -13,7 +13,7 @@ pub use files::{
     DisabledSessionFileSystemFactory, SessionFileSystem, SessionFileSystem as SessionFileStore,
     SessionFileSystemFactory, SessionFileSystemFactoryContext,
 };
-pub use storage::{KeyInfo, SecretInfo, SessionStorageStore};
+pub use storage::{KeyInfo, SECRET_MASK, SecretInfo, SessionStorageStore};
 pub use stores::{
     AgentStore, EventEmitter, HarnessStore, LlmProviderStore, SessionMutator, SessionStore,
     UserConnectionResolver,

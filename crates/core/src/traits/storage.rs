@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::typed_id::SessionId;
 
+/// What stands in a record in place of a secret begins with this; its name and `]` follow.
+pub const SECRET_MASK: &str = "[secret:";
+
 /// A key without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {

@@ -101,6 +101,7 @@ fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
         cache_creation_tokens: None,
         actual_cost_usd: Some(0.5),
         estimated_cost_usd: None,
+        reasoning_tokens: None,
     };
     let some = TokenUsage {
         cache_creation_tokens: Some(2),

@@ -12,6 +12,16 @@ use windlass_core::typed_id::{AgentId, ModelId};
 use super::{now, setters};
 
 /// Builds an [`Agent`].
+///
+/// ```
+/// use windlass_runtime::AgentBuilder;
+/// let agent = AgentBuilder::new("sailor", "You sail.")
+///     .description("Sails boats.")
+///     .capability("current_time")
+///     .max_iterations(8)
+///     .build();
+/// assert_eq!((agent.name.as_str(), agent.max_iterations), ("sailor", Some(8)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct AgentBuilder {
     record: Agent,

@@ -11,6 +11,19 @@ use windlass_core::typed_id::{HarnessId, ModelId};
 use super::{now, setters};
 
 /// Builds a [`Harness`].
+///
+/// ```
+/// use windlass_core::network_access::NetworkAccessList;
+/// use windlass_runtime::HarnessBuilder;
+/// let base = HarnessBuilder::new("base", "Be honest.")
+///     .network_access(NetworkAccessList::allow_only(["*.example.com"]))
+///     .build();
+/// let child = HarnessBuilder::new("support", "Be kind.")
+///     .parent_harness_id(base.id)
+///     .capability("session_file_system")
+///     .build();
+/// assert_eq!(child.parent_harness_id, Some(base.id));
+/// ```
 #[derive(Debug, Clone)]
 pub struct HarnessBuilder {
     record: Harness,

@@ -12,6 +12,14 @@ use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 use super::{now, setters};
 
 /// Builds a [`Session`].
+///
+/// ```
+/// use windlass_runtime::{AgentBuilder, HarnessBuilder, SessionBuilder};
+/// let harness = HarnessBuilder::new("base", "Be honest.").build();
+/// let agent = AgentBuilder::new("sailor", "You sail.").build();
+/// let session = SessionBuilder::new(harness.id).agent(agent.public_id).title("A trip").build();
+/// assert_eq!(session.title.as_deref(), Some("A trip"));
+/// ```
 #[derive(Debug, Clone)]
 pub struct SessionBuilder {
     record: Session,

@@ -13,6 +13,27 @@ use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 use super::{AgentBuilder, HarnessBuilder, SessionBuilder};
 
 /// Builds one session with a harness and an agent of its own. Calls may come in any order.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// use windlass_runtime::InProcessRuntimeBuilder;
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let runtime = InProcessRuntimeBuilder::new()
+///     .llm_sim(LlmSimConfig::echo())
+///     .single_session(|session| {
+///         session
+///             .harness("base", "Be honest.")
+///             .agent("sailor", "You sail.")
+///             .with_capability("current_time")
+///             .session_title("A trip")
+///     })
+///     .build()
+///     .await?;
+/// let session = runtime.default_session_id().expect("single_session makes one");
+/// assert_eq!(runtime.session(session).await?.title.as_deref(), Some("A trip"));
+/// # Ok::<(), windlass_core::AgentLoopError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone)]
 pub struct SingleSessionBuilder {
     harness: HarnessBuilder,

@@ -96,6 +96,17 @@ impl AnswerStream {
     }
 
     /// Waits for the end and returns the reply, as [`Conversation::say`](super::Conversation::say) would.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+    /// let answer = chat.stream("Hi").await?;
+    /// assert_eq!(answer.finish().await?.text, "Hello!");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn finish(self) -> std::result::Result<Reply, ConversationError> {
         self.end().await?.or_stopped()
     }
@@ -198,7 +209,7 @@ impl Course {
                 }
                 result = self.handle.outcome(), if self.last.is_none() => {
                     // A turn that waits has no event that says so: what is recorded by now is all there is to read.
-                    let head = self.runtime.head(self.handle.session_id()).await;
+                    let head = self.runtime.latest_sequence(self.handle.session_id()).await;
                     self.last = Some(head.unwrap_or(self.at));
                     self.result = Some(result);
                 }

@@ -63,6 +63,33 @@ impl ConversationBuilder {
     }
 
     /// Talks to this model; its provider needs a driver among [`drivers`](Self::drivers).
+    ///
+    /// ```
+    /// use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+    /// use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
+    /// use windlass_runtime::Conversation;
+    ///
+    /// let mut drivers = DriverRegistry::new();
+    /// drivers.register(ProviderType::OpenAI, |_key, _base_url| {
+    ///     // A driver of your own, or of a crate that speaks to the provider.
+    /// #     Box::new(LlmSimDriver::new(LlmSimConfig::fixed("Hello!")))
+    /// });
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let mut chat = Conversation::builder()
+    ///     .drivers(drivers)
+    ///     .model(ModelWithProvider {
+    ///         model: "gpt-5".into(),
+    ///         provider_type: LlmProviderType::Openai,
+    ///         api_key: Some("sk-…".into()),
+    ///         base_url: None,
+    ///     })
+    ///     .start()
+    ///     .await?;
+    /// assert_eq!(chat.say("Hi").await?.text, "Hello!");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub fn model(self, model: ModelWithProvider) -> Self {
         self.runtime(|runtime| runtime.default_model(model))
     }
@@ -80,6 +107,16 @@ impl ConversationBuilder {
         self
     }
     /// Gives the agent a tool.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::{Conversation, tool_fn};
+    /// let schema = json!({ "type": "object" });
+    /// let dice = tool_fn("dice", "Throws a die", schema, |_, _| async { Ok(4) });
+    /// let builder = Conversation::builder().simulator(LlmSimConfig::echo()).tool(dice);
+    /// # let _ = builder;
+    /// ```
     pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
         self.tools = self.tools.tool(tool);
         self
@@ -95,6 +132,25 @@ impl ConversationBuilder {
         self
     }
     /// Adds a capability of the program's own and enables it.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::{Conversation, ToolSet, tool_fn};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let die = tool_fn("die", "Throws a die", json!({ "type": "object" }), |_, _| async { Ok(4) });
+    /// let coin = tool_fn("coin", "Tosses a coin", json!({ "type": "object" }), |_, _| async { Ok("heads") });
+    /// let games = ToolSet::new("games").describe("Games of chance.").tool(die).tool(coin);
+    /// let chat = Conversation::builder()
+    ///     .simulator(LlmSimConfig::echo())
+    ///     .add_capability(games)
+    ///     .start()
+    ///     .await?;
+    /// let context = chat.runtime().load_context(chat.session_id()).await?;
+    /// assert_eq!(context.runtime_agent.tools.len(), 2);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub fn add_capability(self, capability: impl Capability + 'static) -> Self {
         let id = capability.id().to_owned();
         self.runtime(|runtime| runtime.capability(capability))
@@ -111,6 +167,23 @@ impl ConversationBuilder {
         self
     }
     /// Keeps records, events and files elsewhere than in memory.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::{Conversation, MemoryJournal, RuntimeBackends};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// // The journal can be any; conversations in it can be taken up by another runtime.
+    /// let backends = RuntimeBackends::on_journal(Arc::new(MemoryJournal::new()));
+    /// let chat = Conversation::builder()
+    ///     .simulator(LlmSimConfig::echo())
+    ///     .backends(backends)
+    ///     .start()
+    ///     .await?;
+    /// # let _ = chat;
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub fn backends(self, backends: RuntimeBackends) -> Self {
         self.runtime(|runtime| runtime.backends(backends))
     }
@@ -120,6 +193,21 @@ impl ConversationBuilder {
         self
     }
     /// Changes the runtime below in any other way.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::{Conversation, RuntimeSettings};
+    /// let settings = RuntimeSettings {
+    ///     turn_timeout: Some(Duration::from_secs(60)),
+    ///     ..RuntimeSettings::default()
+    /// };
+    /// let builder = Conversation::builder()
+    ///     .simulator(LlmSimConfig::echo())
+    ///     .with_runtime(|runtime| runtime.settings(settings));
+    /// # let _ = builder;
+    /// ```
     pub fn with_runtime(
         self,
         change: impl FnOnce(InProcessRuntimeBuilder) -> InProcessRuntimeBuilder,
@@ -128,6 +216,16 @@ impl ConversationBuilder {
     }
 
     /// Begins the conversation. What is wrong with its parts is an error here, not later.
+    ///
+    /// ```
+    /// use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// // Nothing to talk to.
+    /// let error = Conversation::builder().start().await.unwrap_err();
+    /// assert!(error.to_string().contains("no default model"));
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn start(mut self) -> Result<Conversation, ConversationError> {
         if !self.tools.is_empty() {
             self = Self {

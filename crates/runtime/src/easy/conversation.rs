@@ -39,6 +39,22 @@ impl Conversation {
     }
 
     /// Talks in a session that a runtime has already.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::{Conversation, InProcessRuntimeBuilder};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let runtime = InProcessRuntimeBuilder::new()
+    ///     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    ///     .single_session(|session| session.agent("greeter", "You greet people."))
+    ///     .build()
+    ///     .await?;
+    /// let session = runtime.default_session_id().expect("single_session makes one");
+    /// let mut chat = Conversation::on(&runtime, session);
+    /// assert_eq!(chat.say("Hi").await?.text, "Hello!");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn on(runtime: &InProcessRuntime, session_id: SessionId) -> Self {
         Self {
@@ -51,6 +67,18 @@ impl Conversation {
     ///
     /// A turn that fails, is stopped or runs into a limit is [`ConversationError::Stopped`]. One that waits for
     /// somebody is a reply with [`pending`](Reply::pending) calls.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+    /// let reply = chat.say("Hi").await?;
+    /// assert_eq!(reply.text, "Hello!");
+    /// assert_eq!(reply.turn.iterations, 1);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn say(
         &mut self,
         input: impl Into<InputMessage>,
@@ -85,11 +113,47 @@ impl Conversation {
     }
 
     /// Allows a call that waits for approval, and waits for what the turn comes to.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// # use windlass_runtime::{Conversation, tool_fn};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let script = LlmSimConfig::scripted(vec![
+    /// #     SimTurn::ToolCalls(vec![SimToolCall::new("pay", json!({}))]),
+    /// #     SimTurn::Assistant("It is paid.".into()),
+    /// # ]);
+    /// # let pay = tool_fn("pay", "Pays", json!({ "type": "object" }), |_, _| async { Ok("paid") });
+    /// # let mut chat = Conversation::builder().simulator(script).tool(pay.requires_approval()).start().await?;
+    /// let waiting = chat.say("Pay the bill.").await?;
+    /// let reply = chat.approve(&waiting.pending[0]).await?;
+    /// assert_eq!(reply.text, "It is paid.");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn approve(&mut self, call: &PendingCall) -> Result<Reply, ConversationError> {
         self.decide(call, true).await
     }
 
     /// Refuses a call that waits for approval; the agent is told, and the turn goes on.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// # use windlass_runtime::{Conversation, tool_fn};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let script = LlmSimConfig::scripted(vec![
+    /// #     SimTurn::ToolCalls(vec![SimToolCall::new("pay", json!({}))]),
+    /// #     SimTurn::Assistant("Then not.".into()),
+    /// # ]);
+    /// # let pay = tool_fn("pay", "Pays", json!({ "type": "object" }), |_, _| async { Ok("paid") });
+    /// # let mut chat = Conversation::builder().simulator(script).tool(pay.requires_approval()).start().await?;
+    /// let waiting = chat.say("Pay the bill.").await?;
+    /// let reply = chat.refuse(&waiting.pending[0]).await?;
+    /// assert_eq!(reply.text, "Then not.");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn refuse(&mut self, call: &PendingCall) -> Result<Reply, ConversationError> {
         self.decide(call, false).await
     }
@@ -107,6 +171,24 @@ impl Conversation {
     }
 
     /// Gives the result of a call that this program runs itself, and waits for what the turn comes to.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// # use windlass_runtime::{Conversation, client_tool};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let script = LlmSimConfig::scripted(vec![
+    /// #     SimTurn::ToolCalls(vec![SimToolCall::new("ask_user", json!({}))]),
+    /// #     SimTurn::Assistant("Blue it is.".into()),
+    /// # ]);
+    /// # let ask = client_tool("ask_user", "Asks the user", json!({ "type": "object" }));
+    /// # let mut chat = Conversation::builder().simulator(script).client_tool(ask).start().await?;
+    /// let waiting = chat.say("Paint my boat.").await?;
+    /// let reply = chat.answer(&waiting.pending[0], "blue").await?;
+    /// assert_eq!(reply.text, "Blue it is.");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn answer(
         &mut self,
         call: &PendingCall,
@@ -116,6 +198,24 @@ impl Conversation {
     }
 
     /// Says why a call that this program runs itself failed, and waits for what the turn comes to.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// # use windlass_runtime::{Conversation, client_tool};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let script = LlmSimConfig::scripted(vec![
+    /// #     SimTurn::ToolCalls(vec![SimToolCall::new("ask_user", json!({}))]),
+    /// #     SimTurn::Assistant("I shall guess.".into()),
+    /// # ]);
+    /// # let ask = client_tool("ask_user", "Asks the user", json!({ "type": "object" }));
+    /// # let mut chat = Conversation::builder().simulator(script).client_tool(ask).start().await?;
+    /// let waiting = chat.say("Paint my boat.").await?;
+    /// let reply = chat.answer_error(&waiting.pending[0], "the user is away").await?;
+    /// assert_eq!(reply.text, "I shall guess.");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn answer_error(
         &mut self,
         call: &PendingCall,
@@ -139,11 +239,39 @@ impl Conversation {
     }
 
     /// Returns what was said so far, oldest first.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+    /// chat.say("Hi").await?;
+    /// let messages = chat.messages().await?;
+    /// let said: Vec<_> = messages.iter().filter_map(|message| message.text()).collect();
+    /// assert_eq!(said, ["Hi", "Hello!"]);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn messages(&self) -> Result<Vec<Message>, ConversationError> {
         Ok(self.runtime.messages(self.session_id).await?)
     }
 
     /// Reads a text file of the session; `None` when none is there.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let chat = Conversation::builder()
+    ///     .simulator(LlmSimConfig::echo())
+    ///     .file("/log.md", "Launched.")
+    ///     .start()
+    ///     .await?;
+    /// assert_eq!(chat.read_file("/log.md").await?.as_deref(), Some("Launched."));
+    /// assert_eq!(chat.read_file("/none.md").await?, None);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn read_file(&self, path: &str) -> Result<Option<String>, ConversationError> {
         let file = self.runtime.read_file(self.session_id, path).await?;
         match file {
@@ -155,6 +283,18 @@ impl Conversation {
     }
 
     /// Returns the runtime below, for everything else.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+    /// chat.say("Hi").await?;
+    /// let events = chat.runtime().events_for(chat.session_id()).await?;
+    /// assert_eq!(events[0].event_type, "turn.started");
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
     pub fn runtime(&self) -> &InProcessRuntime {
         &self.runtime

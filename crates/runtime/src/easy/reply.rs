@@ -53,6 +53,18 @@ pub struct PendingCall {
 }
 
 /// What the agent answered, or what it waits for.
+///
+/// ```
+/// # use windlass_core::llmsim_driver::LlmSimConfig;
+/// # use windlass_runtime::Conversation;
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+/// let reply = chat.say("Hi").await?;
+/// println!("{reply} ({} model calls)", reply.turn.iterations);
+/// assert!(reply.pending.is_empty());
+/// # Ok::<(), windlass_runtime::ConversationError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {

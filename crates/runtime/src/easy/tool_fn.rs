@@ -102,7 +102,19 @@ pub fn client_tool(
 }
 
 impl FnTool {
-    /// Lets the tool run only after somebody allowed the call.
+    /// Lets the tool run only after somebody allowed the call: the turn waits for [`Conversation::approve`] or
+    /// [`refuse`](crate::Conversation::refuse).
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::tools::{Tool, ToolPolicy};
+    /// use windlass_runtime::tool_fn;
+    ///
+    /// let pay = tool_fn("pay", "Pays a bill", json!({ "type": "object" }), |_, _| async { Ok("paid") });
+    /// assert_eq!(pay.requires_approval().policy(), ToolPolicy::RequiresApproval);
+    /// ```
+    ///
+    /// [`Conversation::approve`]: crate::Conversation::approve
     #[must_use]
     pub fn requires_approval(mut self) -> Self {
         self.policy = ToolPolicy::RequiresApproval;
@@ -110,6 +122,15 @@ impl FnTool {
     }
 
     /// Promises that the tool only looks, so that it may be repeated after a crash.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::tools::{SideEffectClass, Tool};
+    /// use windlass_runtime::tool_fn;
+    ///
+    /// let look = tool_fn("look", "Looks around", json!({ "type": "object" }), |_, _| async { Ok("fog") });
+    /// assert_eq!(look.read_only().hints().side_effects(), SideEffectClass::Pure);
+    /// ```
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.hints = self
@@ -119,7 +140,52 @@ impl FnTool {
         self
     }
 
+    /// Keeps an argument secret: the tool gets it, every record of the call shows `[secret:name]` in its place.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// use windlass_runtime::{Conversation, tool_fn};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let login = tool_fn("login", "Logs in", json!({ "type": "object" }), |args: serde_json::Value, _| async move {
+    ///     Ok(args["password"] == "open sesame")
+    /// });
+    /// let call = SimToolCall::new("login", json!({ "password": "open sesame" }));
+    /// let mut chat = Conversation::builder()
+    ///     .simulator(LlmSimConfig::scripted(vec![
+    ///         SimTurn::ToolCalls(vec![call]),
+    ///         SimTurn::Assistant("You are in.".into()),
+    ///     ]))
+    ///     .tool(login.secret_argument("password"))
+    ///     .start()
+    ///     .await?;
+    /// chat.say("Log in").await?;
+    ///
+    /// let messages = chat.messages().await?;
+    /// assert_eq!(messages[1].tool_calls()[0].arguments["password"], "[secret:password]");
+    /// assert_eq!(messages[2].tool_result_content().unwrap().result, Some(json!(true)));
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn secret_argument(mut self, name: impl Into<String>) -> Self {
+        let names = self.hints.secret_arguments.get_or_insert_default();
+        names.push(name.into());
+        self
+    }
+
     /// Sets everything that the tool says about itself.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::tools::{Tool, ToolHints};
+    /// use windlass_runtime::tool_fn;
+    ///
+    /// let fetch = tool_fn("fetch", "Fetches a page", json!({ "type": "object" }), |_, _| async { Ok("…") })
+    ///     .with_hints(ToolHints::default().with_open_world(true).with_timeout_ms(5_000));
+    /// assert_eq!(fetch.hints().timeout_ms, Some(5_000));
+    /// ```
     #[must_use]
     pub fn with_hints(mut self, hints: ToolHints) -> Self {
         self.hints = hints;

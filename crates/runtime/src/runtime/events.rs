@@ -57,19 +57,37 @@ impl InProcessRuntime {
         Ok(page.events)
     }
 
-    /// Returns the events of a session from now on, as they are recorded.
-    pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
+    /// Returns the number of the newest event of a session; 0 if there is none.
+    pub async fn latest_sequence(&self, session_id: SessionId) -> Result<u64> {
         self.inner.slot(session_id).await?;
-        let head = self.head(session_id).await?;
-        self.subscribe_after(session_id, head).await
-    }
-
-    /// Returns the number of a session's last event.
-    pub(crate) async fn head(&self, session_id: SessionId) -> Result<u64> {
         let key = StreamKey::from(session_id);
         let journal = &self.inner.backends.journal;
         let page = journal.read(&key, u64::MAX, 0).await;
         Ok(page.map_err(from_journal)?.head)
+    }
+
+    /// Returns the events of a session from now on, as they are recorded.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// let mut events = runtime.subscribe(session).await?;
+    /// runtime.run_text_turn(session, "Hi").await?;
+    /// let first = events.next().await.expect("the session is there");
+    /// assert_eq!((first.event_type.as_str(), first.seq()), ("turn.started", 1));
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn subscribe(&self, session_id: SessionId) -> Result<EventStream> {
+        let head = self.latest_sequence(session_id).await?;
+        self.subscribe_after(session_id, head).await
     }
 
     /// Returns the events of a session after a number: first those that are recorded, then as they come.

@@ -1,7 +1,9 @@
 //! The runtime that a program embeds.
 
 mod commands;
+mod copies;
 mod events;
+mod forks;
 mod host_adapter;
 mod sessions;
 mod turns;
@@ -20,6 +22,8 @@ use crate::inner::Inner;
 use crate::turn_context::{Wishes, assemble};
 
 pub use events::EventStream;
+pub(crate) use forks::fork_point;
+pub use forks::{ForkAt, ForkOptions};
 pub use host_adapter::RuntimeHostAdapter;
 pub(crate) use sessions::open_session;
 pub(crate) use turns::CallerGuard;

@@ -6,6 +6,7 @@ use windlass_core::agent::Agent;
 use windlass_core::capabilities::{Capability, ResolvedCapability};
 use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
 use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
 use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 use windlass_core::session_file::InitialFile;
@@ -54,8 +55,22 @@ impl InProcessRuntime {
         open_session(&self.inner, session).await
     }
 
+    /// Records what the host keeps of a session: `session.started`, `session.updated` or `session.forked`.
+    pub async fn note_session(
+        &self,
+        session_id: SessionId,
+        data: impl Into<EventData>,
+    ) -> Result<Event> {
+        let slot = self.inner.slot(session_id).await?;
+        let data = Box::new(data.into());
+        slot.ask(&self.inner, |reply| Mail::Note { data, reply })
+            .await
+    }
+
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
+        // Status and figures are the thread's: it must be in memory to tell them.
+        self.inner.history(session_id).await?;
         let session = self
             .inner
             .backends

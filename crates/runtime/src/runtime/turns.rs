@@ -57,6 +57,29 @@ impl InProcessRuntime {
     }
 
     /// Runs a turn with wishes of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// use windlass_runtime::TurnOptions;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// let options = TurnOptions {
+    ///     turn_timeout: Some(Duration::from_secs(60)),
+    ///     ..TurnOptions::default()
+    /// };
+    /// let turn = runtime.run_turn_with(session, "Hi", options).await?;
+    /// assert!(turn.success);
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn run_turn_with(
         &self,
         session_id: SessionId,
@@ -119,6 +142,23 @@ impl InProcessRuntime {
     }
 
     /// Says something; returns when it is durable. Dropping the handle cancels nothing.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// let handle = runtime.submit(session, "Hi").await?;
+    /// // The input is durable now. Dropping the handle would change nothing.
+    /// assert_eq!(handle.wait().await?.response, "Hello!");
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn submit(
         &self,
         session_id: SessionId,
@@ -252,6 +292,23 @@ impl InProcessRuntime {
             call,
             approve,
             reason: None,
+            reply,
+        })
+        .await
+    }
+
+    /// Answers a question that waits for it.
+    pub async fn answer_user_input(
+        &self,
+        session_id: SessionId,
+        request_id: impl Into<String>,
+        answer: serde_json::Value,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let request = request_id.into();
+        slot.ask(&self.inner, |reply| Mail::UserAnswer {
+            request,
+            answer,
             reply,
         })
         .await

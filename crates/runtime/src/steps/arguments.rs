@@ -41,6 +41,11 @@ mod whole {
             schema: &Value,
             arguments: &Value,
         ) -> Result<(), String> {
+            // A schema that says nothing of its type still means an object; what a model failed to write as JSON is
+            // a text, and must not reach the tool as one.
+            if schema.get("type").is_none() && !arguments.is_object() {
+                return basic::Checker::default().check(tool, schema, arguments);
+            }
             match self.validator(tool, schema) {
                 Some(validator) => validator.validate(arguments).map_err(|error| {
                     let place = error.instance_path().to_string();
@@ -219,5 +224,14 @@ mod tests {
         assert!(checker.check("tool", &strict, &json!({})).is_err());
         assert!(checker.check("tool", &json!({}), &json!({})).is_ok());
         assert!(checker.check("tool", &strict, &json!({})).is_err());
+    }
+
+    #[test]
+    fn a_text_in_place_of_arguments_is_refused_whatever_the_schema() {
+        let text = json!("{\"a\": ");
+        for schema in [json!({}), json!({"type": "object"})] {
+            let refused = Checker::default().check("tool", &schema, &text);
+            assert!(refused.unwrap_err().contains("{\\\"a\\\": "), "{schema}");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Steps: what a turn does in the world.
 
 pub(crate) mod arguments;
+mod egress;
 mod emitter;
 pub(crate) mod model;
 pub(crate) mod output;
-mod prompt_view;
+pub(crate) mod prompt_view;
 pub(crate) mod side_call;
 pub(crate) mod tool;

@@ -43,6 +43,7 @@ pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) thinking: Option<String>,
     pub(crate) thinking_signature: Option<String>,
+    pub(crate) reasoning_items: Vec<serde_json::Value>,
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) phase: Option<ExecutionPhase>,
     pub(crate) metadata: LlmGenerationMetadata,
@@ -77,6 +78,7 @@ pub(crate) struct ModelCall {
     text: String,
     thinking: Option<String>,
     thinking_signature: Option<String>,
+    reasoning_items: Vec<serde_json::Value>,
     calls: Vec<ToolCall>,
 }
 
@@ -128,6 +130,7 @@ impl ModelCall {
             text: String::new(),
             thinking: None,
             thinking_signature: None,
+            reasoning_items: Vec::new(),
             calls: Vec::new(),
         }
     }
@@ -207,7 +210,10 @@ impl ModelCall {
                 self.thinking_signature = Some(signature);
                 None
             }
-            LlmStreamEvent::ReasonItem { .. } => None,
+            LlmStreamEvent::ReasonItem { payload, .. } => {
+                self.reasoning_items.push(payload);
+                None
+            }
             LlmStreamEvent::ToolCalls(calls) => {
                 self.calls.extend(calls);
                 None
@@ -233,6 +239,7 @@ impl ModelCall {
             Some(Some((text, reason))) => {
                 self.text = text;
                 self.calls.clear();
+                self.reasoning_items.clear();
                 let finish_reason = Some(format!("guardrail: {reason}"));
                 Some(self.finish(LlmCompletionMetadata {
                     finish_reason,
@@ -263,6 +270,7 @@ impl ModelCall {
             text: std::mem::take(&mut self.text),
             thinking: self.thinking.take(),
             thinking_signature: self.thinking_signature.take(),
+            reasoning_items: std::mem::take(&mut self.reasoning_items),
             calls: std::mem::take(&mut self.calls),
             phase: done.phase,
             metadata,
@@ -282,6 +290,7 @@ impl ModelCall {
             self.retry.last_error = Some(error.kind().to_string());
             self.retry.waited_ms += u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             self.calls.clear();
+            self.reasoning_items.clear();
             self.state = State::Pausing(self.world.sleep(pause));
             return None;
         }

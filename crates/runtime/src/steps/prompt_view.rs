@@ -13,7 +13,7 @@ use crate::thread::StepScope;
 /// Returns the thread's own history, shared; or, where capabilities change the view, a copy and its name.
 ///
 /// A view that panics is left out: the model then sees more rather than nothing.
-pub(super) fn of(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
+pub(crate) fn of(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
     let parts = &scope.context.contributions;
     let history = scope.thread.history();
     if parts.filters.is_empty() && parts.views.is_empty() {

@@ -14,12 +14,18 @@ use windlass_core::llm_driver_registry::{
 use crate::inner::Inner;
 use crate::world::{Sleep, World};
 
-/// Calls a model and waits for its whole answer.
+/// Calls a model and waits for its whole answer. What it answers is for whoever asked; an error is masked.
 pub(crate) async fn complete(
     inner: &Inner,
     driver: &dyn LlmDriver,
     request: LlmRequest,
 ) -> Result<LlmResponse> {
+    let session_id = request.session_id;
+    let completed = call(inner, driver, request).await;
+    completed.map_err(|error| inner.secrets.mask_error(session_id, error))
+}
+
+async fn call(inner: &Inner, driver: &dyn LlmDriver, request: LlmRequest) -> Result<LlmResponse> {
     let Some(limit) = inner.settings.model_silence else {
         return collect(driver.stream(request).await?).await;
     };

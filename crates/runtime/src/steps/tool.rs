@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use serde_json::Value;
 use windlass_core::atoms::PreToolUseDecision;
 use windlass_core::events::{EventContext, ToolStatus};
 use windlass_core::tools::{
@@ -16,9 +17,11 @@ use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_turn::{RequestedCall, ToolOutcome, Wait};
 
+use super::egress::RuledEgress;
 use super::emitter::StepEmitter;
 use super::{arguments, output};
 use crate::inner::Inner;
+use crate::secrets::{MIN_SECRET_BYTES, Mask, Secret};
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
 
@@ -31,7 +34,13 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         }));
         call = changed.unwrap_or(call);
     }
-    let refusal = match context.contributions.definitions.get(&call.name) {
+    let definitions = &context.contributions.definitions;
+    if !definitions.contains_key(&call.name)
+        && let Some(meant) = meant(definitions.values(), &call.name)
+    {
+        call.name = meant;
+    }
+    let refusal = match definitions.get(&call.name) {
         None => Some(format!(
             "unknown tool `{}`; it does not exist or is not enabled here",
             call.name
@@ -46,6 +55,29 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
     let max_bytes = inner.settings.max_tool_result_bytes;
     let refusal = refusal.map(|refusal| output::capped(refusal, max_bytes));
     RequestedCall { call, refusal }
+}
+
+/// Finds the tool that a model means when it writes the name that people read, or its last part if that is enough.
+fn meant<'a>(
+    definitions: impl Iterator<Item = &'a Arc<ToolDefinition>>,
+    name: &str,
+) -> Option<String> {
+    let (mut whole, mut parts) = (None, Vec::new());
+    for definition in definitions {
+        let Some((_, last)) = definition
+            .display_name()
+            .and_then(|shown| shown.rsplit_once("::"))
+        else {
+            continue;
+        };
+        if definition.display_name() == Some(name) {
+            whole = Some(definition.name());
+        } else if last == name {
+            parts.push(definition.name());
+        }
+    }
+    let only = (parts.len() == 1).then(|| parts[0]);
+    whole.or(only).map(str::to_owned)
 }
 
 fn cannot_run(context: &TurnContext, definition: &ToolDefinition) -> bool {
@@ -117,12 +149,12 @@ impl ToolRun {
         let context = self.tool_context();
         let call = match self.within(limit, self.before(definition, &context)).await {
             Some(Ok(call)) => call,
-            Some(Err(refusal)) => return failed(&self.call, refusal),
+            Some(Err(refusal)) => return failed(&self.call, self.masked(refusal)),
             None => return timed_out(&self.call, limit),
         };
         let execution = tool.execute_with_context(call.arguments.clone(), &context);
         let mut outcome = match self.within(limit, execution).await {
-            Some(result) => outcome_of(&call, result),
+            Some(result) => self.outcome_of(&call, result),
             None => timed_out(&call, limit),
         };
         let looking = self.after(&call, definition, &mut outcome.result, &context);
@@ -193,6 +225,51 @@ impl ToolRun {
         }
     }
 
+    fn outcome_of(&self, call: &ToolCall, result: ToolExecutionResult) -> ToolOutcome {
+        let wait = match &result {
+            ToolExecutionResult::ConnectionRequired { provider } => Some(Wait::Connection {
+                provider: provider.clone(),
+            }),
+            ToolExecutionResult::UserInputRequired { request } => Some(Wait::UserInput {
+                prompt: request.clone(),
+            }),
+            ToolExecutionResult::InternalError(error) => {
+                let error = self.masked(error.to_string());
+                tracing::error!(
+                    tool = call.name,
+                    call = call.id,
+                    error,
+                    "a tool failed internally"
+                );
+                None
+            }
+            _ => None,
+        };
+        let status = if result.is_error() {
+            ToolStatus::Error
+        } else {
+            ToolStatus::Success
+        };
+        let result = result.into_tool_result(&call.id, &call.name);
+        ToolOutcome {
+            status,
+            result,
+            duration_ms: None,
+            wait,
+        }
+    }
+
+    /// Masks what the tool did not return itself: a refusal, which may quote the arguments, or a line of the log.
+    fn masked(&self, mut text: String) -> String {
+        let known = self.inner.secrets.mask(self.session_id);
+        let definition = self.context.contributions.definitions.get(&self.call.name);
+        let own = secret_arguments(definition.map(|it| &**it), &self.call);
+        if let Some(mask) = Mask::with(known.as_ref(), own) {
+            mask.text(&mut text);
+        }
+        text
+    }
+
     fn timeout(&self, definition: &ToolDefinition) -> Option<Duration> {
         definition
             .hints()
@@ -217,7 +294,10 @@ impl ToolRun {
             session_store: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             session_mutator: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             agent_store: Some(Arc::new(Arc::clone(&backends.agent_store)) as _),
-            egress_service: Some(platform.egress_service()),
+            egress_service: Some(Arc::new(RuledEgress::new(
+                platform.egress_service(),
+                self.context.network_access.clone(),
+            ))),
             event_emitter: Some(Arc::new(StepEmitter::new(
                 &self.inner,
                 self.session_id,
@@ -232,31 +312,6 @@ impl ToolRun {
             locale: self.context.locale.clone(),
             ..ToolContext::new(self.session_id)
         }
-    }
-}
-
-fn outcome_of(call: &ToolCall, result: ToolExecutionResult) -> ToolOutcome {
-    let wait = match &result {
-        ToolExecutionResult::ConnectionRequired { provider } => Some(Wait::Connection {
-            provider: provider.clone(),
-        }),
-        ToolExecutionResult::InternalError(error) => {
-            tracing::error!(tool = call.name, call = call.id, %error, "a tool failed internally");
-            None
-        }
-        _ => None,
-    };
-    let status = if result.is_error() {
-        ToolStatus::Error
-    } else {
-        ToolStatus::Success
-    };
-    let result = result.into_tool_result(&call.id, &call.name);
-    ToolOutcome {
-        status,
-        result,
-        duration_ms: None,
-        wait,
     }
 }
 
@@ -283,6 +338,35 @@ fn timed_out(call: &ToolCall, limit: Option<Duration>) -> ToolOutcome {
         status: ToolStatus::Timeout,
         ..outcome
     }
+}
+
+/// Returns the values of a call's arguments that nobody but the tool may read.
+pub(crate) fn secret_arguments(
+    definition: Option<&ToolDefinition>,
+    call: &ToolCall,
+) -> Vec<Arc<Secret>> {
+    let names = definition.and_then(|definition| definition.hints().secret_arguments.as_deref());
+    let value_of = |name: &String| {
+        let value = match call.arguments.get(name)? {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let is_long = value.len() >= MIN_SECRET_BYTES;
+        is_long.then(|| Arc::new(Secret::new(name, &value)))
+    };
+    names
+        .unwrap_or_default()
+        .iter()
+        .filter_map(value_of)
+        .collect()
+}
+
+/// The outcome of a call of an earlier life that was recorded without its secrets.
+pub(crate) fn without_its_secrets(call: &ToolCall) -> ToolOutcome {
+    let text = "the process stopped before this call was carried out, and a secret in its arguments was not recorded: \
+                call the tool again with the secret itself";
+    failed(call, text.to_owned())
 }
 
 /// The outcome of a call that panicked, or whose task is gone. The details were logged; the model learns little.

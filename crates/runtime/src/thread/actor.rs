@@ -14,11 +14,12 @@ use windlass_store::{Claim, StreamKey};
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
 use super::mail::{Mail, Submission};
+use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
-use super::{StepScope, commit};
+use super::{PROCESS_STOPPED, StepScope, commit};
 use crate::errors::{from_journal, from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::settings::RecoveryPolicy;
@@ -63,13 +64,14 @@ pub(crate) struct Actor {
     pub(super) waiters: Waiters,
     pub(super) backlog: VecDeque<Box<Submission>>,
     pub(super) preparing: Option<Preparing>,
-    /// Mail about a turn of an earlier life that has no plan yet.
+    /// Mail that has to wait until a plan is made.
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
     tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
+    pub(super) real_calls: RealCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
     idle_plan: TurnPlan,
 }
@@ -141,11 +143,17 @@ impl Actor {
             tools: JoinSet::new(),
             running: HashMap::new(),
             tasks: HashMap::new(),
+            real_calls: RealCalls::default(),
             alarm: None,
             idle_plan: TurnPlan::default(),
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
         if is_fresh {
+            if actor.thread.started_at().is_some() {
+                actor.note_status(actor.thread.status()).await;
+            }
+            actor.real_calls = RealCalls::after_a_life(&actor.thread);
+            learn_secrets(&actor.inner, slot.session_id).await;
             actor.resume().await?;
         }
         Ok(actor)
@@ -157,7 +165,7 @@ impl Actor {
             match self.inner.settings.recovery {
                 RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
                 RecoveryPolicy::Interrupt => {
-                    let reason = Some("the process stopped".to_owned());
+                    let reason = Some(PROCESS_STOPPED.to_owned());
                     self.decide(Input::Interrupt {
                         turn_id: None,
                         reason,
@@ -192,9 +200,7 @@ impl Actor {
             while let Some(mail) = self.next_mail() {
                 match mail {
                     Mail::Close { .. } => return self.close(mail).await,
-                    mail if self.is_recovering() && mail.needs_plan() => {
-                        self.deferred.push_back(mail);
-                    }
+                    mail if self.must_wait(&mail) => self.deferred.push_back(mail),
                     mail => self.read(mail).await?,
                 }
                 // Mail counts in its order: what follows a submission finds it under way.
@@ -228,11 +234,20 @@ impl Actor {
 
     /// What was put off comes first, as soon as it can.
     fn next_mail(&mut self) -> Option<Mail> {
-        let deferred = match self.is_recovering() {
-            true => None,
-            false => self.deferred.pop_front(),
-        };
-        deferred.or_else(|| self.slot.next_mail())
+        let deferred = self.deferred.front();
+        match deferred.is_some_and(|mail| !self.must_wait(mail)) {
+            true => self.deferred.pop_front(),
+            false => self.slot.next_mail(),
+        }
+    }
+
+    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back starts its turn
+    /// first.
+    fn must_wait(&self, mail: &Mail) -> bool {
+        match mail {
+            Mail::Rewind { .. } => self.preparing.is_some(),
+            mail => self.is_recovering() && mail.needs_plan(),
+        }
     }
 
     fn is_recovering(&self) -> bool {
@@ -339,6 +354,20 @@ impl Actor {
                     outcome => self.answer_with_handle(outcome, reply),
                 }
             }
+            Mail::UserAnswer {
+                request,
+                answer,
+                reply,
+            } => {
+                let outcome = self
+                    .try_decide(Input::UserAnswer { request, answer })
+                    .await?;
+                self.answer_with_handle(outcome, reply);
+            }
+            Mail::Note { data, reply } => {
+                let outcome = self.try_decide(Input::Note { data: *data }).await?;
+                let _ = reply.send(outcome.and_then(first_event));
+            }
             Mail::Emit {
                 exec_id,
                 request,
@@ -350,14 +379,14 @@ impl Actor {
                         data: request.data,
                     })
                     .await?;
-                let event = outcome.and_then(|accepted| {
-                    let event = accepted.events.first().map(|event| Event::clone(event));
-                    event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
-                });
-                let _ = reply.send(event);
+                let _ = reply.send(outcome.and_then(first_event));
             }
             Mail::Import { message, reply } => {
                 let outcome = self.try_decide(Input::Import { message: *message }).await?;
+                let _ = reply.send(outcome.map(drop));
+            }
+            Mail::Rewind { turn_id, reply } => {
+                let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
             Mail::Close { .. } => {}
@@ -406,9 +435,11 @@ impl Actor {
 
     pub(super) async fn try_decide_with(
         &mut self,
-        input: Input,
+        mut input: Input,
         context: Option<Arc<TurnContext>>,
     ) -> Result<Result<commit::Accepted>> {
+        let mask = self.mask(&mut input, context.as_deref());
+        let masked_tail = mask.map(|mask| mask.whole_tail(&self.pending.tail));
         let decided = {
             let moment = Moment {
                 now: self.inner.world.now(),
@@ -416,7 +447,7 @@ impl Actor {
                 plan: context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(&self.pending.tail),
+                tail: Some(masked_tail.as_ref().unwrap_or(&self.pending.tail)),
             };
             self.thread.decide(input, &moment)
         };
@@ -451,8 +482,16 @@ impl Actor {
                     context,
                     thread: &self.thread,
                 };
-                let run = ToolRun::new(&scope, turn.id, exec_id, Arc::clone(&call));
-                let task = self.tools.spawn(run.run());
+                let task = match self.real_calls.take(exec_id, &call) {
+                    Some(real) => {
+                        let run = ToolRun::new(&scope, turn.id, exec_id, real);
+                        self.tools.spawn(run.run())
+                    }
+                    None => {
+                        let outcome = tool::without_its_secrets(&call);
+                        self.tools.spawn(async { outcome })
+                    }
+                };
                 self.tasks.insert(task.id(), exec_id);
                 self.running.insert(exec_id, RunningTool { call, task });
             }
@@ -491,6 +530,7 @@ impl Actor {
                     text: reply.text,
                     thinking: reply.thinking,
                     thinking_signature: reply.thinking_signature,
+                    reasoning_items: reply.reasoning_items,
                     calls: reply.calls.into_iter().map(check).collect(),
                     phase: reply.phase,
                     metadata: reply.metadata,
@@ -538,6 +578,12 @@ impl Actor {
         let Some(model) = &self.model else {
             return Ok(());
         };
+        let mask = self.inner.secrets.mask(self.thread.session_id());
+        let split = mask.map(|mask| mask.split_tail(&self.pending.tail));
+        let (shown, held) = match split {
+            Some((shown, held)) => (Some(shown), Some(held)),
+            None => (None, None),
+        };
         let decided = {
             let moment = Moment {
                 now: self.inner.world.now(),
@@ -546,12 +592,16 @@ impl Actor {
                     .context
                     .as_ref()
                     .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(&self.pending.tail),
+                tail: Some(shown.as_ref().unwrap_or(&self.pending.tail)),
             };
             self.thread.chunk(model.exec_id, &moment)
         };
         if let Ok(decision) = decided {
             self.commit(decision).await?;
+            // The end of the text may be the beginning of a secret: it is shown with what follows.
+            if let Some(held) = held {
+                self.pending.tail = held;
+            }
         }
         Ok(())
     }
@@ -591,6 +641,11 @@ impl Actor {
     pub(super) fn tail_recorded(&mut self) {
         self.pending.tail = Tail::default();
     }
+}
+
+fn first_event(accepted: commit::Accepted) -> Result<Event> {
+    let event = accepted.events.first().map(|event| Event::clone(event));
+    event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
 }
 
 /// Claims the stream of a session and folds it.

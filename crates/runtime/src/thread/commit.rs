@@ -11,6 +11,7 @@ use windlass_store::Batch;
 use windlass_turn::Decision;
 
 use super::actor::Actor;
+use super::masking::RealCalls;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::panics::{caught, caught_in};
@@ -48,6 +49,7 @@ impl Actor {
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
                 self.context = None;
+                self.real_calls = RealCalls::default();
             }
             commands
                 .into_iter()
@@ -109,7 +111,7 @@ impl Actor {
         };
         if inner.mirrors_messages {
             let history = self.thread.history();
-            for message in history.page(messages_before, history.len() - messages_before) {
+            for message in history.page(messages_before, history.len()) {
                 let store = &inner.backends.message_store;
                 let copying = store.store_message(session_id, Message::clone(message));
                 if let Err(error) = tried(copying).await {
@@ -128,7 +130,7 @@ impl Actor {
 }
 
 /// Waits for a store of the application's; one that panics has failed.
-async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
     let panicked = || Err(AgentLoopError::store("the store panicked"));
     caught_in(store).await.unwrap_or_else(panicked)
 }

@@ -70,6 +70,16 @@ pub(crate) enum Mail {
         reason: Option<String>,
         reply: Reply<TurnHandle>,
     },
+    UserAnswer {
+        request: String,
+        answer: serde_json::Value,
+        reply: Reply<TurnHandle>,
+    },
+    /// The host says what it keeps of the session.
+    Note {
+        data: Box<windlass_core::events::EventData>,
+        reply: Reply<Event>,
+    },
     Emit {
         exec_id: ExecId,
         request: Box<EventRequest>,
@@ -77,6 +87,10 @@ pub(crate) enum Mail {
     },
     Import {
         message: Box<Message>,
+        reply: Reply<()>,
+    },
+    Rewind {
+        turn_id: TurnId,
         reply: Reply<()>,
     },
     /// The session is removed: end what runs and take no more.
@@ -90,7 +104,10 @@ impl Mail {
     pub(super) fn needs_plan(&self) -> bool {
         matches!(
             self,
-            Self::Steer { .. } | Self::ToolResults { .. } | Self::Approval { .. }
+            Self::Steer { .. }
+                | Self::ToolResults { .. }
+                | Self::Approval { .. }
+                | Self::UserAnswer { .. }
         )
     }
 
@@ -100,13 +117,15 @@ impl Mail {
             Self::Submit(submission) => drop(submission.reply.send(Err(error))),
             Self::Steer { reply, .. }
             | Self::ToolResults { reply, .. }
-            | Self::Approval { reply, .. } => {
+            | Self::Approval { reply, .. }
+            | Self::UserAnswer { reply, .. } => {
                 drop(reply.send(Err(error)));
             }
-            Self::Emit { reply, .. } => drop(reply.send(Err(error))),
+            Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
             Self::Open { reply }
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
+            | Self::Rewind { reply, .. }
             | Self::Close { reply } => {
                 drop(reply.send(Err(error)));
             }

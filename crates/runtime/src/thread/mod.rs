@@ -7,6 +7,7 @@
 mod actor;
 mod commit;
 mod mail;
+mod masking;
 mod prepare;
 mod repeat;
 mod slot;
@@ -18,6 +19,9 @@ use windlass_turn::Thread;
 
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
+
+/// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
+pub(crate) const PROCESS_STOPPED: &str = "the process stopped";
 
 pub(crate) use mail::{Leave, Mail, Submission};
 pub(crate) use slot::Slot;

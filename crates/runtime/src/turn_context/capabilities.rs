@@ -12,6 +12,7 @@ use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{ToolDefinition, ToolRegistry};
+use windlass_core::turn_wishes::TurnWishes;
 
 use crate::inner::Inner;
 use crate::panics::caught;
@@ -121,6 +122,7 @@ impl Contributions {
     pub(crate) fn take_definitions(
         &mut self,
         overlay: &AgentConfigOverlay,
+        wishes: &TurnWishes,
     ) -> Result<Vec<ToolDefinition>> {
         let mut offered: Vec<ToolDefinition> = Vec::new();
         for tool in std::mem::take(&mut self.offered)
@@ -139,6 +141,7 @@ impl Contributions {
             offered = caught(|| hook.transform(offered))
                 .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
+        offered = wishes.apply(offered);
         self.definitions = offered
             .iter()
             .map(|tool| (tool.name().to_owned(), Arc::new(tool.clone())))

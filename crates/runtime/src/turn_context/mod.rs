@@ -18,7 +18,8 @@ use windlass_core::message::{Controls, Message};
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
-use windlass_core::tools::ToolDefinition;
+use windlass_core::tools::{ToolDefinition, ToolPolicy};
+use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::{ModelId, SessionId};
 use windlass_turn::{ToolSpec, TurnPlan};
 
@@ -103,17 +104,25 @@ pub(crate) async fn assemble(
     wishes: Wishes,
 ) -> Result<Assembled> {
     let resolved = caught_in(resolve(inner, session_id, wishes)).await;
-    resolved.unwrap_or_else(|| {
+    let resolved = resolved.unwrap_or_else(|| {
         Err(AgentLoopError::config(format!(
             "a capability or a store panicked while a turn of session {session_id} was prepared"
         )))
-    })
+    });
+    resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
 async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result<Assembled> {
-    let records = Records::load(inner, session_id).await?;
+    let mut records = Records::load(inner, session_id).await?;
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();
+    let turn_wishes = TurnWishes::of(&controls);
+    if let Some(wished) = &turn_wishes.system_prompt {
+        let own = records.overlay.system_prompt.get_or_insert_default();
+        let gap = if own.is_empty() { "" } else { "\n\n" };
+        own.push_str(gap);
+        own.push_str(wished);
+    }
     let model_id = controls.model_id.or(records.overlay.default_model_id);
     let model = find_model(inner, model_id).await?;
     let driver = inner.drivers.get(&model)?;
@@ -128,7 +137,7 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
         &model.model,
     )
     .await?;
-    let definitions = contributions.take_definitions(&records.overlay)?;
+    let definitions = contributions.take_definitions(&records.overlay, &turn_wishes)?;
     let settings = &inner.settings;
     let call_config = LlmCallConfig {
         model: model.model.clone(),
@@ -188,6 +197,10 @@ fn spec(tool: &ToolDefinition) -> ToolSpec {
         display_name: tool.display_name().map(str::to_owned),
         capability_id: hints.capability_id.clone(),
         shape: hints.shape,
+        wait_timeout: hints
+            .timeout_ms
+            .filter(|_| tool.policy() == ToolPolicy::ClientSide)
+            .map(Duration::from_millis),
     }
 }
 

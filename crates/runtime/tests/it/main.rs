@@ -13,8 +13,16 @@ mod context;
 mod durability;
 mod errors;
 mod events;
+mod examples;
+mod forks;
 mod hooks;
+mod host;
 mod memory;
+mod network;
+#[cfg(feature = "sqlite")]
+mod on_disk;
+mod replay;
+mod secrets;
 mod support;
 mod tools;
 mod turns;

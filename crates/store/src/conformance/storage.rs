@@ -16,6 +16,7 @@ pub const STORAGE_CHECKS: &[Check<dyn SessionStorageStore>] = checks![
     rules::values_and_secrets_are_separate,
     rules::sessions_are_separate_and_can_be_forgotten,
     rules::any_text_is_a_name_and_a_value,
+    rules::r71_a_list_of_secrets_holds_names_and_times_only,
 ];
 
 mod rules {
@@ -179,6 +180,23 @@ mod rules {
                 "a secret is not kept as it is"
             );
         }
+        Ok(())
+    }
+
+    pub(super) async fn r71_a_list_of_secrets_holds_names_and_times_only(store: Store) -> Outcome {
+        let session = SessionId::new();
+        store.set_secret(session, "name", "secret-7391").await?;
+        let listed = store.list_secrets(session).await?;
+        let shown = format!("{listed:?}");
+        require!(shown.contains("name"), "a secret is not listed");
+        require!(
+            !shown.contains("7391"),
+            "a list shows the value of a secret"
+        );
+        require!(
+            store.list_keys(session).await?.is_empty(),
+            "a secret is listed among the values"
+        );
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
+mod fork;
 mod memory;
 pub(crate) mod open_turns;
 
@@ -125,6 +126,16 @@ pub enum JournalError {
         /// What is wrong with it.
         what: String,
     },
+    /// A new stream cannot begin with that part of another one.
+    #[error("stream {stream} cannot be forked at record {seq}: {reason}")]
+    NotForkable {
+        /// The stream's name.
+        stream: String,
+        /// The last record that was to be taken over.
+        seq: u64,
+        /// What is in the way.
+        reason: &'static str,
+    },
     /// The journal cannot write or read now.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
@@ -158,4 +169,19 @@ pub trait Journal: Send + Sync {
 
     /// Removes a stream with all its records; tells whether it was there.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
+
+    /// Makes a new stream that begins with the records of another one up to a number between two turns, and then has
+    /// `forked`, whose session it is about; all or nothing. Returns the number of its newest record.
+    ///
+    /// Records of the new stream name its own session and are numbered from 1 without a gap. Inputs that wait there
+    /// for their turns are cancelled in it.
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        fork::copy(self, parent, at_seq, child, forked).await
+    }
 }

@@ -114,3 +114,19 @@ async fn r15_nothing_is_charged_for_what_is_gone() {
     files.forget_session(session).await.unwrap();
     write(&files, session, "/a", "1234567890").await.unwrap();
 }
+
+#[tokio::test]
+async fn r62_quotas_apply_to_each_session() {
+    let (files, session) = limited(FileQuota {
+        max_files: Some(1),
+        max_total_bytes: Some(4),
+        ..FileQuota::default()
+    });
+    write(&files, session, "/a", "1234").await.unwrap();
+    for _ in 0..3 {
+        let other = SessionId::new();
+        write(&files, other, "/a", "1234").await.unwrap();
+        exceeded(write(&files, other, "/b", "").await);
+    }
+    exceeded(write(&files, session, "/a", "12345").await);
+}

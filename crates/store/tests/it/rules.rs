@@ -39,7 +39,7 @@ macro_rules! keeps_the_rules_of_all {
             what_is_missing_reads_as_nothing
             the_root_is_a_directory
             a_listing_holds_the_direct_children_in_byte_order
-            missing_file_and_empty_directory_can_be_told_apart
+            r59_missing_file_and_empty_directory_can_be_told_apart
             delete_tells_whether_it_deleted
             a_conditional_write_needs_the_expected_content
             r50_dot_dot_is_refused_everywhere
@@ -150,4 +150,24 @@ mod guarded_real_disk {
         )
     }
     keeps_the_rules_of_all!(guarded);
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+    use tokio::runtime::Handle;
+    use windlass_store::{SqliteOptions, SqliteStore};
+
+    use crate::support::Files;
+
+    fn sqlite() -> (Files, (SqliteStore, TempDir)) {
+        let home = TempDir::new().unwrap();
+        let opening = SqliteStore::open(SqliteOptions::new(home.path()));
+        let store = tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap();
+        (Arc::new(store.files()), (store, home))
+    }
+    keeps_the_rules_of_all!(sqlite);
+    keeps_the_rules_of_separate_sessions!(sqlite);
 }

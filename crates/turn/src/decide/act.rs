@@ -171,9 +171,16 @@ impl Draft<'_> {
             tool_summaries: vec![summary],
             headline: None,
             connection_required,
-            expires_at: self.after(self.plan().wait_timeout),
+            expires_at: self.after(self.wait_timeout(&call.call.name)),
         };
         self.record_step(call.exec_id, data);
+    }
+
+    /// How long a call of a tool waits for somebody outside.
+    pub(super) fn wait_timeout(&self, tool: &str) -> Option<std::time::Duration> {
+        let spec = self.plan().tools.get(tool);
+        spec.and_then(|spec| spec.wait_timeout)
+            .or(self.plan().wait_timeout)
     }
 
     /// Gives a call its result.
@@ -256,10 +263,16 @@ fn result_parts(tool_call_id: &str, result: ToolResult) -> Vec<ContentPart> {
         error,
     };
     let images = images.unwrap_or_default().into_iter().map(|image| {
-        ContentPart::Image(ImageContentPart {
-            url: None,
-            base64: Some(image.base64),
-            media_type: Some(image.media_type),
+        ContentPart::Image(match image.address() {
+            Some(url) => ImageContentPart {
+                url: Some(url.to_owned()),
+                ..ImageContentPart::default()
+            },
+            None => ImageContentPart {
+                url: None,
+                base64: Some(image.base64),
+                media_type: Some(image.media_type),
+            },
         })
     });
     std::iter::once(ContentPart::ToolResult(part))

@@ -6,7 +6,7 @@ use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
     TranscriptRepairedData, TurnOutline, TurnStartedData, TurnSteeredData,
 };
-use windlass_core::items::{input_summary, plain_text};
+use windlass_core::items::{input_summary, plain_text, turn_labels};
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
@@ -164,6 +164,7 @@ impl Draft<'_> {
             input_summary: input_summary(&message),
             model: Some(self.plan().model.clone()),
             created_at: Some(message.created_at).filter(|at| *at != self.now()),
+            labels: turn_labels(&message),
             ..TurnOutline::default()
         };
         self.record(TurnStartedData {

@@ -177,10 +177,12 @@ impl Draft<'_> {
     fn expire(&mut self, call: &Call) {
         let tool_call_id = call.call.id.clone();
         let exec_id = call.exec_id;
-        let timeout_ms = self
-            .plan()
-            .wait_timeout
-            .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let timeout = match &call.state {
+            CallState::AwaitingResult { .. } => self.wait_timeout(&call.call.name),
+            _ => self.plan().wait_timeout,
+        };
+        let timeout_ms =
+            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         match &call.state {
             CallState::AwaitingApproval { .. } => {
                 let data = ApprovalTimeoutData {

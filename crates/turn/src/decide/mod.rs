@@ -5,9 +5,11 @@ mod answers;
 mod begin;
 mod emit;
 mod end;
+mod note;
 mod quota;
 mod reason;
 mod recover;
+mod rewind;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
@@ -43,6 +45,8 @@ impl Thread {
             } => draft.approval(&call, decision, reason)?,
             Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
             Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
+            Input::Note { data } => draft.note(data)?,
+            Input::Rewind { turn_id } => draft.rewind(turn_id)?,
             Input::Timer => draft.timer(),
             Input::Recover => draft.recover(),
         }

@@ -167,6 +167,7 @@ impl Draft<'_> {
             text,
             thinking,
             thinking_signature,
+            reasoning_items,
             calls,
             phase,
             metadata,
@@ -179,6 +180,7 @@ impl Draft<'_> {
             phase,
             thinking,
             thinking_signature,
+            reasoning_items,
             ..self.agent_message(exec_id, text, calls.iter().map(|requested| &requested.call))
         };
         self.record_answer(exec_id, message, None, Ending::Whole);

@@ -61,6 +61,8 @@ pub(crate) enum Step {
     ModelUsing(&'static [(&'static str, &'static str)], u32),
     /// The process dies and another one goes on.
     Crash,
+    /// Somebody goes back to the end of the nth turn, from 0.
+    Rewind(usize),
     ImportUser(&'static str),
     ImportAgent(&'static str, &'static [(&'static str, &'static str)]),
     ImportResult(&'static str),
@@ -403,12 +405,19 @@ impl World {
             },
             Step::EmitForbidden(call) => Input::Emit {
                 exec_id: self.exec(call),
-                data: EventData::SessionUpdated(SessionUpdatedData { title: None }),
+                data: EventData::SessionUpdated(SessionUpdatedData {
+                    title: None,
+                    record: None,
+                    changes: None,
+                }),
             },
             Step::After(seconds) => {
                 self.now += Duration::from_secs(seconds);
                 Input::Timer
             }
+            Step::Rewind(n) => Input::Rewind {
+                turn_id: self.turn_id(n),
+            },
             Step::ImportUser(text) => self.import(MessageRole::User, vec![ContentPart::text(text)]),
             Step::ImportAgent(text, calls) => {
                 let calls = calls.iter().map(|(id, tool)| call(id, tool)).collect();
@@ -423,6 +432,15 @@ impl World {
                 unreachable!("{step:?} is no input")
             }
         }
+    }
+
+    /// The nth turn that was ever started, or one that never was.
+    fn turn_id(&self, n: usize) -> TurnId {
+        let started = self.events.iter().filter_map(|event| match &event.data {
+            EventData::TurnStarted(data) => Some(data.turn_id),
+            _ => None,
+        });
+        started.clone().nth(n).unwrap_or(TurnId::from_seed(0))
     }
 
     fn import(&mut self, role: MessageRole, content: Vec<ContentPart>) -> Input {
@@ -490,6 +508,7 @@ fn refusal(rejected: &Rejected) -> String {
         Rejected::Stale(_) => "! stale".to_owned(),
         Rejected::Busy(_) => "! busy".to_owned(),
         Rejected::Waiting { waiting_for, .. } => format!("! waiting for {waiting_for}"),
+        Rejected::UnknownTurn(_) => "! unknown turn".to_owned(),
         Rejected::NoTurn => "! no turn".to_owned(),
         Rejected::NoPendingCall { reason, .. } => format!("! {reason}"),
         Rejected::Quota(quota) => format!("! at most {} {}", quota.limit, quota.what),

@@ -266,7 +266,15 @@ impl Owner {
                 let (name, payload) = ("own".to_owned(), json!({ "n": 1 }));
                 (CustomData { name, payload }.into(), true)
             }
-            _ => (SessionUpdatedData { title: None }.into(), false),
+            _ => (
+                SessionUpdatedData {
+                    title: None,
+                    record: None,
+                    changes: None,
+                }
+                .into(),
+                false,
+            ),
         };
         let is_tool = self.running.contains(&exec_id) && Some(exec_id) != self.model_step();
         let taken = self.submit(Input::Emit { exec_id, data }, None);

@@ -6,7 +6,10 @@ mod pattern;
 mod reach;
 mod target;
 
-use super::{InvalidPattern, NetworkAccessList};
+use std::net::IpAddr;
+
+use super::{InvalidPattern, NetworkAccessList, is_private_address};
+use host::Host;
 use pattern::Pattern;
 use target::Target;
 
@@ -24,6 +27,23 @@ pub(super) fn allows(list: &NetworkAccessList, url: &str) -> bool {
         .iter()
         .any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.allows(&target)));
     !blocked && (allowed || list.allowed.is_empty())
+}
+
+/// Decides about the address that a URL's host turned out to have, for a list that has patterns.
+pub(super) fn allows_address(list: &NetworkAccessList, url: &str, address: IpAddr) -> bool {
+    let Some(mut target) = Target::parse(url) else {
+        return false;
+    };
+    let found = Host::Address(address.to_canonical());
+    let is_written = target.host == found;
+    target.host = found;
+    let blocked = list
+        .blocked
+        .iter()
+        .any(|text| Pattern::parse(text).map_or(true, |pattern| pattern.blocks(&target)));
+    let names_it = |text: &String| Pattern::parse(text).is_ok_and(|it| it.allows(&target));
+    // What the URL itself says was decided with the URL. A name must not lead inside unless the list does.
+    !blocked && (is_written || !is_private_address(address) || list.allowed.iter().any(names_it))
 }
 
 pub(super) fn check(list: &NetworkAccessList) -> Result<(), InvalidPattern> {

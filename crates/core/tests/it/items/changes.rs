@@ -23,9 +23,25 @@ fn check(write: impl FnOnce(&mut Journal), then: &[&str]) {
 fn a_session_shows_its_own_changes() {
     let mut journal = Journal::default();
     let outside = EventContext::default;
-    journal.add(outside(), SessionStartedData { title: None });
-    journal.add(outside(), SessionUpdatedData { title: None });
+    journal.add(
+        outside(),
+        SessionStartedData {
+            title: None,
+            record: None,
+        },
+    );
+    journal.add(
+        outside(),
+        SessionUpdatedData {
+            title: None,
+            record: None,
+            changes: None,
+        },
+    );
     let forked = SessionForkedData {
+        record: None,
+        dropped_turn_id: None,
+        depth: None,
         parent_session_id: SessionId::from_seed(8),
         parent_sequence: 3,
     };

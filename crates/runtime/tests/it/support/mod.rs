@@ -4,6 +4,7 @@ mod bundle;
 mod fixture;
 mod journal;
 mod model;
+mod stores;
 mod world;
 
 use std::future::Future;
@@ -20,6 +21,7 @@ pub(crate) use bundle::{Bundle, FnTool, Trap, directory, tool};
 pub(crate) use fixture::{Fixture, Setup, scripted_model};
 pub(crate) use journal::SpyJournal;
 pub(crate) use model::{Call, Model, Piece};
+pub(crate) use stores::each_store;
 pub(crate) use world::TestWorld;
 
 /// Waits for what should happen soon. The bound only turns a hang into a failure.

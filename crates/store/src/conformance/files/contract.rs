@@ -117,7 +117,9 @@ pub(super) async fn a_listing_holds_the_direct_children_in_byte_order(store: Sto
     Ok(())
 }
 
-pub(super) async fn missing_file_and_empty_directory_can_be_told_apart(store: Store) -> Outcome {
+pub(super) async fn r59_missing_file_and_empty_directory_can_be_told_apart(
+    store: Store,
+) -> Outcome {
     let files = Subject::new(store);
     files.write("/file", "x").await?;
     let made = files

@@ -20,7 +20,7 @@ pub const FILE_CHECKS: &[Check<dyn SessionFileSystem>] = checks![
     contract::what_is_missing_reads_as_nothing,
     contract::the_root_is_a_directory,
     contract::a_listing_holds_the_direct_children_in_byte_order,
-    contract::missing_file_and_empty_directory_can_be_told_apart,
+    contract::r59_missing_file_and_empty_directory_can_be_told_apart,
     contract::delete_tells_whether_it_deleted,
     contract::a_conditional_write_needs_the_expected_content,
     paths::r50_dot_dot_is_refused_everywhere,

@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod doorbell;
+mod forking;
 mod gaps;
 mod reading;
 mod subject;
@@ -29,6 +30,9 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     doorbell::a_doorbell_shows_the_newest_record,
     doorbell::a_doorbell_hangs_before_the_stream_is_there,
     doorbell::a_doorbell_ends_with_its_stream,
+    forking::a_fork_has_the_records_of_its_parent_and_goes_on_alone,
+    forking::what_waits_in_the_parent_ends_in_the_fork,
+    forking::a_fork_that_cannot_be_leaves_nothing,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,
     concurrent::readers_see_whole_batches,

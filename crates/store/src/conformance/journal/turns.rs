@@ -16,21 +16,21 @@ fn data(event_type: &str, mut payload: Value, turn_id: TurnId) -> Result<EventDa
     EventData::from_type(event_type, payload).map_err(|error| Violation(error.to_string()))
 }
 
-fn started(turn_id: TurnId) -> Result<EventData, Violation> {
+pub(super) fn started(turn_id: TurnId) -> Result<EventData, Violation> {
     let payload = json!({"input_message_id": MessageId::new()});
     data("turn.started", payload, turn_id)
 }
 
-fn queued(turn_id: TurnId) -> Result<EventData, Violation> {
+pub(super) fn queued(turn_id: TurnId) -> Result<EventData, Violation> {
     let payload = json!({"message": Message::user("later")});
     data("input.queued", payload, turn_id)
 }
 
-fn ended(turn_id: TurnId) -> Result<EventData, Violation> {
+pub(super) fn ended(turn_id: TurnId) -> Result<EventData, Violation> {
     data("turn.cancelled", json!({}), turn_id)
 }
 
-async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(), Violation> {
+pub(super) async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(), Violation> {
     let request = EventRequest::new(SessionId::from_seed(7), EventContext::default(), data);
     let batch = Batch {
         first_seq: seq,

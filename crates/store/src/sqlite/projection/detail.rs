@@ -35,6 +35,8 @@ pub(super) struct TurnDetail {
     error_code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_fields: Option<ErrorFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<serde_json::Value>,
     /// Only of turns that are folded on reading: an ended one waits for nothing.
     #[serde(skip)]
     waiting_for: Vec<WaitKind>,
@@ -69,6 +71,7 @@ impl TurnDetail {
             error: view.error.clone(),
             error_code: view.error_code.clone(),
             error_fields: view.error_fields.clone(),
+            labels: outline.labels.clone(),
             waiting_for: view.waiting_for.clone(),
         }
     }
@@ -90,6 +93,7 @@ impl TurnDetail {
                 item_ids: row.item_ids,
                 steer_count: self.steered,
                 resumed_count: self.resumed,
+                labels: self.labels,
             },
             ended_at: row.ended_at,
             duration_ms: self.duration_ms,

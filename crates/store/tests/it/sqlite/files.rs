@@ -1,29 +1,14 @@
-//! Files in a database: the suite, the quota, and that they survive.
+//! Files in a database: the quota, and that they survive. The suite is run by `rules`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
-use windlass_store::conformance::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
 use windlass_store::{FileQuota, SqliteStore};
 
 use super::support::Home;
 use crate::support::{initial, text, write};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_the_rules_of_files() {
-    // One database for all rules: each takes a session of its own.
-    let home = Home::new();
-    let store = home.open().await;
-    let broken = Mutex::new(Vec::new());
-    for check in FILE_CHECKS.iter().chain(FILE_CHECKS_OF_SEPARATE_SESSIONS) {
-        if let Err(violation) = check.run(Arc::new(store.files())).await {
-            broken.lock().unwrap().push((check.name, violation));
-        }
-    }
-    assert!(broken.lock().unwrap().is_empty(), "{broken:?}");
-}
 
 #[tokio::test]
 async fn files_survive_a_restart() {
@@ -66,7 +51,7 @@ async fn files_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_quota_is_kept() {
+async fn r62_a_quota_is_kept_for_each_session() {
     let home = Home::new();
     let quota = FileQuota {
         max_files: Some(2),
@@ -87,6 +72,8 @@ async fn a_quota_is_kept() {
     write(&files, session, "/two", "1234567").await.unwrap();
     let refused = write(&files, session, "/three", "").await;
     assert!(matches!(refused, Err(AgentLoopError::QuotaExceeded(_))));
+    let other = SessionId::new();
+    write(&files, other, "/three", "1234567890").await.unwrap();
     write(&files, session, "/one", "1").await.unwrap();
     files.delete_file(session, "/one", false).await.unwrap();
     write(&files, session, "/three", "").await.unwrap();

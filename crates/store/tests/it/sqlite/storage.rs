@@ -134,3 +134,64 @@ async fn a_secret_is_bound_to_its_place() {
     let kept = store.storage().get_secret(two, "b").await.unwrap();
     assert_eq!(kept.as_deref(), Some("secret"));
 }
+
+#[tokio::test]
+async fn r70_debug_shows_no_value() {
+    let home = Home::new();
+    let options = keyed(&home, 0xab);
+    let shown = format!("{options:?}");
+    assert!(!shown.contains("171") && !shown.contains("abab"), "{shown}");
+    let store = SqliteStore::open(options).await.unwrap();
+    let storage = store.storage();
+    let session = SessionId::new();
+    storage
+        .set_value(session, "key", "value-7391")
+        .await
+        .unwrap();
+    storage
+        .set_secret(session, "name", "secret-7391")
+        .await
+        .unwrap();
+    let shown = format!("{store:?} {storage:?}");
+    assert!(!shown.contains("7391") && !shown.contains("171"), "{shown}");
+}
+
+#[tokio::test]
+async fn r71_a_list_of_secrets_holds_names_and_times_only() {
+    let home = Home::new();
+    let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
+    let session = SessionId::new();
+    let storage = store.storage();
+    storage
+        .set_secret(session, "name", "secret-7391")
+        .await
+        .unwrap();
+    let listed = storage.list_secrets(session).await.unwrap();
+    let shown = format!("{listed:?} {}", serde_json::to_string(&listed).unwrap());
+    assert!(shown.contains("name") && !shown.contains("7391"), "{shown}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r72_a_stored_secret_is_not_in_memory() {
+    use crate::memory_scan::Needle;
+
+    let home = Home::new();
+    let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
+    let session = SessionId::new();
+    let needle = Needle::new();
+    let secret = needle.spelled();
+    store
+        .storage()
+        .set_secret(session, "k", &secret)
+        .await
+        .unwrap();
+    drop(secret);
+    assert_eq!(needle.count(), 0, "stored");
+    let read = store.storage().get_secret(session, "k").await.unwrap();
+    let read = read.map(zeroize::Zeroizing::new);
+    assert_eq!(needle.count(), 1, "read: the caller has it");
+    drop(read);
+    store.storage().delete_secret(session, "k").await.unwrap();
+    assert_eq!(needle.count(), 0, "deleted");
+}

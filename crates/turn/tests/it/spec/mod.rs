@@ -10,4 +10,5 @@ mod outside;
 mod queue;
 mod quota;
 mod recover;
+mod rewind;
 mod steer;

@@ -1,0 +1,15 @@
+//! Anthropic's Messages API.
+
+pub(crate) mod error;
+pub(crate) mod models;
+pub(crate) mod request;
+pub(crate) mod stream;
+
+/// Returns the path below a base address, which people write with and without the version.
+pub(crate) fn path(base: &str, rest: &str) -> String {
+    if base.ends_with("/v1") {
+        rest.to_owned()
+    } else {
+        format!("/v1{rest}")
+    }
+}

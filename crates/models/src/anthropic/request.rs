@@ -1,0 +1,395 @@
+//! A request to the Messages API.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::path;
+use crate::api::Api;
+use crate::drivers::RequestOptions;
+use crate::http::Call;
+use crate::prompt::{Agent, Block, Image, Part, Prompt, Said, ToolAnswer};
+use crate::settings::ReasoningStyle;
+
+/// How long an answer may get, thinking not counted, when nobody says.
+const DEFAULT_MAX_TOKENS: u32 = 16_384;
+/// The least that the provider accepts as a budget.
+const MIN_BUDGET: u32 = 1_024;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<BlockOut<'a>>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: Vec<BlockOut<'a>>,
+}
+
+/// A block with the mark that all before it may be cached.
+#[derive(Serialize)]
+struct BlockOut<'a> {
+    #[serde(flatten)]
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Made(Made<'a>),
+    /// Thinking that goes back as it came.
+    Carried(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Made<'a> {
+    Text {
+        text: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Cow<'a, Value>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: Vec<BlockOut<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Url { url: &'a str },
+    Base64 { media_type: &'a str, data: &'a str },
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    r#type: &'static str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Enabled { budget_tokens: u32 },
+    Adaptive { display: &'static str },
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a Value,
+}
+
+const EPHEMERAL: CacheControl = CacheControl {
+    r#type: "ephemeral",
+};
+
+pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+    let config = prompt.config;
+    let instructions = prompt.all_instructions();
+    let plan = plan(prompt, options);
+    let mut body = Body {
+        model: &config.model,
+        max_tokens: plan.max_tokens,
+        system: if instructions.is_empty() {
+            Vec::new()
+        } else {
+            vec![text(&instructions)]
+        },
+        messages: messages(prompt),
+        tools: config
+            .tools
+            .iter()
+            .map(|tool| Tool {
+                name: tool.name(),
+                description: tool.description(),
+                input_schema: tool.parameters(),
+                cache_control: None,
+            })
+            .collect(),
+        stream: true,
+        // Thinking is done at one temperature only.
+        temperature: config.temperature.filter(|_| plan.thinking.is_none()),
+        output_config: (plan.effort.is_some() || config.output_schema.is_some()).then_some(
+            OutputConfig {
+                effort: plan.effort,
+                format: config.output_schema.as_ref().map(|output| Format {
+                    r#type: "json_schema",
+                    schema: &output.schema,
+                }),
+            },
+        ),
+        thinking: plan.thinking,
+    };
+    if options.provider.prompt_cache.unwrap_or(true) {
+        mark_for_caching(&mut body);
+    }
+    Ok(Call {
+        path: path(options.base, "/messages"),
+        query: Vec::new(),
+        body: serde_json::to_vec(&body)?,
+        model: config.model.clone(),
+        call_seed: prompt.call_seed.clone(),
+    })
+}
+
+/// Marks the end of what stays the same from turn to turn (tools and instructions), and the end of the conversation,
+/// which is the beginning of the next call's.
+fn mark_for_caching(body: &mut Body<'_>) {
+    match (body.system.last_mut(), body.tools.last_mut()) {
+        (Some(block), _) => block.cache_control = Some(EPHEMERAL),
+        (None, Some(tool)) => tool.cache_control = Some(EPHEMERAL),
+        (None, None) => {}
+    }
+    // Thinking cannot be marked.
+    let last = body.messages.last_mut();
+    let last = last.and_then(|message| message.content.last_mut());
+    if let Some(block) = last
+        && !matches!(block.content, Content::Carried(_))
+    {
+        block.cache_control = Some(EPHEMERAL);
+    }
+}
+
+/// How much the model may think and write.
+struct Plan<'a> {
+    max_tokens: u32,
+    thinking: Option<Thinking>,
+    effort: Option<&'a str>,
+}
+
+fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
+    let config = prompt.config;
+    let asked = config.max_tokens.or(options.provider.default_max_tokens);
+    let plain = Plan {
+        max_tokens: asked.unwrap_or(DEFAULT_MAX_TOKENS),
+        thinking: None,
+        effort: None,
+    };
+    let Some(effort) = config.reasoning_effort.as_deref().filter(|e| *e != "none") else {
+        return plain;
+    };
+    let style = options.provider.reasoning;
+    match style.unwrap_or_else(|| style_of(&config.model)) {
+        ReasoningStyle::None => plain,
+        ReasoningStyle::Effort => Plan {
+            max_tokens: asked.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget(effort))),
+            thinking: Some(Thinking::Adaptive {
+                display: "summarized",
+            }),
+            effort: Some(if effort == "minimal" { "low" } else { effort }),
+        },
+        // The provider refuses to think on after a call that it did not think before.
+        ReasoningStyle::Budget if in_round_without_thinking(prompt) => plain,
+        ReasoningStyle::Budget => {
+            let budget = budget(effort);
+            let max_tokens = asked.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget));
+            let budget_tokens = budget.min(max_tokens / 2).max(MIN_BUDGET);
+            Plan {
+                max_tokens: max_tokens.max(budget_tokens + 1),
+                thinking: Some(Thinking::Enabled { budget_tokens }),
+                effort: None,
+            }
+        }
+    }
+}
+
+fn budget(effort: &str) -> u32 {
+    match effort {
+        "minimal" => MIN_BUDGET,
+        "low" => 4_096,
+        "high" => 24_576,
+        "xhigh" | "max" => 40_960,
+        _ => 12_288,
+    }
+}
+
+/// Tells by its name how a model is told to think: families up to 4.5 by a budget, later ones by a word.
+fn style_of(model: &str) -> ReasoningStyle {
+    const BY_BUDGET: &[&str] = &[
+        "claude-3-7",
+        "claude-opus-4-0",
+        "claude-opus-4-1",
+        "claude-opus-4-2025",
+        "claude-opus-4-5",
+        "claude-sonnet-4-0",
+        "claude-sonnet-4-2025",
+        "claude-sonnet-4-5",
+        "claude-haiku-4-5",
+    ];
+    let name = model.rsplit('/').next().unwrap_or(model);
+    if BY_BUDGET.iter().any(|family| name.starts_with(family)) {
+        ReasoningStyle::Budget
+    } else if name.starts_with("claude-3") || name.starts_with("claude-2") {
+        ReasoningStyle::None
+    } else {
+        ReasoningStyle::Effort
+    }
+}
+
+fn in_round_without_thinking(prompt: &Prompt<'_>) -> bool {
+    let mut newest_first = prompt.said.iter().rev();
+    if !matches!(newest_first.next(), Some(Said::Result(_))) {
+        return false;
+    }
+    let caller = newest_first.find_map(|said| match said {
+        Said::Agent(agent) => Some(agent),
+        _ => None,
+    });
+    caller.is_some_and(|agent| {
+        let carried = agent.carried(Api::Anthropic, &prompt.config.model).next();
+        carried.is_none() && agent.signature.is_none()
+    })
+}
+
+const fn made(content: Made<'_>) -> BlockOut<'_> {
+    BlockOut {
+        content: Content::Made(content),
+        cache_control: None,
+    }
+}
+
+const fn text(text: &str) -> BlockOut<'_> {
+    made(Made::Text { text })
+}
+
+/// Joins neighbours of one role: the results of one round belong into one message.
+fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
+    let mut messages: Vec<Message<'a>> = Vec::new();
+    for said in &prompt.said {
+        let (role, content) = match said {
+            Said::System(_) => continue,
+            Said::User(parts) => ("user", parts.iter().map(part).collect()),
+            Said::Agent(agent) => ("assistant", agent_blocks(agent, &prompt.config.model)),
+            Said::Result(result) => ("user", vec![tool_result(result)]),
+        };
+        match messages.last_mut() {
+            Some(last) if last.role == role => last.content.extend(content),
+            _ => messages.push(Message { role, content }),
+        }
+    }
+    messages
+}
+
+fn part<'a>(part: &'a Part<'a>) -> BlockOut<'a> {
+    match part {
+        Part::Text(said) => text(said),
+        Part::Image(of) => image(*of),
+    }
+}
+
+fn image(image: Image<'_>) -> BlockOut<'_> {
+    let source = match image {
+        Image::Url(url) => Source::Url { url },
+        Image::Data { media_type, base64 } => Source::Base64 {
+            media_type,
+            data: base64,
+        },
+    };
+    made(Made::Image { source })
+}
+
+fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
+    let blocks = agent.blocks(Api::Anthropic, model);
+    let carried = blocks
+        .iter()
+        .any(|block| matches!(block, Block::Reasoning(_)));
+    // Conversations that were not held here have at most the one pair.
+    let pair = agent.thinking.zip(agent.signature).filter(|_| !carried);
+    let pair = pair.map(|(thinking, signature)| {
+        made(Made::Thinking {
+            thinking,
+            signature,
+        })
+    });
+    let block = |block| match block {
+        Block::Text(said) => text(said),
+        Block::Call(call) => made(Made::ToolUse {
+            id: call.id,
+            name: call.name,
+            input: call.arguments(),
+        }),
+        Block::Reasoning(item) => BlockOut {
+            content: Content::Carried(item),
+            cache_control: None,
+        },
+    };
+    pair.into_iter()
+        .chain(blocks.into_iter().map(block))
+        .collect()
+}
+
+fn tool_result<'a>(result: &'a ToolAnswer<'a>) -> BlockOut<'a> {
+    let said = (!result.text.is_empty()).then(|| text(&result.text));
+    let images = result.images.iter().copied().map(image);
+    made(Made::ToolResult {
+        tool_use_id: result.call_id,
+        content: said.into_iter().chain(images).collect(),
+        is_error: result.is_error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_model_is_told_to_think_is_known_by_its_name() {
+        for (model, style) in [
+            ("claude-sonnet-4-5-20250929", ReasoningStyle::Budget),
+            ("claude-opus-4-20250514", ReasoningStyle::Budget),
+            ("claude-opus-4-6", ReasoningStyle::Effort),
+            ("claude-opus-5", ReasoningStyle::Effort),
+            ("claude-3-5-haiku-latest", ReasoningStyle::None),
+            ("anthropic/claude-3-7-sonnet", ReasoningStyle::Budget),
+        ] {
+            assert_eq!(style_of(model), style, "{model}");
+        }
+    }
+}

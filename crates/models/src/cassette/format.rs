@@ -1,0 +1,214 @@
+//! What is on file. It is versioned and apart from the live values, so that old cassettes can be played.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
+use windlass_core::llm_driver_registry::{
+    LlmCallConfig, LlmCompletionMetadata, LlmContentPart, LlmMessage, LlmMessageContent,
+    LlmMessageRole, LlmStreamEvent,
+};
+use windlass_core::message::ExecutionPhase;
+use windlass_core::tool_types::ToolCall;
+
+pub(super) const VERSION: u32 = 1;
+
+/// One exchange.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Exchange {
+    pub(super) v: u32,
+    pub(super) request: Value,
+    pub(super) answer: Vec<Piece>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<Failure>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Piece {
+    Text { delta: String },
+    Thinking { delta: String },
+    Signature { signature: String },
+    ReasonItem { id: String, payload: Value },
+    ToolCalls { calls: Vec<ToolCall> },
+    Done(Box<End>),
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct End {
+    total_tokens: Option<u32>,
+    prompt_tokens: Option<u32>,
+    completion_tokens: Option<u32>,
+    cache_read_tokens: Option<u32>,
+    cache_creation_tokens: Option<u32>,
+    reasoning_tokens: Option<u32>,
+    provider_cost_usd: Option<f64>,
+    estimated_cost_usd: Option<f64>,
+    model: Option<String>,
+    finish_reason: Option<String>,
+    response_id: Option<String>,
+    phase: Option<ExecutionPhase>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Failure {
+    kind: ErrorKind,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl From<&AgentLoopError> for Failure {
+    fn from(error: &AgentLoopError) -> Self {
+        match error {
+            AgentLoopError::Provider(error) => Self {
+                kind: error.kind,
+                message: error.message.clone(),
+                status: error.status,
+                code: error.code.clone(),
+                retry_after_ms: error
+                    .retry_after
+                    .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                request_id: error.request_id.clone(),
+            },
+            other => Self {
+                kind: other.kind(),
+                message: other.to_string(),
+                status: None,
+                code: None,
+                retry_after_ms: None,
+                request_id: None,
+            },
+        }
+    }
+}
+
+impl From<Failure> for AgentLoopError {
+    fn from(failure: Failure) -> Self {
+        Self::provider(ProviderError {
+            status: failure.status,
+            code: failure.code,
+            retry_after: failure.retry_after_ms.map(Duration::from_millis),
+            request_id: failure.request_id,
+            ..ProviderError::new(failure.kind, failure.message)
+        })
+    }
+}
+
+impl Piece {
+    /// Returns what is written of a piece; `Err` when the piece is a failure.
+    pub(super) fn of(event: &LlmStreamEvent) -> Result<Self, Failure> {
+        Ok(match event.clone() {
+            LlmStreamEvent::TextDelta(delta) => Self::Text { delta },
+            LlmStreamEvent::ThinkingDelta(delta) => Self::Thinking { delta },
+            LlmStreamEvent::ThinkingSignature(signature) => Self::Signature { signature },
+            LlmStreamEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
+            LlmStreamEvent::ToolCalls(calls) => Self::ToolCalls { calls },
+            LlmStreamEvent::Done(done) => Self::Done(Box::new(End::of(*done))),
+            LlmStreamEvent::Error(message) => {
+                return Err(Failure::from(&AgentLoopError::Llm(message)));
+            }
+        })
+    }
+}
+
+impl From<Piece> for LlmStreamEvent {
+    fn from(piece: Piece) -> Self {
+        match piece {
+            Piece::Text { delta } => Self::TextDelta(delta),
+            Piece::Thinking { delta } => Self::ThinkingDelta(delta),
+            Piece::Signature { signature } => Self::ThinkingSignature(signature),
+            Piece::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
+            Piece::ToolCalls { calls } => Self::ToolCalls(calls),
+            Piece::Done(end) => Self::Done(Box::new(end.into_metadata())),
+        }
+    }
+}
+
+impl End {
+    fn of(done: LlmCompletionMetadata) -> Self {
+        Self {
+            total_tokens: done.total_tokens,
+            prompt_tokens: done.prompt_tokens,
+            completion_tokens: done.completion_tokens,
+            cache_read_tokens: done.cache_read_tokens,
+            cache_creation_tokens: done.cache_creation_tokens,
+            reasoning_tokens: done.reasoning_tokens,
+            provider_cost_usd: done.provider_cost_usd,
+            estimated_cost_usd: done.estimated_cost_usd,
+            model: done.model,
+            finish_reason: done.finish_reason,
+            response_id: done.response_id,
+            phase: done.phase,
+        }
+    }
+
+    fn into_metadata(self) -> LlmCompletionMetadata {
+        LlmCompletionMetadata {
+            total_tokens: self.total_tokens,
+            prompt_tokens: self.prompt_tokens,
+            completion_tokens: self.completion_tokens,
+            cache_read_tokens: self.cache_read_tokens,
+            cache_creation_tokens: self.cache_creation_tokens,
+            reasoning_tokens: self.reasoning_tokens,
+            provider_cost_usd: self.provider_cost_usd,
+            estimated_cost_usd: self.estimated_cost_usd,
+            model: self.model,
+            finish_reason: self.finish_reason,
+            retry_metadata: None,
+            response_id: self.response_id,
+            phase: self.phase,
+        }
+    }
+}
+
+/// Writes a request down without what differs from run to run: ids of sessions, turns and messages, and times.
+pub(super) fn request(messages: &[LlmMessage], config: &LlmCallConfig) -> Value {
+    let tools = config.tools.iter().map(|tool| {
+        json!({ "name": tool.name(), "description": tool.description(), "parameters": tool.parameters() })
+    });
+    json!({
+        "model": config.model,
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+        "reasoning_effort": config.reasoning_effort,
+        "output_schema": config.output_schema.as_ref().map(|output| &output.schema),
+        "tools": tools.collect::<Vec<_>>(),
+        "messages": messages.iter().map(message).collect::<Vec<_>>(),
+    })
+}
+
+fn message(message: &LlmMessage) -> Value {
+    let role = match message.role {
+        LlmMessageRole::System => "system",
+        LlmMessageRole::User => "user",
+        LlmMessageRole::Assistant => "assistant",
+        LlmMessageRole::Tool => "tool",
+    };
+    let content = match &message.content {
+        LlmMessageContent::Text(text) => json!(text),
+        LlmMessageContent::Parts(parts) => {
+            let part = |part: &LlmContentPart| match part {
+                LlmContentPart::Text(text) => json!({ "text": text }),
+                LlmContentPart::Image { url } => json!({ "image": url }),
+            };
+            parts.iter().map(part).collect()
+        }
+    };
+    let mut written = json!({ "role": role, "content": content });
+    if let Some(calls) = &message.tool_calls {
+        written["tool_calls"] = json!(calls);
+    }
+    if let Some(id) = &message.tool_call_id {
+        written["tool_call_id"] = json!(id);
+    }
+    written
+}

@@ -1,0 +1,205 @@
+//! The driver of any provider that is spoken to over HTTP.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::llm_driver_registry::{
+    DiscoveredModel, LlmCallConfig, LlmDriver, LlmMessage, LlmRequest, LlmResponseStream,
+};
+
+use crate::api::Api;
+use crate::http::{Call, Classify, Clients, Endpoint, Shared};
+use crate::prompt::Prompt;
+use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
+
+/// How many pages of a list of models are read.
+const MAX_PAGES: usize = 50;
+
+/// How servers of one API differ from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Dialect {
+    /// As the API's owner documents it.
+    #[default]
+    Plain,
+    /// OpenRouter's Chat Completions.
+    OpenRouter,
+}
+
+/// What a request depends on beside the conversation.
+pub(crate) struct RequestOptions<'a> {
+    pub(crate) provider: &'a ProviderSettings,
+    pub(crate) base: &'a str,
+    pub(crate) dialect: Dialect,
+}
+
+/// Speaks one wire API with one provider. `Debug` does not show the key.
+#[derive(Debug)]
+pub struct ModelDriver {
+    api: Api,
+    dialect: Dialect,
+    endpoint: Endpoint,
+}
+
+impl ModelDriver {
+    /// Makes a driver with settings of its own. [`register_drivers`](crate::register_drivers) makes drivers that share
+    /// connections and limits.
+    #[must_use]
+    pub fn new(
+        api: Api,
+        key: &str,
+        base_url: Option<&str>,
+        settings: ModelSettings,
+        provider: ProviderSettings,
+    ) -> Self {
+        let clients = Arc::new(Clients::new(settings.http.clone()));
+        let shared = Shared::new(settings, provider, clients);
+        Self::shared(api, Dialect::Plain, Arc::new(shared), key, base_url, None)
+    }
+
+    pub(crate) fn shared(
+        api: Api,
+        dialect: Dialect,
+        shared: Arc<Shared>,
+        key: &str,
+        base_url: Option<&str>,
+        key_place: Option<KeyPlace>,
+    ) -> Self {
+        let key_place = key_place.unwrap_or_else(|| default_key_place(api));
+        Self {
+            api,
+            dialect,
+            endpoint: Endpoint::new(api, shared, key, base_url, key_place, classify(api)),
+        }
+    }
+
+    fn call(&self, prompt: &Prompt<'_>) -> Result<Call> {
+        let options = RequestOptions {
+            provider: self.endpoint.provider(),
+            base: self.endpoint.base(),
+            dialect: self.dialect,
+        };
+        let call = match self.api {
+            #[cfg(feature = "openai")]
+            Api::OpenAi => crate::openai::request::call(prompt, &options),
+            #[cfg(feature = "openai-chat")]
+            Api::OpenAiChat => crate::openai_chat::request::call(prompt, &options),
+            #[cfg(feature = "anthropic")]
+            Api::Anthropic => crate::anthropic::request::call(prompt, &options),
+            #[cfg(feature = "gemini")]
+            Api::Gemini => crate::gemini::request::call(prompt, &options),
+        };
+        call.map_err(|error| AgentLoopError::llm(format!("the request is no JSON: {error}")))
+    }
+}
+
+fn classify(api: Api) -> Classify {
+    match api {
+        #[cfg(feature = "openai")]
+        Api::OpenAi => crate::openai_errors::classify,
+        #[cfg(feature = "openai-chat")]
+        Api::OpenAiChat => crate::openai_errors::classify,
+        #[cfg(feature = "anthropic")]
+        Api::Anthropic => crate::anthropic::error::classify,
+        #[cfg(feature = "gemini")]
+        Api::Gemini => crate::gemini::error::classify,
+    }
+}
+
+fn default_key_place(api: Api) -> KeyPlace {
+    match api.as_str() {
+        "anthropic" => KeyPlace::Header("x-api-key".to_owned()),
+        "gemini" => KeyPlace::Header("x-goog-api-key".to_owned()),
+        _ => KeyPlace::Bearer,
+    }
+}
+
+/// Returns the headers that an API wants on every call.
+pub(crate) fn standing_headers(api: Api) -> &'static [(&'static str, &'static str)] {
+    match api.as_str() {
+        "anthropic" => &[("anthropic-version", "2023-06-01")],
+        _ => &[],
+    }
+}
+
+/// A page of a list of models, and what asks for the next.
+pub(crate) struct ModelPage {
+    pub(crate) models: Vec<DiscoveredModel>,
+    pub(crate) next: Option<(&'static str, String)>,
+}
+
+fn model_page(api: Api, page: &Value) -> ModelPage {
+    match api {
+        #[cfg(feature = "openai")]
+        Api::OpenAi => openai_page(page),
+        #[cfg(feature = "openai-chat")]
+        Api::OpenAiChat => openai_page(page),
+        #[cfg(feature = "anthropic")]
+        Api::Anthropic => crate::anthropic::models::page(page),
+        #[cfg(feature = "gemini")]
+        Api::Gemini => crate::gemini::models::page(page),
+    }
+}
+
+#[cfg(any(feature = "openai", feature = "openai-chat"))]
+fn openai_page(page: &Value) -> ModelPage {
+    let data = page.get("data").and_then(Value::as_array);
+    let name = |model: &Value, field| model.get(field).and_then(Value::as_str).map(str::to_owned);
+    let models = data.into_iter().flatten().filter_map(|model| {
+        Some(DiscoveredModel {
+            id: name(model, "id")?,
+            display_name: name(model, "name"),
+        })
+    });
+    ModelPage {
+        models: models.collect(),
+        next: None,
+    }
+}
+
+fn models_path(api: Api, base: &str) -> String {
+    match api {
+        #[cfg(feature = "openai")]
+        Api::OpenAi => "/models".to_owned(),
+        #[cfg(feature = "openai-chat")]
+        Api::OpenAiChat => "/models".to_owned(),
+        #[cfg(feature = "anthropic")]
+        Api::Anthropic => crate::anthropic::path(base, "/models"),
+        #[cfg(feature = "gemini")]
+        Api::Gemini => crate::gemini::path(base, "/models"),
+    }
+}
+
+#[async_trait]
+impl LlmDriver for ModelDriver {
+    async fn chat_completion_stream(
+        &self,
+        messages: Vec<LlmMessage>,
+        config: &LlmCallConfig,
+    ) -> Result<LlmResponseStream> {
+        let call = self.call(&Prompt::of_messages(&messages, config))?;
+        self.endpoint.stream(call).await
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        let call = self.call(&Prompt::of_request(&request))?;
+        // The conversation is not held while the answer comes.
+        drop(request);
+        self.endpoint.stream(call).await
+    }
+
+    async fn list_models(&self) -> Result<Option<Vec<DiscoveredModel>>> {
+        let path = models_path(self.api, self.endpoint.base());
+        let (mut models, mut query) = (Vec::new(), Vec::new());
+        for _ in 0..MAX_PAGES {
+            let page = model_page(self.api, &self.endpoint.get(&path, &query).await?);
+            models.extend(page.models);
+            match page.next {
+                Some(next) => query = vec![next],
+                None => break,
+            }
+        }
+        Ok(Some(models))
+    }
+}

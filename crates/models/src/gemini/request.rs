@@ -1,0 +1,345 @@
+//! A request to Gemini.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::path;
+use crate::api::Api;
+use crate::decode::OWN_CALL_ID;
+use crate::drivers::RequestOptions;
+use crate::http::Call;
+use crate::prompt::{self, Agent, Block, Image, Prompt, Said, ToolAnswer};
+use crate::settings::ReasoningStyle;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Instruction<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    generation_config: GenerationConfig<'a>,
+}
+
+#[derive(Serialize)]
+struct Instruction<'a> {
+    parts: [Part<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    role: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<InlineData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_data: Option<FileData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<FunctionResponse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileData<'a> {
+    file_uri: &'a str,
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    args: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    response: Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// The field that takes JSON Schema as it is; `parameters` knows a part of it only.
+    parameters_json_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThinkingConfig<'a> {
+    include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'a str>,
+}
+
+pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+    let config = prompt.config;
+    let instructions = prompt.all_instructions();
+    let declarations = config.tools.iter().map(|tool| Declaration {
+        name: tool.name(),
+        description: tool.description(),
+        parameters_json_schema: tool.parameters(),
+    });
+    let schema = config.output_schema.as_ref();
+    let body = Body {
+        contents: contents(prompt),
+        system_instruction: (!instructions.is_empty()).then(|| Instruction {
+            parts: [text(&instructions)],
+        }),
+        tools: (!config.tools.is_empty()).then(|| {
+            [Tools {
+                function_declarations: declarations.collect(),
+            }]
+        }),
+        generation_config: GenerationConfig {
+            temperature: config.temperature,
+            max_output_tokens: config.max_tokens.or(options.provider.default_max_tokens),
+            response_mime_type: schema.map(|_| "application/json"),
+            response_json_schema: schema.map(|output| &output.schema),
+            thinking_config: thinking(prompt, options),
+        },
+    };
+    let model = config.model.strip_prefix("models/");
+    let model = model.unwrap_or(&config.model);
+    // A name stays one segment of the path, whatever is in it.
+    let mut segment = String::with_capacity(model.len());
+    for byte in model.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'@' => {
+                segment.push(char::from(byte));
+            }
+            other => segment.push_str(&format!("%{other:02X}")),
+        }
+    }
+    Ok(Call {
+        path: path(
+            options.base,
+            &format!("/models/{segment}:streamGenerateContent"),
+        ),
+        query: vec![("alt", "sse".to_owned())],
+        body: serde_json::to_vec(&body)?,
+        model: config.model.clone(),
+        call_seed: prompt.call_seed.clone(),
+    })
+}
+
+/// Families up to 2.5 are given a number of tokens, later ones a word.
+fn thinking<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Option<ThinkingConfig<'a>> {
+    let effort = prompt.config.reasoning_effort.as_deref()?;
+    let by_budget = prompt.config.model.contains("gemini-2");
+    let style = options.provider.reasoning.unwrap_or(if by_budget {
+        ReasoningStyle::Budget
+    } else {
+        ReasoningStyle::Effort
+    });
+    let (thinking_budget, thinking_level) = match style {
+        ReasoningStyle::None => return None,
+        ReasoningStyle::Budget => (Some(budget(effort)), None),
+        ReasoningStyle::Effort => (None, Some(if effort == "xhigh" { "high" } else { effort })),
+    };
+    Some(ThinkingConfig {
+        include_thoughts: true,
+        thinking_budget,
+        thinking_level,
+    })
+}
+
+fn budget(effort: &str) -> i32 {
+    match effort {
+        "none" => 0,
+        "minimal" => 512,
+        "low" => 4_096,
+        "high" | "xhigh" | "max" => 24_576,
+        _ => 12_288,
+    }
+}
+
+fn text(text: &str) -> Part<'_> {
+    Part {
+        text: Some(text),
+        ..Part::default()
+    }
+}
+
+/// A result names its function, which only the call knows. The results of a round stand in one content with nothing
+/// else in it, and their images follow.
+fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut contents: Vec<Content<'a>> = Vec::new();
+    let (mut results, mut images) = (Vec::new(), Vec::new());
+    for said in &prompt.said {
+        if let Said::Result(result) = said {
+            let name = names.get(result.call_id).copied().unwrap_or("unknown");
+            results.push(result_part(result, name));
+            images.extend(result.images.iter().copied().map(image));
+            continue;
+        }
+        contents.extend(content("user", std::mem::take(&mut results)));
+        contents.extend(content("user", std::mem::take(&mut images)));
+        match said {
+            Said::System(_) | Said::Result(_) => {}
+            Said::User(parts) => {
+                contents.extend(content("user", parts.iter().map(user_part).collect()));
+            }
+            Said::Agent(agent) => {
+                names.extend(agent.calls.iter().map(|call| (call.id, call.name)));
+                contents.extend(content("model", agent_parts(agent, &prompt.config.model)));
+            }
+        }
+    }
+    contents.extend(content("user", results));
+    contents.extend(content("user", images));
+    contents
+}
+
+fn content<'a>(role: &'static str, parts: Vec<Part<'a>>) -> Option<Content<'a>> {
+    (!parts.is_empty()).then_some(Content { role, parts })
+}
+
+fn user_part<'a>(part: &'a prompt::Part<'a>) -> Part<'a> {
+    match part {
+        prompt::Part::Text(said) => text(said),
+        prompt::Part::Image(of) => image(*of),
+    }
+}
+
+fn image(image: Image<'_>) -> Part<'_> {
+    match image {
+        Image::Url(file_uri) => Part {
+            file_data: Some(FileData { file_uri }),
+            ..Part::default()
+        },
+        Image::Data { media_type, base64 } => Part {
+            inline_data: Some(InlineData {
+                mime_type: media_type,
+                data: base64,
+            }),
+            ..Part::default()
+        },
+    }
+}
+
+/// Signatures go back on the part that they came with: a carried item stands after the text, or before the call, that
+/// it signs.
+fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    let mut signs_next = None;
+    for block in agent.blocks(Api::Gemini, model) {
+        match block {
+            Block::Text(said) => parts.push(text(said)),
+            Block::Call(call) => parts.push(Part {
+                function_call: Some(FunctionCall {
+                    id: own_id(call.id),
+                    name: call.name,
+                    args: call.arguments(),
+                }),
+                thought_signature: signs_next.take(),
+                ..Part::default()
+            }),
+            Block::Reasoning(item) if item["on"] == "call" => {
+                signs_next = item["thoughtSignature"].as_str();
+            }
+            Block::Reasoning(item) => {
+                let signed = signed_text(&mut parts, item["bytes"].as_u64());
+                parts.push(Part {
+                    thought_signature: item["thoughtSignature"].as_str(),
+                    ..text(signed)
+                });
+            }
+        }
+    }
+    parts
+}
+
+/// Takes the text that a signature was made for off the end of what was said: signed and unsigned parts must not be
+/// joined.
+fn signed_text<'a>(parts: &mut Vec<Part<'a>>, bytes: Option<u64>) -> &'a str {
+    let bytes = bytes
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .unwrap_or(0);
+    let Some(last) = parts.last_mut().filter(|_| bytes > 0) else {
+        return "";
+    };
+    let said = last
+        .text
+        .filter(|_| last.thought_signature.is_none())
+        .unwrap_or("");
+    let Some((before, signed)) = said.split_at_checked(said.len().saturating_sub(bytes)) else {
+        return "";
+    };
+    if signed.is_empty() {
+        return "";
+    }
+    last.text = Some(before);
+    if before.is_empty() {
+        parts.pop();
+    }
+    signed
+}
+
+/// An id that was made up here means nothing to the provider.
+fn own_id(id: &str) -> Option<&str> {
+    (!id.starts_with(OWN_CALL_ID)).then_some(id)
+}
+
+fn result_part<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> Part<'a> {
+    let key = if result.is_error { "error" } else { "output" };
+    Part {
+        function_response: Some(FunctionResponse {
+            id: own_id(result.call_id),
+            name,
+            response: json!({ key: result.text }),
+        }),
+        ..Part::default()
+    }
+}

@@ -1,0 +1,198 @@
+//! The body of an answer as a stream of its pieces, with deadlines.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use reqwest::Response;
+use secrecy::SecretString;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::llm_driver_registry::{LlmCompletionMetadata, LlmStreamEvent};
+
+use super::masked;
+use crate::decode::AnswerDecoder;
+use crate::error::network;
+use crate::prices::PriceTable;
+
+/// How long the end of a body is waited for, so that its connection can be used again.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How much of what follows an answer is worth reading for that.
+const DRAIN_BYTES: usize = 64 * 1024;
+
+type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// When to give up.
+pub(super) struct Waits {
+    pub(super) first_byte: Instant,
+    pub(super) silence: Duration,
+    pub(super) total: Option<Instant>,
+}
+
+/// What is needed to say what an answer should cost.
+pub(super) struct Costs {
+    pub(super) prices: Arc<PriceTable>,
+    pub(super) provider: &'static str,
+    pub(super) model: String,
+}
+
+impl Costs {
+    fn add(&self, done: &mut LlmCompletionMetadata) {
+        let by = |model: &str| self.prices.cost(self.provider, model, done);
+        let cost = by(&self.model).or_else(|| by(done.model.as_deref()?));
+        done.estimated_cost_usd = cost;
+    }
+}
+
+/// Gives the pieces of an answer. Dropping it before its end closes the connection.
+pub(super) struct AnswerStream {
+    body: Option<Body>,
+    decoder: AnswerDecoder,
+    permit: Option<OwnedSemaphorePermit>,
+    silence: Pin<Box<Sleep>>,
+    max_silence: Duration,
+    total: Option<Pin<Box<Sleep>>>,
+    failure: Option<ProviderError>,
+    request_id: Option<String>,
+    costs: Costs,
+    key: SecretString,
+}
+
+impl AnswerStream {
+    pub(super) fn new(
+        response: Response,
+        decoder: AnswerDecoder,
+        permit: Option<OwnedSemaphorePermit>,
+        waits: Waits,
+        costs: Costs,
+        key: SecretString,
+    ) -> Self {
+        let mut nothing_yet = ProviderError::new(ErrorKind::Other, "");
+        crate::error::add_head(&mut nothing_yet, response.headers(), chrono::Utc::now());
+        Self {
+            body: Some(Box::pin(response.bytes_stream())),
+            decoder,
+            permit,
+            silence: Box::pin(sleep_until(waits.first_byte)),
+            max_silence: waits.silence,
+            total: waits.total.map(|at| Box::pin(sleep_until(at))),
+            failure: None,
+            request_id: nothing_yet.request_id,
+            costs,
+            key,
+        }
+    }
+
+    /// Takes what the connection gives, or notices that it gives nothing.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(());
+        };
+        let taken = match body.as_mut().poll_next(cx) {
+            Poll::Pending => {
+                let late = self
+                    .total
+                    .as_mut()
+                    .is_some_and(|t| t.as_mut().poll(cx).is_ready());
+                let silent = self.silence.as_mut().poll(cx).is_ready();
+                if !late && !silent {
+                    return Poll::Pending;
+                }
+                let text = if late {
+                    "the model's answer did not end in time"
+                } else {
+                    "the model fell silent"
+                };
+                self.body = None;
+                self.end_or(ProviderError::new(ErrorKind::Stalled, text))
+            }
+            Poll::Ready(Some(Ok(bytes))) => {
+                let next = Instant::now() + self.max_silence;
+                self.silence.as_mut().reset(next);
+                self.decoder.feed(&bytes)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.body = None;
+                let mut error = network(error);
+                error.kind = ErrorKind::BrokenStream;
+                self.end_or(error)
+            }
+            Poll::Ready(None) => {
+                self.body = None;
+                self.decoder.end()
+            }
+        };
+        if let Err(error) = taken {
+            self.body = None;
+            self.failure = Some(error);
+        }
+        Poll::Ready(())
+    }
+
+    /// An answer that has said all it needs to is not lost with its connection.
+    fn end_or(&mut self, error: ProviderError) -> std::result::Result<(), ProviderError> {
+        if self.decoder.is_complete() {
+            self.decoder.end()
+        } else {
+            Err(error)
+        }
+    }
+
+    /// Reads the few bytes that close a body, in the background if they are not there yet: a connection whose body
+    /// was read to its end is used again.
+    fn release(&mut self, cx: &mut Context<'_>) {
+        self.permit = None;
+        let Some(mut body) = self.body.take() else {
+            return;
+        };
+        if matches!(
+            body.as_mut().poll_next(cx),
+            Poll::Ready(None | Some(Err(_)))
+        ) {
+            return;
+        }
+        tokio::spawn(timeout(DRAIN, async move {
+            let mut read = 0;
+            let next = |body: &mut Body, cx: &mut Context<'_>| body.as_mut().poll_next(cx);
+            while let Some(Ok(bytes)) = std::future::poll_fn(|cx| next(&mut body, cx)).await {
+                read += bytes.len();
+                if read > DRAIN_BYTES {
+                    break;
+                }
+            }
+        }));
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match self.decoder.next_piece() {
+                Some(LlmStreamEvent::Done(mut done)) => {
+                    self.costs.add(&mut done);
+                    self.release(cx);
+                    return Poll::Ready(Some(Ok(LlmStreamEvent::Done(done))));
+                }
+                Some(piece) => return Poll::Ready(Some(Ok(piece))),
+                None => {}
+            }
+            if let Some(mut error) = self.failure.take() {
+                self.permit = None;
+                error.request_id = error.request_id.or_else(|| self.request_id.take());
+                let error = AgentLoopError::provider(masked(error, &self.key));
+                return Poll::Ready(Some(Err(error)));
+            }
+            if self.body.is_none() {
+                self.permit = None;
+                return Poll::Ready(None);
+            }
+            std::task::ready!(self.poll_body(cx));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Drivers of model providers: OpenAI's Responses and Chat Completions (and everything that speaks like them),
+//! Anthropic's Messages and Google's Gemini.
+//!
+//! A driver turns the shared conversation into a request, and the bytes of the answer into its pieces; the journal
+//! must hold what was really said, so nothing is dropped or made up on the way. It makes each call once: trying again is
+//! the runtime's business, and asking another model that of [`FallbackDriver`].
+//!
+//! ```
+//! use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+//! use windlass_models::{ModelSettings, register_drivers};
+//!
+//! let mut drivers = DriverRegistry::new();
+//! register_drivers(&mut drivers, ModelSettings::default());
+//! assert!(drivers.has_driver(&ProviderType::Anthropic));
+//! ```
+
+#![cfg_attr(
+    not(all(
+        feature = "openai",
+        feature = "openai-chat",
+        feature = "anthropic",
+        feature = "gemini"
+    )),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        reason = "one API alone does not use all that they share"
+    )
+)]
+
+#[cfg(not(any(
+    feature = "openai",
+    feature = "openai-chat",
+    feature = "anthropic",
+    feature = "gemini"
+)))]
+compile_error!(
+    "windlass-models speaks no API: enable `openai`, `openai-chat`, `anthropic` or `gemini`"
+);
+
+#[cfg(feature = "anthropic")]
+mod anthropic;
+mod api;
+mod carried;
+pub mod cassette;
+pub mod decode;
+mod drivers;
+mod error;
+mod fallback;
+#[cfg(feature = "gemini")]
+mod gemini;
+mod http;
+#[cfg(feature = "openai")]
+mod openai;
+#[cfg(feature = "openai-chat")]
+mod openai_chat;
+#[cfg(any(feature = "openai", feature = "openai-chat"))]
+mod openai_errors;
+pub mod prices;
+mod prompt;
+mod register;
+pub mod settings;
+
+pub use api::Api;
+pub use drivers::ModelDriver;
+pub use fallback::{FallbackDriver, FallbackLink};
+pub use register::register_drivers;
+pub use settings::ModelSettings;

@@ -1,0 +1,4 @@
+//! OpenAI's Responses API.
+
+pub(crate) mod request;
+pub(crate) mod stream;

@@ -1,0 +1,269 @@
+//! A request to the Responses API. The whole conversation is sent each time: the journal is the truth, not the
+//! provider's store.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_core::message::ExecutionPhase;
+
+use crate::api::Api;
+use crate::drivers::RequestOptions;
+use crate::http::Call;
+use crate::prompt::{Agent, Block, Part, Prompt, Said, ToolAnswer};
+use crate::settings::ReasoningStyle;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    instructions: &'a str,
+    input: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Made(Made<'a>),
+    /// An item that goes back as it came.
+    Carried(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Made<'a> {
+    Message {
+        role: &'static str,
+        content: Vec<Content<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<ExecutionPhase>,
+    },
+    FunctionCall {
+        call_id: &'a str,
+        name: &'a str,
+        arguments: String,
+    },
+    FunctionCallOutput {
+        call_id: &'a str,
+        output: Output<'a>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(&'a str),
+    Parts(Vec<Content<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    InputText { text: &'a str },
+    OutputText { text: &'a str },
+    InputImage { image_url: Cow<'a, str> },
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+    /// Strict schemas must name every property as required, which those of our tools do not.
+    strict: bool,
+}
+
+#[derive(Serialize)]
+struct Reasoning<'a> {
+    effort: &'a str,
+    summary: &'static str,
+}
+
+#[derive(Serialize)]
+struct TextForm<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
+}
+
+pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+    let config = prompt.config;
+    let effort = config.reasoning_effort.as_deref();
+    let reasons = match options.provider.reasoning {
+        Some(style) => style != ReasoningStyle::None,
+        None => reasons(&config.model) || effort.is_some(),
+    };
+    let cache = options.provider.prompt_cache.unwrap_or(true);
+    let cache_key = config.prompt_cache.as_ref().and_then(|c| c.key.as_deref());
+    let body = Body {
+        model: &config.model,
+        instructions: prompt.system,
+        input: prompt
+            .said
+            .iter()
+            .flat_map(|said| items(said, &config.model))
+            .collect(),
+        tools: config
+            .tools
+            .iter()
+            .map(|tool| Tool {
+                r#type: "function",
+                name: tool.name(),
+                description: tool.description(),
+                parameters: tool.parameters(),
+                strict: false,
+            })
+            .collect(),
+        stream: true,
+        store: false,
+        include: reasons.then_some(["reasoning.encrypted_content"]),
+        reasoning: effort.filter(|_| reasons).map(|effort| Reasoning {
+            effort,
+            summary: "auto",
+        }),
+        temperature: config.temperature,
+        max_output_tokens: config.max_tokens.or(options.provider.default_max_tokens),
+        text: config.output_schema.as_ref().map(|output| TextForm {
+            format: Format {
+                r#type: "json_schema",
+                name: &output.name,
+                schema: &output.schema,
+                strict: true,
+            },
+        }),
+        // Requests of one session have one beginning: the key brings them to the machine that has it cached.
+        prompt_cache_key: cache_key.or_else(|| prompt.session_id()).filter(|_| cache),
+    };
+    Ok(Call {
+        path: "/responses".to_owned(),
+        query: Vec::new(),
+        body: serde_json::to_vec(&body)?,
+        model: config.model.clone(),
+        call_seed: prompt.call_seed.clone(),
+    })
+}
+
+/// Tells by its name whether a model reasons. One that does not refuses to be asked for its reasoning.
+fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let o_series = name
+        .strip_prefix('o')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let gpt = name
+        .strip_prefix("gpt-")
+        .and_then(|rest| rest.chars().next()?.to_digit(10));
+    o_series || name.starts_with("codex") || gpt.is_some_and(|n| n >= 5) && !name.contains("-chat")
+}
+
+fn items<'a>(said: &'a Said<'a>, model: &str) -> Vec<Item<'a>> {
+    let message = |role, content| {
+        vec![Item::Made(Made::Message {
+            role,
+            content,
+            phase: None,
+        })]
+    };
+    match said {
+        Said::System(text) => message("system", vec![Content::InputText { text }]),
+        Said::User(parts) => message("user", parts.iter().map(content).collect()),
+        Said::Agent(agent) => agent_items(agent, model),
+        Said::Result(result) => vec![Item::Made(Made::FunctionCallOutput {
+            call_id: result.call_id,
+            output: output(result),
+        })],
+    }
+}
+
+fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
+    let item = |block| match block {
+        Block::Text(text) => Item::Made(Made::Message {
+            role: "assistant",
+            content: vec![Content::OutputText { text }],
+            phase: agent.phase,
+        }),
+        Block::Call(call) => Item::Made(Made::FunctionCall {
+            call_id: call.id,
+            name: call.name,
+            arguments: call.arguments().to_string(),
+        }),
+        Block::Reasoning(item) => Item::Carried(item),
+    };
+    agent
+        .blocks(Api::OpenAi, model)
+        .into_iter()
+        .map(item)
+        .collect()
+}
+
+fn output<'a>(result: &'a ToolAnswer<'a>) -> Output<'a> {
+    if result.images.is_empty() {
+        return Output::Text(&result.text);
+    }
+    let text = Content::InputText { text: &result.text };
+    let images = result.images.iter().map(|image| Content::InputImage {
+        image_url: image.url(),
+    });
+    Output::Parts(std::iter::once(text).chain(images).collect())
+}
+
+fn content<'a>(part: &'a Part<'a>) -> Content<'a> {
+    match part {
+        Part::Text(text) => Content::InputText { text },
+        Part::Image(image) => Content::InputImage {
+            image_url: image.url(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_that_reason_are_known_by_name() {
+        for model in [
+            "o3",
+            "o4-mini",
+            "gpt-5",
+            "gpt-5.5-mini",
+            "openai/gpt-6",
+            "codex-mini-latest",
+        ] {
+            assert!(reasons(model), "{model}");
+        }
+        for model in [
+            "gpt-4o",
+            "gpt-4.1",
+            "gpt-3.5-turbo",
+            "gpt-5-chat-latest",
+            "ollama",
+            "gpt-oss",
+            "",
+        ] {
+            assert!(!reasons(model), "{model}");
+        }
+    }
+}

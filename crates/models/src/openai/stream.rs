@@ -1,0 +1,172 @@
+//! The stream of the Responses API. Items that are done say the last word; what streamed before is the same, earlier.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use windlass_core::message::ExecutionPhase;
+
+use crate::decode::{Answer, Broken, CallPieces, Stop, Wire};
+use crate::openai_errors::classify;
+
+#[derive(Debug, Default)]
+pub(crate) struct Responses {
+    /// Calls under way, by their place in the output.
+    calls: BTreeMap<u64, CallPieces>,
+    /// The place of the item whose text or thinking has streamed already.
+    text_of: Option<u64>,
+    thinking_of: Option<u64>,
+    summary_part: u64,
+    refused: bool,
+}
+
+impl Wire for Responses {
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken> {
+        let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
+        let at = event
+            .get("output_index")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
+        match text("type") {
+            "response.created" | "response.in_progress" => head(&event["response"], answer),
+            "response.output_item.added" => self.added(at, &event["item"]),
+            "response.output_text.delta" => {
+                self.text_of = Some(at);
+                answer.text(text("delta"));
+            }
+            "response.refusal.delta" => {
+                (self.text_of, self.refused) = (Some(at), true);
+                answer.text(text("delta"));
+            }
+            "response.reasoning_summary_text.delta" => {
+                let part = event
+                    .get("summary_index")
+                    .and_then(Value::as_u64)
+                    .unwrap_or(0);
+                if self.thinking_of == Some(at) && part != self.summary_part {
+                    answer.thinking("\n\n");
+                }
+                (self.thinking_of, self.summary_part) = (Some(at), part);
+                answer.thinking(text("delta"));
+            }
+            "response.reasoning_text.delta" => {
+                self.thinking_of = Some(at);
+                answer.thinking(text("delta"));
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(call) = self.calls.get_mut(&at) {
+                    call.arguments.push_str(text("delta"));
+                }
+            }
+            "response.output_item.done" => self.done(at, &event["item"], answer),
+            "response.completed" | "response.incomplete" => {
+                return self.finish(&event["response"], answer);
+            }
+            "response.failed" => return Err(failed(&event["response"]["error"]).into()),
+            "error" => return Err(failed(event.get("error").unwrap_or(event)).into()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Responses {
+    fn added(&mut self, at: u64, item: &Value) {
+        if item["type"] == "function_call" {
+            self.calls.insert(at, call_of(item));
+        }
+    }
+
+    fn done(&mut self, at: u64, item: &Value, answer: &mut Answer) {
+        match item["type"].as_str().unwrap_or_default() {
+            "function_call" => {
+                let mut call = call_of(item);
+                if let Some(streamed) = self.calls.remove(&at)
+                    && call.arguments.is_empty()
+                {
+                    call.arguments = streamed.arguments;
+                }
+                answer.call(call);
+            }
+            "reasoning" => {
+                if self.thinking_of != Some(at) {
+                    answer.thinking(&summary(item));
+                }
+                // The item is worth carrying only if the provider can read it again: by its content, not by its id.
+                if item.get("encrypted_content").is_some_and(Value::is_string) {
+                    let id = item["id"].as_str().unwrap_or_default();
+                    answer.reasoning(id, item.clone());
+                }
+            }
+            "message" => {
+                if self.text_of != Some(at) {
+                    for part in item["content"].as_array().into_iter().flatten() {
+                        let said = part.get("text").or_else(|| part.get("refusal"));
+                        self.refused |= part.get("refusal").is_some();
+                        answer.text(said.and_then(Value::as_str).unwrap_or_default());
+                    }
+                }
+                answer.phase = match item["phase"].as_str() {
+                    Some("commentary") => Some(ExecutionPhase::Commentary),
+                    Some("final_answer") => Some(ExecutionPhase::FinalAnswer),
+                    _ => answer.phase,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, response: &Value, answer: &mut Answer) -> Result<(), Broken> {
+        head(response, answer);
+        for (_, call) in std::mem::take(&mut self.calls) {
+            answer.call(call);
+        }
+        let incomplete = response["incomplete_details"]["reason"].as_str();
+        answer.finish(match incomplete {
+            None if self.refused => Stop::Other("refusal".to_owned()),
+            None => Stop::Finished,
+            Some("max_output_tokens") => Stop::Length,
+            Some("content_filter") => Stop::Refused("content_filter".to_owned()),
+            Some(other) => Stop::Other(other.to_owned()),
+        })
+    }
+}
+
+fn call_of(item: &Value) -> CallPieces {
+    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    CallPieces {
+        id: text("call_id"),
+        name: text("name"),
+        arguments: text("arguments"),
+        whole: None,
+    }
+}
+
+fn summary(item: &Value) -> String {
+    let parts = item["summary"].as_array().into_iter().flatten();
+    let texts = parts.filter_map(|part| part["text"].as_str());
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn head(response: &Value, answer: &mut Answer) {
+    let text = |name: &str| response[name].as_str().map(str::to_owned);
+    answer.response_id = text("id").or_else(|| answer.response_id.take());
+    answer.served_by = text("model").or_else(|| answer.served_by.take());
+    let usage = &response["usage"];
+    if usage.is_object() {
+        let count = |value: &Value| value.as_u64();
+        answer.usage.read = count(&usage["input_tokens"]);
+        answer.usage.written = count(&usage["output_tokens"]);
+        answer.usage.total = count(&usage["total_tokens"]);
+        let (read, written) = (
+            &usage["input_tokens_details"],
+            &usage["output_tokens_details"],
+        );
+        answer.usage.cache_read = count(&read["cached_tokens"]);
+        answer.usage.cache_written = count(&read["cache_write_tokens"]);
+        answer.usage.reasoning = count(&written["reasoning_tokens"]);
+    }
+}
+
+fn failed(error: &Value) -> windlass_core::error::ProviderError {
+    classify(None, error)
+}

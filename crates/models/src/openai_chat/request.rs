@@ -1,0 +1,280 @@
+//! A request to Chat Completions. Servers differ in what they know, so nothing is sent that was not asked for.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::api::Api;
+use crate::drivers::{Dialect, RequestOptions};
+use crate::http::Call;
+use crate::prompt::{Agent, Image, Part, Prompt, Said};
+use crate::settings::{MaxTokensField, ReasoningStyle};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    stream: bool,
+    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct UsageOptions {
+    include: bool,
+}
+
+#[derive(Serialize)]
+struct Reasoning<'a> {
+    effort: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum Message<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: Content<'a>,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall<'a>>,
+        /// Reasoning under the name by which the server sent it.
+        #[serde(flatten)]
+        carried: Map<String, Value>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+struct ToolCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: CalledFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CalledFunction<'a> {
+    name: &'a str,
+    arguments: String,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
+}
+
+pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+    let config = prompt.config;
+    let limit = config.max_tokens.or(options.provider.default_max_tokens);
+    let field = options.provider.max_tokens_field.unwrap_or_else(|| {
+        // OpenAI's reasoning models refuse the old name, and servers of others do not know the new one.
+        let by_openai = ["api.openai.com", ".openai.azure.com"];
+        if by_openai.iter().any(|host| options.base.contains(host)) {
+            MaxTokensField::MaxCompletionTokens
+        } else {
+            MaxTokensField::MaxTokens
+        }
+    });
+    let effort = config.reasoning_effort.as_deref();
+    let effort = effort.filter(|_| options.provider.reasoning != Some(ReasoningStyle::None));
+    let on_openrouter = options.dialect == Dialect::OpenRouter;
+    let cache = options.provider.prompt_cache.unwrap_or(true);
+    let cache_key = config.prompt_cache.as_ref().and_then(|c| c.key.as_deref());
+    let body = Body {
+        model: &config.model,
+        messages: messages(prompt),
+        tools: config
+            .tools
+            .iter()
+            .map(|tool| Tool {
+                r#type: "function",
+                function: Function {
+                    name: tool.name(),
+                    description: tool.description(),
+                    parameters: tool.parameters(),
+                },
+            })
+            .collect(),
+        stream: true,
+        stream_options: StreamOptions {
+            include_usage: true,
+        },
+        temperature: config.temperature,
+        max_tokens: limit.filter(|_| field == MaxTokensField::MaxTokens),
+        max_completion_tokens: limit.filter(|_| field == MaxTokensField::MaxCompletionTokens),
+        reasoning_effort: effort.filter(|_| !on_openrouter),
+        reasoning: effort
+            .filter(|_| on_openrouter)
+            .map(|effort| Reasoning { effort }),
+        usage: on_openrouter.then_some(UsageOptions { include: true }),
+        response_format: config.output_schema.as_ref().map(|output| ResponseFormat {
+            r#type: "json_schema",
+            json_schema: JsonSchema {
+                name: &output.name,
+                schema: &output.schema,
+                strict: true,
+            },
+        }),
+        prompt_cache_key: cache_key.filter(|_| cache),
+    };
+    Ok(Call {
+        path: "/chat/completions".to_owned(),
+        query: Vec::new(),
+        body: serde_json::to_vec(&body)?,
+        model: config.model.clone(),
+        call_seed: prompt.call_seed.clone(),
+    })
+}
+
+/// A tool's message holds text only, and nothing may stand between the results of a round: their images follow as the
+/// user's.
+fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
+    let mut messages = Vec::with_capacity(prompt.said.len() + 1);
+    if !prompt.system.is_empty() {
+        messages.push(Message::System {
+            content: prompt.system,
+        });
+    }
+    let mut images = Vec::new();
+    for said in &prompt.said {
+        if !matches!(said, Said::Result(_)) {
+            messages.extend(shown_images(&mut images));
+        }
+        messages.push(match said {
+            Said::System(text) => Message::System { content: text },
+            Said::User(parts) => Message::User {
+                content: user_content(parts),
+            },
+            Said::Agent(agent) => assistant(agent, &prompt.config.model),
+            Said::Result(result) => {
+                images.extend(result.images.iter().map(image_part));
+                Message::Tool {
+                    tool_call_id: result.call_id,
+                    content: &result.text,
+                }
+            }
+        });
+    }
+    messages.extend(shown_images(&mut images));
+    messages
+}
+
+fn shown_images<'a>(images: &mut Vec<ContentPart<'a>>) -> Option<Message<'a>> {
+    (!images.is_empty()).then(|| Message::User {
+        content: Content::Parts(std::mem::take(images)),
+    })
+}
+
+fn user_content<'a>(parts: &'a [Part<'a>]) -> Content<'a> {
+    if let [Part::Text(text)] = parts {
+        return Content::Text(text);
+    }
+    let part = |part: &'a Part<'a>| match part {
+        Part::Text(text) => ContentPart::Text { text },
+        Part::Image(image) => image_part(image),
+    };
+    Content::Parts(parts.iter().map(part).collect())
+}
+
+fn image_part<'a>(image: &'a Image<'a>) -> ContentPart<'a> {
+    ContentPart::ImageUrl {
+        image_url: ImageUrl { url: image.url() },
+    }
+}
+
+fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
+    let mut carried = Map::new();
+    for item in agent.carried(Api::OpenAiChat, model) {
+        // Plain reasoning is wanted back only within a round of tools; some servers refuse it elsewhere.
+        let wanted = |name: &str| name == "reasoning_details" || !agent.calls.is_empty();
+        let fields = item.item.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, _)| wanted(name));
+        carried.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    Message::Assistant {
+        content: Some(agent.text.as_ref()).filter(|text| !text.is_empty()),
+        tool_calls: agent
+            .calls
+            .iter()
+            .map(|call| ToolCall {
+                id: call.id,
+                r#type: "function",
+                function: CalledFunction {
+                    name: call.name,
+                    arguments: call.arguments().to_string(),
+                },
+            })
+            .collect(),
+        carried,
+    }
+}

@@ -1,0 +1,384 @@
+//! The conversation as requests need it: a view that borrows from the shared history and copies no text.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use windlass_core::llm_driver_registry::{
+    LlmCallConfig, LlmContentPart, LlmMessage, LlmMessageContent, LlmMessageRole, LlmRequest,
+    SESSION_ID_KEY,
+};
+use windlass_core::message::{
+    ContentPart, ExecutionPhase, ImageContentPart, Message, MessageRole, ToolResultContentPart,
+};
+
+use crate::api::Api;
+use crate::carried::{self, Carried};
+
+/// All that a request is made from.
+pub(crate) struct Prompt<'a> {
+    pub(crate) system: &'a str,
+    pub(crate) said: Vec<Said<'a>>,
+    pub(crate) config: &'a LlmCallConfig,
+    /// Seeds the ids of calls that the provider leaves without one.
+    pub(crate) call_seed: String,
+}
+
+/// One entry of the conversation.
+pub(crate) enum Said<'a> {
+    System(Cow<'a, str>),
+    User(Vec<Part<'a>>),
+    Agent(Agent<'a>),
+    Result(ToolAnswer<'a>),
+}
+
+pub(crate) enum Part<'a> {
+    Text(&'a str),
+    Image(Image<'a>),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Image<'a> {
+    Url(&'a str),
+    Data {
+        media_type: &'a str,
+        base64: &'a str,
+    },
+}
+
+/// What the model said, thought and called.
+pub(crate) struct Agent<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) thinking: Option<&'a str>,
+    pub(crate) signature: Option<&'a str>,
+    pub(crate) items: &'a [Value],
+    pub(crate) calls: Vec<Call<'a>>,
+    pub(crate) phase: Option<ExecutionPhase>,
+}
+
+pub(crate) struct Call<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    arguments: &'a Value,
+}
+
+/// The answer to a call.
+pub(crate) struct ToolAnswer<'a> {
+    pub(crate) call_id: &'a str,
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) is_error: bool,
+    pub(crate) images: Vec<Image<'a>>,
+}
+
+/// A piece of an agent's message, in the order in which the model made it.
+pub(crate) enum Block<'b> {
+    Text(&'b str),
+    Call(&'b Call<'b>),
+    Reasoning(&'b Value),
+}
+
+impl<'a> Prompt<'a> {
+    pub(crate) fn of_request(request: &'a LlmRequest) -> Self {
+        let spoken = request.history.iter().filter(|m| !m.is_error_report());
+        let seed = request.exec_id.map(|id| id.uuid());
+        Self {
+            system: &request.system_prompt,
+            said: spoken.filter_map(|message| of_message(message)).collect(),
+            config: &request.config,
+            call_seed: seed.unwrap_or_else(uuid::Uuid::now_v7).simple().to_string(),
+        }
+    }
+
+    pub(crate) fn of_messages(messages: &'a [LlmMessage], config: &'a LlmCallConfig) -> Self {
+        Self {
+            system: "",
+            said: messages.iter().filter_map(of_llm_message).collect(),
+            config,
+            call_seed: uuid::Uuid::now_v7().simple().to_string(),
+        }
+    }
+
+    /// Returns all instructions as one text, for APIs that take them apart from the conversation.
+    pub(crate) fn all_instructions(&self) -> Cow<'_, str> {
+        let within = self.said.iter().filter_map(|said| match said {
+            Said::System(text) => Some(text.as_ref()),
+            _ => None,
+        });
+        let first = Some(self.system).filter(|text| !text.is_empty());
+        joined(first.into_iter().chain(within), "\n\n")
+    }
+
+    pub(crate) fn session_id(&self) -> Option<&str> {
+        self.config.metadata.get(SESSION_ID_KEY).map(String::as_str)
+    }
+}
+
+impl Agent<'_> {
+    /// Goes through the items that this API and model made.
+    pub(crate) fn carried(&self, api: Api, model: &str) -> impl Iterator<Item = Carried<'_>> {
+        carried::items(self.items, api, model)
+    }
+
+    /// Returns text, calls and reasoning in the order in which the model made them.
+    pub(crate) fn blocks(&self, api: Api, model: &str) -> Vec<Block<'_>> {
+        let mut blocks = Vec::new();
+        let (mut text, mut calls) = (self.text.as_ref(), self.calls.iter());
+        let mut calls_left = self.calls.len();
+        for item in self.carried(api, model) {
+            let said = self.text.len() - text.len();
+            let more = floor(text, item.text.saturating_sub(said));
+            let (before, after) = text.split_at(more);
+            if !before.is_empty() {
+                blocks.push(Block::Text(before));
+            }
+            text = after;
+            let made = self.calls.len() - calls_left;
+            for call in calls.by_ref().take(item.calls.saturating_sub(made)) {
+                calls_left -= 1;
+                blocks.push(Block::Call(call));
+            }
+            blocks.push(Block::Reasoning(item.item));
+        }
+        if !text.is_empty() {
+            blocks.push(Block::Text(text));
+        }
+        blocks.extend(calls.map(Block::Call));
+        blocks
+    }
+}
+
+impl Call<'_> {
+    /// Returns the arguments as the object that providers insist on. What the model failed to write as one is shown
+    /// back to it under a name that says so.
+    pub(crate) fn arguments(&self) -> Cow<'_, Value> {
+        if self.arguments.is_object() {
+            Cow::Borrowed(self.arguments)
+        } else {
+            Cow::Owned(json!({ "invalid_arguments": self.arguments }))
+        }
+    }
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a, str> {
+    let Some(first) = texts.next() else {
+        return Cow::Borrowed("");
+    };
+    let mut all = Cow::Borrowed(first);
+    for text in texts {
+        let all = all.to_mut();
+        all.push_str(between);
+        all.push_str(text);
+    }
+    all
+}
+
+fn of_message(message: &Message) -> Option<Said<'_>> {
+    let texts = || message.content.iter().filter_map(ContentPart::as_text);
+    let said = match message.role {
+        MessageRole::System => Said::System(joined(texts(), "\n")),
+        MessageRole::User => Said::User(message.content.iter().filter_map(part).collect()),
+        MessageRole::Agent => Said::Agent(Agent {
+            text: joined(texts(), ""),
+            thinking: message.thinking.as_deref(),
+            signature: message.thinking_signature.as_deref(),
+            items: &message.reasoning_items,
+            calls: message
+                .content
+                .iter()
+                .filter_map(ContentPart::as_tool_call)
+                .map(|call| Call {
+                    id: &call.id,
+                    name: &call.name,
+                    arguments: &call.arguments,
+                })
+                .collect(),
+            phase: message.phase,
+        }),
+        MessageRole::ToolResult => {
+            let result = message.tool_result_content()?;
+            let images = message.content.iter().filter_map(|part| match part {
+                ContentPart::Image(of) => image(of),
+                _ => None,
+            });
+            Said::Result(ToolAnswer {
+                call_id: &result.tool_call_id,
+                text: result_text(result),
+                is_error: result.error.is_some(),
+                images: images.collect(),
+            })
+        }
+    };
+    says_something(&said).then_some(said)
+}
+
+/// A message without content is refused by most providers, so it is left out.
+fn says_something(said: &Said<'_>) -> bool {
+    match said {
+        Said::System(text) => !text.is_empty(),
+        Said::User(parts) => !parts.is_empty(),
+        Said::Agent(agent) => !agent.text.is_empty() || !agent.calls.is_empty(),
+        Said::Result(_) => true,
+    }
+}
+
+fn part(part: &ContentPart) -> Option<Part<'_>> {
+    match part {
+        ContentPart::Text(text) if !text.text.is_empty() => Some(Part::Text(&text.text)),
+        ContentPart::Image(of) => image(of).map(Part::Image),
+        // A stored image is named by an id that only the application can resolve.
+        _ => None,
+    }
+}
+
+fn image(image: &ImageContentPart) -> Option<Image<'_>> {
+    match (&image.url, &image.base64) {
+        (Some(url), _) => Some(of_url(url)),
+        (None, Some(base64)) => Some(Image::Data {
+            media_type: image.media_type.as_deref().unwrap_or("image/png"),
+            base64,
+        }),
+        (None, None) => None,
+    }
+}
+
+fn of_url(url: &str) -> Image<'_> {
+    let data = url
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(";base64,"));
+    match data {
+        Some((media_type, base64)) => Image::Data { media_type, base64 },
+        None => Image::Url(url),
+    }
+}
+
+fn result_text(result: &ToolResultContentPart) -> Cow<'_, str> {
+    match (&result.result, &result.error) {
+        (Some(Value::String(text)), _) => Cow::Borrowed(text),
+        (Some(value), _) => Cow::Owned(value.to_string()),
+        (None, Some(error)) => Cow::Borrowed(error),
+        (None, None) => Cow::Borrowed(""),
+    }
+}
+
+fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
+    let (texts, images): (Vec<_>, Vec<_>) = match &message.content {
+        LlmMessageContent::Text(text) => (vec![text.as_str()], Vec::new()),
+        LlmMessageContent::Parts(parts) => {
+            let texts = parts.iter().filter_map(|part| match part {
+                LlmContentPart::Text(text) => Some(text.as_str()),
+                LlmContentPart::Image { .. } => None,
+            });
+            let images = parts.iter().filter_map(|part| match part {
+                LlmContentPart::Image { url } => Some(of_url(url)),
+                LlmContentPart::Text(_) => None,
+            });
+            (texts.collect(), images.collect())
+        }
+    };
+    let said = match message.role {
+        LlmMessageRole::System => Said::System(joined(texts.into_iter(), "\n")),
+        LlmMessageRole::User => Said::User(user_parts(&message.content)),
+        LlmMessageRole::Assistant => Said::Agent(Agent {
+            text: joined(texts.into_iter(), ""),
+            thinking: message.thinking.as_deref(),
+            signature: message.thinking_signature.as_deref(),
+            items: &[],
+            calls: message
+                .tool_calls
+                .iter()
+                .flatten()
+                .map(|call| Call {
+                    id: &call.id,
+                    name: &call.name,
+                    arguments: &call.arguments,
+                })
+                .collect(),
+            phase: message.phase,
+        }),
+        LlmMessageRole::Tool => Said::Result(ToolAnswer {
+            call_id: message.tool_call_id.as_deref()?,
+            text: joined(texts.into_iter(), "\n"),
+            is_error: false,
+            images,
+        }),
+    };
+    says_something(&said).then_some(said)
+}
+
+fn user_parts(content: &LlmMessageContent) -> Vec<Part<'_>> {
+    match content {
+        LlmMessageContent::Text(text) => vec![Part::Text(text)],
+        LlmMessageContent::Parts(parts) => parts
+            .iter()
+            .map(|part| match part {
+                LlmContentPart::Text(text) => Part::Text(text),
+                LlmContentPart::Image { url } => Part::Image(of_url(url)),
+            })
+            .collect(),
+    }
+}
+
+impl Image<'_> {
+    /// Returns the image as an address, with data inside where there is no other.
+    #[cfg(any(feature = "openai", feature = "openai-chat"))]
+    pub(crate) fn url(&self) -> Cow<'_, str> {
+        match self {
+            Self::Url(url) => Cow::Borrowed(url),
+            Self::Data { media_type, base64 } => {
+                Cow::Owned(format!("data:{media_type};base64,{base64}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(feature = "anthropic")]
+    #[test]
+    fn reasoning_goes_back_to_its_place_and_only_to_its_model() {
+        let (a, b) = (json!({"a": 1}), json!({"b": 2}));
+        let api = Api::Anthropic;
+        let items = [
+            carried::wrap(api, "m", 0, 0, a),
+            carried::wrap(api, "m", 5, 1, b),
+        ];
+        let arguments = json!({});
+        let call = |id| Call {
+            id,
+            name: "t",
+            arguments: &arguments,
+        };
+        let agent = Agent {
+            text: Cow::Borrowed("héllo"),
+            thinking: None,
+            signature: None,
+            items: &items,
+            calls: vec![call("1"), call("2")],
+            phase: None,
+        };
+        let shape = |model| -> Vec<String> {
+            let blocks = agent.blocks(api, model).into_iter();
+            let shown = blocks.map(|block| match block {
+                Block::Text(text) => text.to_owned(),
+                Block::Call(call) => format!("call {}", call.id),
+                Block::Reasoning(item) => item.to_string(),
+            });
+            shown.collect()
+        };
+        // The place is inside of a character's last byte: the text is cut before it, not in it.
+        assert_eq!(
+            shape("m"),
+            ["{\"a\":1}", "héll", "call 1", "{\"b\":2}", "o", "call 2"]
+        );
+        assert_eq!(shape("other"), ["héllo", "call 1", "call 2"]);
+    }
+}

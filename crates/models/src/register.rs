@@ -1,0 +1,99 @@
+//! Puts the drivers into an application's registry.
+
+use std::sync::Arc;
+
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+
+use crate::api::Api;
+use crate::drivers::{Dialect, ModelDriver};
+use crate::http::{Clients, Shared};
+use crate::settings::{KeyPlace, ModelSettings};
+
+/// A provider and how it is spoken to.
+struct Known {
+    provider: ProviderType,
+    api: Api,
+    dialect: Dialect,
+    /// Where it is, when it is not at the API's own address.
+    base_url: Option<&'static str>,
+    key_header: Option<&'static str>,
+}
+
+const KNOWN: &[Known] = &[
+    #[cfg(feature = "openai")]
+    Known {
+        provider: ProviderType::OpenAI,
+        api: Api::OpenAi,
+        dialect: Dialect::Plain,
+        base_url: None,
+        key_header: None,
+    },
+    // Each customer has an address of their own; without one the call is refused before a key is sent anywhere.
+    #[cfg(feature = "openai")]
+    Known {
+        provider: ProviderType::AzureOpenAI,
+        api: Api::OpenAi,
+        dialect: Dialect::Plain,
+        base_url: Some(""),
+        key_header: Some("api-key"),
+    },
+    #[cfg(feature = "openai-chat")]
+    Known {
+        provider: ProviderType::OpenAICompletions,
+        api: Api::OpenAiChat,
+        dialect: Dialect::Plain,
+        base_url: None,
+        key_header: None,
+    },
+    #[cfg(feature = "openai-chat")]
+    Known {
+        provider: ProviderType::OpenRouter,
+        api: Api::OpenAiChat,
+        dialect: Dialect::OpenRouter,
+        base_url: Some("https://openrouter.ai/api/v1"),
+        key_header: None,
+    },
+    #[cfg(feature = "anthropic")]
+    Known {
+        provider: ProviderType::Anthropic,
+        api: Api::Anthropic,
+        dialect: Dialect::Plain,
+        base_url: None,
+        key_header: None,
+    },
+    #[cfg(feature = "gemini")]
+    Known {
+        provider: ProviderType::Gemini,
+        api: Api::Gemini,
+        dialect: Dialect::Plain,
+        base_url: None,
+        key_header: None,
+    },
+];
+
+/// Registers a driver for each provider that is compiled in. The drivers share connections, and those of one provider
+/// share its limit of parallel calls.
+pub fn register_drivers(registry: &mut DriverRegistry, settings: ModelSettings) {
+    let clients = Arc::new(Clients::new(settings.http.clone()));
+    for known in KNOWN {
+        let mut provider = settings
+            .providers
+            .get(&known.provider)
+            .cloned()
+            .unwrap_or_default();
+        if provider.base_url.is_none() {
+            provider.base_url = known.base_url.map(str::to_owned);
+        }
+        let shared = Shared::new(settings.clone(), provider, Arc::clone(&clients));
+        let shared = Arc::new(shared);
+        registry.register(known.provider, move |key, base_url| {
+            let key_place = known
+                .key_header
+                .map(|name| KeyPlace::Header(name.to_owned()));
+            let shared = Arc::clone(&shared);
+            let (api, dialect) = (known.api, known.dialect);
+            let driver = ModelDriver::shared(api, dialect, shared, key, base_url, key_place);
+            Box::new(driver)
+        });
+    }
+}

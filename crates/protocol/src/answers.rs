@@ -1,0 +1,119 @@
+//! What waits for a person, and the person's answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A decision about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalDecision {
+    /// It may run.
+    Allow,
+    /// It must not run.
+    Deny,
+}
+
+/// A call that somebody must allow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PendingApproval {
+    /// Identifies the approval.
+    pub id: String,
+    /// The same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
+    /// The turn.
+    pub turn_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// What the call would do.
+    pub description: String,
+    /// What the agent wants with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent_summary: Option<String>,
+    /// The call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// The item that shows the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// When it is denied by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// A question that somebody must answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PendingUserInput {
+    /// Identifies the question.
+    pub id: String,
+    /// The turn.
+    pub turn_id: String,
+    /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
+    pub request: Value,
+    /// The item that shows the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// When it is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// The body of `POST /v1/approvals/{id}`. The decision is text so that a wrong one is told by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DecideApproval {
+    /// `allow` or `deny`.
+    pub decision: String,
+    /// Whether nobody is asked in this thread any more.
+    #[serde(default)]
+    pub remember: bool,
+}
+
+/// The answer of `POST /v1/approvals/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApprovalAnswered {
+    /// `true`.
+    pub ok: bool,
+    /// The approval.
+    pub approval_id: String,
+    /// What was decided.
+    pub decision: ApprovalDecision,
+    /// `true`.
+    pub delivered: bool,
+}
+
+/// One answer to one question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserAnswer {
+    /// The question.
+    pub id: String,
+    /// The option's name.
+    pub label: String,
+    /// What is answered.
+    pub value: String,
+}
+
+/// The body of `POST /v1/user-input/{thread_id}/{input_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserInputAnswers {
+    /// The answers.
+    pub answers: Vec<UserAnswer>,
+}
+
+/// The answer of `POST /v1/user-input/{thread_id}/{input_id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserInputAnswered {
+    /// `true`.
+    pub ok: bool,
+    /// The question.
+    pub input_id: String,
+    /// `true`.
+    pub delivered: bool,
+}

@@ -1,0 +1,95 @@
+//! Where tools touch the world.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The environment that a thread or turn works in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TurnEnvironmentParams {
+    /// The environment.
+    pub environment_id: String,
+    /// The directory to work in.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub cwd: PathBuf,
+}
+
+/// What tools may reach over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkPolicy {
+    /// What the daemon may.
+    #[default]
+    Inherit,
+    /// Nothing.
+    None,
+}
+
+/// What may be done in an environment. It narrows what thread and turn allow, and never widens it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct EnvironmentPolicy {
+    /// Whether files may be changed.
+    pub write: bool,
+    /// Whether commands may run.
+    pub shell: bool,
+    /// What may be reached over the network.
+    pub network: NetworkPolicy,
+}
+
+impl Default for EnvironmentPolicy {
+    fn default() -> Self {
+        Self {
+            write: true,
+            shell: true,
+            network: NetworkPolicy::Inherit,
+        }
+    }
+}
+
+/// A named root directory with a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Environment {
+    /// Its name.
+    pub id: String,
+    /// `local`: a directory of the daemon's machine.
+    pub kind: String,
+    /// The directory, symbolic links resolved.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub root: PathBuf,
+    /// What may be done in it.
+    pub policy: EnvironmentPolicy,
+    /// Whether it cannot be removed.
+    pub protected: bool,
+    /// When it was made.
+    pub created_at: String,
+}
+
+/// The answer of `GET /v1/environments`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct EnvironmentList {
+    /// `local` first, then by id.
+    pub environments: Vec<Environment>,
+}
+
+/// The body of `POST /v1/environments`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CreateEnvironment {
+    /// Its name: lower-case letters, digits, `_` and `-`.
+    pub id: String,
+    /// `local` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// An absolute path of an existing directory.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub root: PathBuf,
+    /// What may be done in it.
+    #[serde(default)]
+    pub policy: EnvironmentPolicy,
+}

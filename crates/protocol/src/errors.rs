@@ -1,0 +1,155 @@
+//! One vocabulary of errors, the same over HTTP, RPC and the command line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal;)*) => {
+        /// A stable name of what went wrong; each is explained in `docs/errors.md`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub enum ErrorCode {
+            $($(#[$doc])* #[serde(rename = $code)] $variant,)*
+        }
+
+        impl ErrorCode {
+            /// All codes.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Returns the name.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// Returns the HTTP status that goes with the code.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The body is not JSON.
+    InvalidJson = "invalid_json", 400;
+    /// A query value cannot be read or is out of range.
+    InvalidQuery = "invalid_query", 400;
+    /// The prompt is blank.
+    PromptRequired = "prompt_required", 400;
+    /// A change names no field that can be changed.
+    NoChanges = "no_changes", 400;
+    /// A decision is neither `allow` nor `deny`.
+    InvalidDecision = "invalid_decision", 400;
+    /// An undo or retry goes back further than the thread.
+    DepthOutOfRange = "depth_out_of_range", 400;
+    /// The token is missing or wrong.
+    Unauthorized = "unauthorized", 401;
+    /// The token does not cover the request.
+    Forbidden = "forbidden", 403;
+    /// There is no such route.
+    UnknownPath = "unknown_path", 404;
+    /// There is no such thread.
+    ThreadNotFound = "thread_not_found", 404;
+    /// There is no such turn.
+    TurnNotFound = "turn_not_found", 404;
+    /// No such external call waits for a result.
+    ToolCallNotPending = "tool_call_not_pending", 404;
+    /// No such approval waits for a decision.
+    ApprovalNotPending = "approval_not_pending", 404;
+    /// No such question waits for an answer.
+    UserInputNotPending = "user_input_not_pending", 404;
+    /// There is no such environment.
+    EnvironmentNotFound = "environment_not_found", 404;
+    /// The route does not serve this method.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// The client took too long to send its request.
+    RequestTimeout = "request_timeout", 408;
+    /// A turn is running.
+    TurnActive = "turn_active", 409;
+    /// No turn is running.
+    NoActiveTurn = "no_active_turn", 409;
+    /// The named turn is not the one that runs.
+    TurnNotActive = "turn_not_active", 409;
+    /// The turn was told to stop.
+    TurnStopping = "turn_stopping", 409;
+    /// The same idempotency key came with another request.
+    IdempotencyConflict = "idempotency_conflict", 409;
+    /// An environment of that id exists.
+    EnvironmentExists = "environment_exists", 409;
+    /// A turn works in the environment.
+    EnvironmentInUse = "environment_in_use", 409;
+    /// The environment cannot be removed.
+    EnvironmentProtected = "environment_protected", 409;
+    /// The body is larger than the daemon takes.
+    BodyTooLarge = "body_too_large", 413;
+    /// The body is not declared as JSON.
+    UnsupportedMediaType = "unsupported_media_type", 415;
+    /// A field is missing, has the wrong type or a value that is not allowed.
+    InvalidField = "invalid_field", 422;
+    /// A tool cannot be registered.
+    InvalidToolSpec = "invalid_tool_spec", 422;
+    /// A tool has the name of a built-in one.
+    ToolNameTaken = "tool_name_taken", 422;
+    /// A directory lies outside of its environment.
+    CwdOutsideRoot = "cwd_outside_root", 422;
+    /// A directory does not exist.
+    CwdNotFound = "cwd_not_found", 422;
+    /// Environments of this kind are not served.
+    UnsupportedKind = "unsupported_kind", 422;
+    /// A configured limit is reached.
+    LimitReached = "limit_reached", 429;
+    /// Something went wrong inside.
+    Internal = "internal", 500;
+    /// The route belongs to a group that is not built.
+    NotImplemented = "not_implemented", 501;
+    /// Nothing can be recorded now.
+    StoreUnavailable = "store_unavailable", 503;
+    /// The daemon is stopping.
+    ShuttingDown = "shutting_down", 503;
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErrorDetail {
+    /// What happened, for people.
+    pub message: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The stable name; older servers send none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// Values by name, such as `turn_id`, `field` or `request_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+/// The body of every answer that is not a success.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: ErrorDetail,
+}
+
+impl ErrorBody {
+    /// Makes the body of a code; the status follows from it.
+    pub fn new(code: ErrorCode, message: impl Into<String>, details: Option<Value>) -> Self {
+        Self {
+            error: ErrorDetail {
+                message: message.into(),
+                status: code.status(),
+                code: Some(code),
+                details,
+            },
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The wire types of the Windlass Runtime API 1.0.
+//!
+//! A client needs nothing but this crate and an HTTP library. Ids and times are text: `thr_`, `turn_`, `item_`,
+//! `call_`, `appr_` or `input_` before 32 hex digits, and RFC 3339 in UTC. Fields may be added at any time, so
+//! readers ignore what they do not know.
+
+#![warn(missing_docs)]
+
+pub mod answers;
+pub mod environments;
+pub mod errors;
+pub mod events;
+pub mod groups;
+pub mod info;
+pub mod items;
+pub mod mode;
+pub mod stream;
+pub mod threads;
+pub mod tools;
+pub mod turns;
+pub mod usage;
+pub mod workspace;
+
+pub use answers::{
+    ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
+    UserAnswer, UserInputAnswered, UserInputAnswers,
+};
+pub use environments::{
+    CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
+    TurnEnvironmentParams,
+};
+pub use errors::{ErrorBody, ErrorCode, ErrorDetail};
+pub use events::{EventName, RuntimeEventEnvelope};
+pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, RuntimeInfo};
+pub use items::{Item, ItemKind};
+pub use mode::Mode;
+pub use threads::{
+    CreateThread, ForkedThread, PatchThread, Thread, ThreadAndTurn, ThreadDetail, ThreadSummary,
+    UndoThread, UndoneThread,
+};
+pub use tools::{
+    DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,
+    DynamicToolSpec, PendingToolCall,
+};
+pub use turns::{
+    CompactThread, RetryThread, StartTurn, Status, SteerTurn, TokenUsage, Turn, TurnDetail,
+    WaitKind,
+};
+pub use usage::{UsageBucket, UsageReport, UsageTotals};
+pub use workspace::WorkspaceStatus;
+
+/// The version of the API.
+pub const RUNTIME_API_VERSION: &str = "1.0";
+/// The version of the event envelope.
+pub const RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION: u32 = 1;
+/// The version of threads, turns and items.
+pub const RECORD_SCHEMA_VERSION: u32 = 2;

@@ -1,0 +1,69 @@
+//! How freely an agent works.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// How freely an agent works. Read in any case and by its aliases, written in one form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// It works, and asks where it must; also `auto` and `1`.
+    #[default]
+    Agent,
+    /// It changes nothing; also `2`.
+    Plan,
+    /// It never asks; also `4`, `bypass` and `bypass-permissions`.
+    Yolo,
+}
+
+impl Mode {
+    /// Returns the one form that is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Plan => "plan",
+            Self::Yolo => "yolo",
+        }
+    }
+}
+
+/// A word is no mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownMode(String);
+
+impl std::fmt::Display for UnknownMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unknown mode '{}'; expected agent, plan or yolo", self.0)
+    }
+}
+
+impl std::error::Error for UnknownMode {}
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "agent" | "auto" | "1" => Ok(Self::Agent),
+            "plan" | "2" => Ok(Self::Plan),
+            "yolo" | "4" | "bypass" | "bypass-permissions" => Ok(Self::Yolo),
+            _ => Err(UnknownMode(word.to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        word.parse().map_err(serde::de::Error::custom)
+    }
+}

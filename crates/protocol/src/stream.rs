@@ -1,0 +1,82 @@
+//! The one-shot stream: frames without envelope.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::mode::Mode;
+use crate::turns::{Status, TokenUsage};
+
+/// The body of `POST /v1/stream`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OneShot {
+    /// What is said.
+    pub prompt: String,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How freely the agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// The directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Whether commands may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Whether the workspace is trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+}
+
+/// The first frame, `turn.started`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneShotStarted {
+    /// The thread that was made.
+    pub thread_id: String,
+    /// Its turn.
+    pub turn_id: String,
+    /// The model.
+    pub model: String,
+    /// How freely the agent works.
+    pub mode: Mode,
+    /// The directory.
+    pub workspace: String,
+}
+
+/// A frame `tool.started`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OneShotToolStarted {
+    /// The call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// What it is called with.
+    pub input: Value,
+}
+
+/// A frame `tool.completed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneShotToolCompleted {
+    /// The call.
+    pub id: String,
+    /// Whether it did what it should.
+    pub success: bool,
+    /// What it returned.
+    pub output: String,
+}
+
+/// The frame `turn.completed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OneShotCompleted {
+    /// What the turn used.
+    pub usage: TokenUsage,
+    /// How it ended.
+    pub status: Status,
+    /// Why it failed or was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

@@ -1,0 +1,238 @@
+//! Conversations.
+
+use serde::{Deserialize, Serialize};
+
+use crate::answers::{PendingApproval, PendingUserInput};
+use crate::environments::TurnEnvironmentParams;
+use crate::items::Item;
+use crate::mode::Mode;
+use crate::tools::{DynamicToolSpec, PendingToolCall};
+use crate::turns::{Status, Turn};
+
+/// What becomes of an open turn when the daemon starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnRestart {
+    /// It goes on.
+    Resume,
+    /// It ends as interrupted.
+    Interrupt,
+}
+
+/// One conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Thread {
+    /// The version of this record.
+    pub schema_version: u32,
+    /// Identifies the thread.
+    pub id: String,
+    /// When it was made.
+    pub created_at: String,
+    /// When it was last changed or worked.
+    pub updated_at: String,
+    /// The model of its turns.
+    pub model: String,
+    /// Who serves the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
+    /// The configured name of who serves the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_provider_id: Option<String>,
+    /// The directory that clients show.
+    pub workspace: String,
+    /// How freely the agent works.
+    pub mode: Mode,
+    /// Whether commands may run.
+    pub allow_shell: bool,
+    /// Whether the workspace is trusted.
+    pub trust_mode: bool,
+    /// Whether nobody is asked.
+    pub auto_approve: bool,
+    /// The newest turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_turn_id: Option<String>,
+    /// Whether lists leave it out.
+    pub archived: bool,
+    /// What the agent is told first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The task that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// The name to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How much the model should think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// Tools that clients run in every turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    /// Where its turns may work, the default first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    /// What becomes of an open turn when the daemon starts again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_restart: Option<OnRestart>,
+}
+
+/// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ThreadDetail {
+    /// The thread.
+    pub thread: Thread,
+    /// Its turns, oldest first.
+    pub turns: Vec<Turn>,
+    /// Their items, turn by turn.
+    pub items: Vec<Item>,
+    /// The number of the newest record that this shows.
+    pub latest_seq: u64,
+    /// Calls that somebody must allow.
+    #[serde(default)]
+    pub pending_approvals: Vec<PendingApproval>,
+    /// Questions that somebody must answer.
+    #[serde(default)]
+    pub pending_user_inputs: Vec<PendingUserInput>,
+    /// Calls that a client must carry out.
+    #[serde(default)]
+    pub pending_dynamic_tool_calls: Vec<PendingToolCall>,
+}
+
+/// One line of a list of threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ThreadSummary {
+    /// Identifies the thread.
+    pub id: String,
+    /// The name to show; never empty.
+    pub title: String,
+    /// The beginning of the last message.
+    pub preview: String,
+    /// The model.
+    pub model: String,
+    /// How freely the agent works.
+    pub mode: Mode,
+    /// The directory.
+    pub workspace: String,
+    /// The branch of the directory, where it is a repository.
+    pub branch: Option<String>,
+    /// The commit of the directory.
+    pub head: Option<String>,
+    /// Whether the directory has changes.
+    pub dirty: bool,
+    /// Whether lists leave the thread out.
+    pub archived: bool,
+    /// When it was last changed or worked.
+    pub updated_at: String,
+    /// The newest turn.
+    pub latest_turn_id: Option<String>,
+    /// How far that is.
+    pub latest_turn_status: Option<Status>,
+}
+
+/// The body of `POST /v1/threads`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct CreateThread {
+    /// The model; absent or `auto` is the configured one.
+    pub model: Option<String>,
+    /// Who serves the model.
+    pub model_provider: Option<String>,
+    /// The configured name of who serves the model.
+    pub model_provider_id: Option<String>,
+    /// The directory.
+    pub workspace: Option<String>,
+    /// How freely the agent works.
+    pub mode: Option<Mode>,
+    /// Whether commands may run.
+    pub allow_shell: Option<bool>,
+    /// Whether the workspace is trusted.
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked.
+    pub auto_approve: Option<bool>,
+    /// Whether lists leave it out.
+    pub archived: Option<bool>,
+    /// What the agent is told first.
+    pub system_prompt: Option<String>,
+    /// The task that it belongs to.
+    pub task_id: Option<String>,
+    /// The name to show.
+    pub title: Option<String>,
+    /// How much the model should think.
+    pub reasoning_effort: Option<String>,
+    /// Tools that clients run in every turn.
+    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    /// Where its turns may work.
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    /// What becomes of an open turn when the daemon starts again.
+    pub on_restart: Option<OnRestart>,
+}
+
+/// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct PatchThread {
+    /// Whether lists leave it out.
+    pub archived: Option<bool>,
+    /// Whether commands may run.
+    pub allow_shell: Option<bool>,
+    /// Whether the workspace is trusted.
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked.
+    pub auto_approve: Option<bool>,
+    /// The model.
+    pub model: Option<String>,
+    /// How freely the agent works.
+    pub mode: Option<Mode>,
+    /// The name to show.
+    pub title: Option<String>,
+    /// What the agent is told first.
+    pub system_prompt: Option<String>,
+    /// The directory.
+    pub workspace: Option<String>,
+    /// How much the model should think.
+    pub reasoning_effort: Option<String>,
+    /// Tools that clients run in every turn.
+    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    /// Where its turns may work.
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    /// What becomes of an open turn when the daemon starts again.
+    pub on_restart: Option<OnRestart>,
+}
+
+/// The answer of `POST …/fork`.
+pub type ForkedThread = Thread;
+
+/// A thread and a turn of it that was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ThreadAndTurn {
+    /// The thread.
+    pub thread: Thread,
+    /// The turn.
+    pub turn: Turn,
+}
+
+/// The body of `POST …/undo`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct UndoThread {
+    /// How many user turns before the last one are dropped too.
+    pub depth: u32,
+}
+
+/// The answer of `POST …/undo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UndoneThread {
+    /// The new thread.
+    pub thread: Thread,
+    /// What the first dropped turn was told.
+    pub original_user_text: String,
+}

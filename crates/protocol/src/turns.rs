@@ -1,0 +1,207 @@
+//! Turns, and what starts and steers them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::environments::TurnEnvironmentParams;
+use crate::items::Item;
+use crate::mode::Mode;
+use crate::tools::DynamicToolSpec;
+
+/// How far a turn or an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It waits for its place.
+    Queued,
+    /// It works, or waits for somebody.
+    InProgress,
+    /// It came to its end.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was stopped.
+    Interrupted,
+    /// It was given up before it began.
+    Canceled,
+}
+
+/// What a turn waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// Somebody must allow a call.
+    Approval,
+    /// Somebody must answer a question.
+    UserInput,
+    /// Somebody outside must carry out a call.
+    ExternalTool,
+}
+
+/// What model calls used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TokenUsage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Of those read, how many came from a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache_hit_tokens: Option<u64>,
+    /// Of those read, how many did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache_miss_tokens: Option<u64>,
+    /// Of those read, how many were put into a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache_write_tokens: Option<u64>,
+    /// Of those written, how many were thought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// Tokens of thoughts that were sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_replay_tokens: Option<u64>,
+    /// Uses of the provider's own tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_tool_use: Option<Value>,
+}
+
+/// One input carried to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Turn {
+    /// The version of this record.
+    pub schema_version: u32,
+    /// Identifies the turn.
+    pub id: String,
+    /// The thread.
+    pub thread_id: String,
+    /// How far it is.
+    pub status: Status,
+    /// The input in short.
+    pub input_summary: String,
+    /// When the input was accepted.
+    pub created_at: String,
+    /// When the turn began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// Who serves the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_provider: Option<String>,
+    /// The configured name of who serves the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_provider_id: Option<String>,
+    /// The model that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_model: Option<String>,
+    /// Why it failed or was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// A stable code of why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    /// What was shown of it, in order.
+    pub item_ids: Vec<String>,
+    /// How often it was told more.
+    pub steer_count: u32,
+    /// Where it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<TurnEnvironmentParams>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<Vec<WaitKind>>,
+    /// How often it went on after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_count: Option<u32>,
+}
+
+/// The answer of `GET …/turns/{turn_id}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TurnDetail {
+    /// The turn.
+    pub turn: Turn,
+    /// Its items in the order in which they began.
+    pub items: Vec<Item>,
+}
+
+/// The body of `POST …/turns`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StartTurn {
+    /// What is said.
+    pub prompt: String,
+    /// The input in short; else its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_summary: Option<String>,
+    /// The model of this turn; `auto` is the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How freely the agent works in this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether commands may run in this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Whether the workspace is trusted in this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked in this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+    /// Tools of this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    /// Where the turn works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment_id: Option<String>,
+    /// How much the model should think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// The only tools of this turn: names or globs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that this turn does not have: names or globs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disallowed_tools: Option<Vec<String>>,
+}
+
+/// The body of `POST …/steer`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SteerTurn {
+    /// What is said.
+    pub prompt: String,
+}
+
+/// The body of `POST …/retry`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RetryThread {
+    /// How many user turns before the last one are dropped too.
+    #[serde(default)]
+    pub depth: u32,
+    /// What is said instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// The body of `POST …/compact`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CompactThread {
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

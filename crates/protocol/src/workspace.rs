@@ -1,0 +1,29 @@
+//! The daemon's directory.
+
+use serde::{Deserialize, Serialize};
+
+/// The answer of `GET /v1/workspace/status`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WorkspaceStatus {
+    /// The directory.
+    pub workspace: String,
+    /// Whether it is a git repository.
+    pub git_repo: bool,
+    /// Its branch.
+    pub branch: Option<String>,
+    /// Its commit, in short.
+    pub head: Option<String>,
+    /// Whether it has changes.
+    pub dirty: bool,
+    /// Files with staged changes.
+    pub staged: u64,
+    /// Files with other changes.
+    pub unstaged: u64,
+    /// Files that are not known to git.
+    pub untracked: u64,
+    /// Commits that the upstream does not have.
+    pub ahead: Option<u64>,
+    /// Commits that only the upstream has.
+    pub behind: Option<u64>,
+}

@@ -1,0 +1,115 @@
+//! What the published types of the original promise about shapes.
+
+use serde_json::{Value, from_str, from_value, json, to_string, to_value};
+use windlass_protocol::{
+    DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,
+    DynamicToolSpec, EventName, Mode, RuntimeEventEnvelope, TurnEnvironmentParams,
+};
+
+#[test]
+fn a_tool_spec_without_options_is_loaded_at_once() {
+    let spec: DynamicToolSpec = from_value(json!({
+        "namespace": "tau_bench", "name": "get_reservation",
+        "description": "Look up an airline reservation.", "input_schema": {"type": "object"}
+    }))
+    .unwrap();
+    assert!(!spec.defer_loading);
+    assert_eq!(spec.canonical_name(), "tau_bench::get_reservation");
+    let bare: DynamicToolSpec =
+        from_value(json!({"name": "x", "description": "", "input_schema": {}})).unwrap();
+    assert_eq!(bare.canonical_name(), "x");
+    assert!(to_value(&bare).unwrap().get("namespace").is_none());
+}
+
+#[test]
+fn statuses_and_contents_have_the_names_of_the_original() {
+    assert_eq!(
+        to_string(&DynamicToolItemStatus::InProgress).unwrap(),
+        "\"in_progress\""
+    );
+    let text = DynamicToolCallContent::InputText { text: "x".into() };
+    assert_eq!(
+        to_string(&text).unwrap(),
+        r#"{"type":"input_text","text":"x"}"#
+    );
+    let image = DynamicToolCallContent::InputImage {
+        image_url: "y".into(),
+    };
+    assert_eq!(
+        to_string(&image).unwrap(),
+        r#"{"type":"input_image","image_url":"y"}"#
+    );
+}
+
+#[test]
+fn a_result_may_come_without_content_and_never_without_success() {
+    let result: DynamicToolCallResult = from_str(r#"{ "success": false }"#).unwrap();
+    assert!(!result.success && result.content.is_empty());
+    assert!(from_str::<DynamicToolCallResult>(r#"{ "content": [] }"#).is_err());
+}
+
+#[test]
+fn call_params_leave_out_an_absent_namespace() {
+    let value = json!({"thread_id": "thr_1", "turn_id": "turn_1", "call_id": "call_1", "tool": "t", "arguments": {"a": 1}});
+    let params: DynamicToolCallParams = from_value(value.clone()).unwrap();
+    assert_eq!(to_value(&params).unwrap(), value);
+}
+
+#[test]
+fn environments_read_as_written() {
+    let value = json!({"environment_id": "local", "cwd": "/workspace"});
+    let read: TurnEnvironmentParams = from_value(value.clone()).unwrap();
+    assert_eq!(to_value(&read).unwrap(), value);
+}
+
+#[test]
+fn an_envelope_without_version_is_of_the_first() {
+    let envelope: RuntimeEventEnvelope = from_value(json!({
+        "seq": 1, "event": "test", "kind": "test", "thread_id": "thr_1",
+        "timestamp": "2026-06-12T00:00:00Z", "payload": {}
+    }))
+    .unwrap();
+    assert_eq!(envelope.schema_version, 1);
+    assert_eq!(envelope.previous_seq(), None);
+}
+
+#[test]
+fn absent_ids_of_an_envelope_are_null_and_the_link_is_an_extra_field() {
+    let mut envelope: RuntimeEventEnvelope = from_value(json!({
+        "seq": 2, "event": "thread.started", "kind": "thread.started", "thread_id": "thr_1",
+        "timestamp": "2026-06-12T00:00:00Z", "payload": {}
+    }))
+    .unwrap();
+    envelope.link(1);
+    let value = to_value(&envelope).unwrap();
+    assert_eq!(value["turn_id"], Value::Null);
+    assert_eq!(value["item_id"], Value::Null);
+    assert_eq!(value["previous_seq"], 1);
+}
+
+#[test]
+fn modes_are_read_by_their_aliases_and_written_in_one_form() {
+    for (word, mode) in [
+        ("agent", Mode::Agent),
+        ("AUTO", Mode::Agent),
+        ("1", Mode::Agent),
+        ("Plan", Mode::Plan),
+        ("2", Mode::Plan),
+        ("yolo", Mode::Yolo),
+        ("4", Mode::Yolo),
+        ("bypass", Mode::Yolo),
+        ("bypass-permissions", Mode::Yolo),
+    ] {
+        assert_eq!(from_value::<Mode>(json!(word)).unwrap(), mode, "{word}");
+        assert_eq!(to_value(mode).unwrap(), mode.as_str());
+    }
+    assert!(from_value::<Mode>(json!("plann")).is_err());
+}
+
+#[test]
+fn there_are_exactly_the_event_names_that_clients_listen_to() {
+    assert_eq!(EventName::ALL.len(), 28);
+    for name in EventName::ALL {
+        assert_eq!(to_value(name).unwrap(), name.as_str());
+    }
+}

@@ -1,0 +1,118 @@
+//! What a model call came to, as it was recorded.
+
+use std::sync::Arc;
+
+use windlass_core::events::{Event, EventData, LlmGenerationData, ToolStatus};
+use windlass_core::message::Message;
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::ExecId;
+use windlass_turn::{Answer, Failure, Input, RequestedCall, derive};
+
+use super::results::result_of;
+
+/// Reads the end of a model call from its events, and from those that follow.
+pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
+    let exec_id = rest.first()?.context.exec_id?;
+    let (mut generation, mut message) = (None, None);
+    for (place, event) in rest.iter().enumerate() {
+        match &event.data {
+            EventData::ReasonThinkingCompleted(_) => {}
+            EventData::LlmGeneration(data) => generation = Some(data),
+            EventData::OutputMessageCompleted(data) => message = Some(&data.message),
+            EventData::ReasonCompleted(data) if data.success => {
+                let answer = Box::new(answer(generation?, message?, &rest[place + 1..]));
+                return Some(Input::ModelFinished { exec_id, answer });
+            }
+            EventData::ReasonCompleted(_) => {
+                return failed(exec_id, generation?, message, rest.get(place + 1)?);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn answer(generation: &LlmGenerationData, message: &Message, after: &[Arc<Event>]) -> Answer {
+    let calls = generation.output.tool_calls.iter().enumerate();
+    let refusals = refusals(after);
+    let calls = calls.map(|(n, call)| {
+        let exec_id = ExecId::from_uuid(derive(message.id.uuid(), n as u64));
+        let refused = refusals.iter().find(|(refused, _)| *refused == exec_id);
+        RequestedCall {
+            call: call.clone(),
+            refusal: refused.map(|(_, why)| why.clone()),
+        }
+    });
+    Answer {
+        text: message.text().unwrap_or_default().to_owned(),
+        thinking: message.thinking.clone(),
+        thinking_signature: message.thinking_signature.clone(),
+        reasoning_items: message.reasoning_items.clone(),
+        calls: calls.collect(),
+        phase: message.phase,
+        metadata: generation.metadata.clone(),
+        prompt: None,
+    }
+}
+
+/// Calls that were refused at first sight begin and end before any other begins. One that ran alone and failed in the
+/// same words looks the same, and is the same.
+fn refusals(after: &[Arc<Event>]) -> Vec<(ExecId, String)> {
+    let Some((EventData::ActStarted(_), pairs)) =
+        after.split_first().map(|(first, rest)| (&first.data, rest))
+    else {
+        return Vec::new();
+    };
+    let refusal = |pair: &[Arc<Event>]| {
+        let (EventData::ToolStarted(_), EventData::ToolCompleted(data)) =
+            (&pair[0].data, &pair[1].data)
+        else {
+            return None;
+        };
+        let why = data.error.clone()?;
+        let plain = ToolResult::failure(&data.tool_call_id, &why);
+        let is_same_call = pair[0].context.exec_id == pair[1].context.exec_id;
+        let is_plain = data.status == ToolStatus::Error && result_of(data) == plain;
+        let exec_id = pair[0]
+            .context
+            .exec_id
+            .filter(|_| is_same_call && is_plain)?;
+        Some((exec_id, why))
+    };
+    pairs.chunks_exact(2).map_while(refusal).collect()
+}
+
+/// A call that failed ended its turn, as did one that the turn had no time left for.
+fn failed(
+    exec_id: ExecId,
+    generation: &LlmGenerationData,
+    message: Option<&Message>,
+    end: &Event,
+) -> Option<Input> {
+    let failure = failure_of(end)?;
+    if failure.code == "turn_timeout" {
+        return Some(Input::Timer);
+    }
+    let user_message = message.and_then(|message| message.text());
+    Some(Input::ModelFailed {
+        exec_id,
+        failure: Failure {
+            user_message: user_message.unwrap_or_default().to_owned(),
+            ..failure
+        },
+        metadata: Box::new(generation.metadata.clone()),
+    })
+}
+
+/// Returns why a turn failed, if the event says that one did.
+pub(super) fn failure_of(event: &Event) -> Option<Failure> {
+    let EventData::TurnFailed(data) = &event.data else {
+        return None;
+    };
+    Some(Failure {
+        code: data.error_code.clone().unwrap_or_default(),
+        message: data.error.clone(),
+        user_message: String::new(),
+        fields: data.error_fields.clone(),
+    })
+}

@@ -1,0 +1,113 @@
+//! Whether two events say the same, but for ids, times and durations.
+
+use serde_json::Value;
+use windlass_core::events::Event;
+
+/// Returns where two events differ first; `None` when they say the same.
+pub(super) fn difference(expected: &Event, got: &Event) -> Option<String> {
+    if expected.event_type != got.event_type {
+        return Some("type".to_owned());
+    }
+    let context = |event: &Event| serde_json::to_value(&event.context).unwrap_or_default();
+    let data = |event: &Event| serde_json::to_value(&event.data).unwrap_or_default();
+    differ("context", &context(expected), &context(got))
+        .or_else(|| differ("data", &data(expected), &data(got)))
+}
+
+fn differ(path: &str, expected: &Value, got: &Value) -> Option<String> {
+    let here = || Some(path.to_owned());
+    match (expected, got) {
+        (Value::Object(expected), Value::Object(got)) => {
+            let missing = expected.keys().find(|key| !got.contains_key(*key));
+            let surplus = || got.keys().find(|key| !expected.contains_key(*key));
+            if let Some(key) = missing.or_else(surplus) {
+                return Some(format!("{path}.{key}"));
+            }
+            let mut pairs = expected.iter().zip(got.values());
+            pairs.find_map(|((key, expected), got)| match is_measure(key) {
+                true => None,
+                false => differ(&format!("{path}.{key}"), expected, got),
+            })
+        }
+        (Value::Array(expected), Value::Array(got)) if expected.len() == got.len() => {
+            let mut pairs = expected.iter().zip(got).enumerate();
+            pairs.find_map(|(n, (expected, got))| differ(&format!("{path}[{n}]"), expected, got))
+        }
+        (Value::String(expected), Value::String(got)) if masked(expected) == masked(got) => None,
+        (expected, got) if expected == got => None,
+        _ => here(),
+    }
+}
+
+/// Times and durations, and the name of the configuration, which the report counts by itself.
+fn is_measure(key: &str) -> bool {
+    let names = [
+        "ts",
+        "config",
+        "deadline",
+        "duration_ms",
+        "time_to_first_token_ms",
+        "waited_ms",
+    ];
+    names.contains(&key) || key.ends_with("_at")
+}
+
+const DIGITS: usize = 32;
+
+/// Leaves the kind of every id in a text and takes out which one it is.
+fn masked(text: &str) -> String {
+    let mut pieces = text.split('_');
+    let mut masked = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        masked.push('_');
+        match piece.get(..DIGITS) {
+            Some(id) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                masked.push('*');
+                masked.push_str(&piece[DIGITS..]);
+            }
+            _ => masked.push_str(piece),
+        }
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ids_times_and_durations_make_no_difference_and_all_else_does() {
+        let id = |n: u32| format!("turn_{n:032x}");
+        let same = [
+            (json!({"turn_id": id(1)}), json!({"turn_id": id(2)})),
+            (
+                json!({"a": format!("of {} it", id(1))}),
+                json!({"a": format!("of {} it", id(2))}),
+            ),
+            (
+                json!({"duration_ms": 1, "expires_at": "x"}),
+                json!({"duration_ms": 2, "expires_at": "y"}),
+            ),
+        ];
+        for (expected, got) in same {
+            assert_eq!(differ("data", &expected, &got), None);
+        }
+        let other = [
+            (json!({"a": "x"}), json!({"a": "y"}), "data.a"),
+            (json!({"a": 1}), json!({}), "data.a"),
+            (json!({}), json!({"duration_ms": 1}), "data.duration_ms"),
+            (
+                json!({"a": [1, {"b": 2}]}),
+                json!({"a": [1, {"b": 3}]}),
+                "data.a[1].b",
+            ),
+            (json!([1]), json!([1, 2]), "data"),
+            (json!({"a": id(1)}), json!({"a": "turn_1"}), "data.a"),
+        ];
+        for (expected, got, path) in other {
+            assert_eq!(differ("data", &expected, &got).as_deref(), Some(path));
+        }
+    }
+}

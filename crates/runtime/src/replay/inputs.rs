@@ -1,0 +1,232 @@
+//! From what was recorded back to what must have happened.
+//!
+//! Every decision leaves events of which the first tells what it was about, and what follows holds the rest of it. A
+//! decision whose events could also come from two that follow each other may be read either way: it says the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::events::{Event, EventData, ToolStatus, TurnStartedData};
+use windlass_core::message::{InputMessage, Message};
+use windlass_core::typed_id::{ExecId, TurnId};
+use windlass_turn::{Input, OnBusy, Tail, Thread};
+
+use super::answers::{end_of_call, failure_of};
+use super::results::{finished, results, waits};
+
+/// What led to the next events.
+pub(super) enum Cause {
+    /// An input.
+    Input(Box<Input>),
+    /// Streamed text.
+    Text(ExecId, Tail),
+    /// Nothing that the machine decides.
+    Outside,
+    /// Nothing that could.
+    Unknown,
+}
+
+impl From<Input> for Cause {
+    fn from(input: Input) -> Self {
+        Self::Input(Box::new(input))
+    }
+}
+
+impl From<Option<Input>> for Cause {
+    fn from(input: Option<Input>) -> Self {
+        input.map_or(Self::Unknown, Self::from)
+    }
+}
+
+/// Says what led to the next events of a thread.
+pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
+    let Some(first) = rest.first() else {
+        return Cause::Unknown;
+    };
+    match &first.data {
+        EventData::TranscriptRepaired(_) | EventData::TurnStarted(_) => begin(thread, rest).into(),
+        EventData::InputMessage(_) => begin(thread, rest).into(),
+        EventData::OutputMessageCompleted(data) if thread.turn().is_none() => Input::Import {
+            message: data.message.clone(),
+        }
+        .into(),
+        EventData::InputQueued(data) => {
+            submit(&data.message, OnBusy::Queue, data.deadline_ms).into()
+        }
+        EventData::TurnSteered(_) => message_at(rest, 1)
+            .map(|message| Input::Steer {
+                message: input_of(message),
+            })
+            .into(),
+        EventData::TurnInterruptRequested(data) => {
+            interrupt(rest, data.turn_id, data.reason.clone()).into()
+        }
+        EventData::TurnCancelled(data) => Input::Interrupt {
+            turn_id: Some(data.turn_id),
+            reason: data.reason.clone(),
+        }
+        .into(),
+        EventData::ReasonThinkingStarted(_) | EventData::OutputMessageStarted(_) => {
+            text_of(rest.get(1))
+        }
+        EventData::ReasonThinkingDelta(_) | EventData::OutputMessageDelta(_) => {
+            text_of(Some(first))
+        }
+        EventData::ReasonThinkingCompleted(_) | EventData::LlmGeneration(_) => {
+            end_of_call(rest).into()
+        }
+        EventData::ToolCompleted(data) if data.status == ToolStatus::Cancelled => {
+            Input::Timer.into()
+        }
+        EventData::ToolCompleted(data) => finished(first, data).into(),
+        EventData::ToolCallRequested(_) | EventData::UserInputRequired(_) => waits(first).into(),
+        EventData::ToolCallResolved(_) => results(rest).into(),
+        EventData::ApprovalDecided(_) if is_overdue(thread, first) => Input::Timer.into(),
+        EventData::ApprovalDecided(data) => first
+            .context
+            .exec_id
+            .map(|exec_id| Input::Approval {
+                call: exec_id.to_string(),
+                decision: data.decision,
+                reason: data.reason.clone(),
+            })
+            .into(),
+        EventData::UserInputAnswered(data) => Input::UserAnswer {
+            request: data.request_id.clone(),
+            answer: data.answer.clone(),
+        }
+        .into(),
+        EventData::ApprovalTimeout(_)
+        | EventData::ToolCallTimeout(_)
+        | EventData::ToolCallCanceled(_)
+        | EventData::UserInputCanceled(_)
+        | EventData::TurnFailed(_) => Input::Timer.into(),
+        EventData::TurnResumed(_) => Input::Recover.into(),
+        EventData::SessionRewound(data) => Input::Rewind {
+            turn_id: data.to_turn,
+        }
+        .into(),
+        EventData::SessionStarted(_)
+        | EventData::SessionUpdated(_)
+        | EventData::SessionForked(_) => Cause::Outside,
+        data => match (first.context.exec_id, is_emitted(data)) {
+            (Some(exec_id), true) => Input::Emit {
+                exec_id,
+                data: data.clone(),
+            }
+            .into(),
+            (None, true) => Cause::Outside,
+            (_, false) => Cause::Unknown,
+        },
+    }
+}
+
+fn is_emitted(data: &EventData) -> bool {
+    matches!(
+        data,
+        EventData::ToolProgress(_)
+            | EventData::ToolOutputDelta(_)
+            | EventData::Custom(_)
+            | EventData::FileWritten(_)
+            | EventData::CapabilityUsage(_)
+            | EventData::TaskCreated(_)
+            | EventData::TaskUpdated(_)
+    )
+}
+
+/// Tells whether the turn had no more time when something happened, and so ended by it.
+fn is_overdue(thread: &Thread, event: &Event) -> bool {
+    let deadline = thread.turn().and_then(|turn| turn.deadline);
+    let ended = matches!(&event.data, EventData::ApprovalDecided(data) if data.reason.as_deref() == Some("turn_terminal"));
+    ended && deadline.is_some_and(|deadline| deadline <= event.ts)
+}
+
+/// An input that starts a turn, or a message of the host's. Calls without results are closed before either.
+fn begin(thread: &Thread, rest: &[Arc<Event>]) -> Option<Input> {
+    let is_repair = |event: &&Arc<Event>| matches!(event.data, EventData::TranscriptRepaired(_));
+    let body = &rest[rest.iter().take_while(is_repair).count()..];
+    match &body.first()?.data {
+        EventData::TurnStarted(started) => {
+            let next = thread.queue().front().map(|next| next.turn_id);
+            if next == Some(started.turn_id) {
+                let failure = body.get(3).and_then(|event| failure_of(event));
+                let turn_id = started.turn_id;
+                return Some(Input::Begin { turn_id, failure });
+            }
+            Some(Input::Submit {
+                message: input_of(message_at(body, 1)?),
+                on_busy: OnBusy::Queue,
+                timeout: time_of(&body[0], started),
+            })
+        }
+        EventData::InputMessage(data) => Some(Input::Import {
+            message: data.message.clone(),
+        }),
+        _ => None,
+    }
+}
+
+fn time_of(event: &Event, started: &TurnStartedData) -> Option<Duration> {
+    (started.deadline? - event.ts).to_std().ok()
+}
+
+/// Somebody wanted the turn to stop; or somebody said something that was to take its place.
+fn interrupt(rest: &[Arc<Event>], turn_id: TurnId, reason: Option<String>) -> Input {
+    let idled = rest.iter().position(|event| {
+        matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
+    });
+    let next = idled.and_then(|idled| rest.get(idled + 1));
+    match next.map(|event| &event.data) {
+        Some(EventData::InputQueued(data)) if data.ahead == Some(true) => {
+            submit(&data.message, OnBusy::Interrupt, data.deadline_ms)
+        }
+        _ => Input::Interrupt {
+            turn_id: None,
+            reason,
+        },
+    }
+}
+
+fn submit(message: &Message, on_busy: OnBusy, deadline_ms: Option<u64>) -> Input {
+    Input::Submit {
+        message: input_of(message),
+        on_busy,
+        timeout: deadline_ms.map(Duration::from_millis),
+    }
+}
+
+fn text_of(event: Option<&Arc<Event>>) -> Cause {
+    let tail = event.and_then(|event| match &event.data {
+        EventData::ReasonThinkingDelta(data) => Some(Tail {
+            thinking: data.delta.clone(),
+            ..Tail::default()
+        }),
+        EventData::OutputMessageDelta(data) => Some(Tail {
+            text: data.delta.clone(),
+            ..Tail::default()
+        }),
+        _ => None,
+    });
+    let exec_id = event.and_then(|event| event.context.exec_id);
+    match exec_id.zip(tail) {
+        Some((exec_id, tail)) => Cause::Text(exec_id, tail),
+        None => Cause::Unknown,
+    }
+}
+
+fn message_at(events: &[Arc<Event>], place: usize) -> Option<&Message> {
+    match &events.get(place)?.data {
+        EventData::InputMessage(data) => Some(&data.message),
+        _ => None,
+    }
+}
+
+fn input_of(message: &Message) -> InputMessage {
+    InputMessage {
+        role: message.role,
+        content: message.content.clone(),
+        controls: message.controls.clone(),
+        metadata: message.metadata.clone(),
+        tags: Vec::new(),
+    }
+}

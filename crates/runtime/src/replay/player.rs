@@ -1,0 +1,244 @@
+//! Asks the machine again, decision by decision.
+
+use std::sync::Arc;
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
+use windlass_core::message::Controls;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_store::StreamKey;
+use windlass_turn::{Decision, Input, Moment, Rejected, Thread, TurnPlan};
+
+use super::compare::difference;
+use super::inputs::{Cause, cause_of};
+use super::{Divergence, ReplayReport};
+use crate::errors::from_journal;
+use crate::inner::Inner;
+use crate::runtime::{ForkAt, fork_point};
+use crate::steps::prompt_view;
+use crate::thread::{PROCESS_STOPPED, StepScope};
+use crate::turn_context::{TurnContext, Wishes, assemble};
+
+/// How many events are read at a time.
+const PAGE: usize = 1024;
+
+/// A replay under way. The state moves on by what was recorded, so that ids stay what they were.
+pub(super) struct Player {
+    inner: Arc<Inner>,
+    events: Vec<Arc<Event>>,
+    /// How many of them are to come out again. Those that follow only help to read these.
+    end: usize,
+    at: usize,
+    thread: Thread,
+    context: Option<Arc<TurnContext>>,
+    idle_plan: TurnPlan,
+    report: ReplayReport,
+}
+
+impl Player {
+    pub(super) async fn load(
+        inner: &Arc<Inner>,
+        session_id: SessionId,
+        until: Option<TurnId>,
+    ) -> Result<Self> {
+        inner.slot(session_id).await?;
+        let events = read(inner, session_id).await?;
+        let end = match until {
+            None => events.len(),
+            Some(turn_id) => {
+                let last = fork_point(inner, session_id, ForkAt::Turn(turn_id)).await?;
+                events
+                    .iter()
+                    .take_while(|event| event.seq() <= last)
+                    .count()
+            }
+        };
+        Ok(Self {
+            inner: Arc::clone(inner),
+            events,
+            end,
+            at: 0,
+            thread: Thread::new(session_id),
+            context: None,
+            idle_plan: TurnPlan {
+                limits: inner.settings.limits,
+                ..TurnPlan::default()
+            },
+            report: ReplayReport {
+                events: 0,
+                turns: 0,
+                reconfigured: Vec::new(),
+                divergence: None,
+            },
+        })
+    }
+
+    pub(super) async fn play(mut self) -> Result<ReplayReport> {
+        while self.at < self.end && self.report.divergence.is_none() {
+            let decided = match cause_of(&self.thread, &self.events[self.at..]) {
+                Cause::Outside => {
+                    self.pass();
+                    continue;
+                }
+                Cause::Unknown => {
+                    self.diverge(None, "nothing leads to it".to_owned());
+                    continue;
+                }
+                Cause::Text(exec_id, tail) => {
+                    let moment = Moment {
+                        tail: Some(&tail),
+                        ..self.moment()
+                    };
+                    self.thread.chunk(exec_id, &moment)
+                }
+                Cause::Input(input) => {
+                    let input = self.with_context(*input).await?;
+                    self.thread.decide(input, &self.moment())
+                }
+            };
+            self.check(decided);
+        }
+        Ok(self.report)
+    }
+
+    /// The time is that of the record. No id of the decision is looked at, so any will do.
+    fn moment(&self) -> Moment<'_> {
+        let context = self.context.as_deref();
+        Moment {
+            now: self.events[self.at].ts,
+            uuid: self.events[self.at].id.uuid(),
+            plan: context.map_or(&self.idle_plan, |context| &context.plan),
+            tail: None,
+        }
+    }
+
+    /// Adds to an input what comes from the configuration and not from the record.
+    async fn with_context(&mut self, mut input: Input) -> Result<Input> {
+        match &mut input {
+            Input::Submit { message, .. } if self.starts_turn() => {
+                self.context = Some(self.assemble(message.controls.clone()).await?);
+            }
+            Input::Begin { failure, .. } => {
+                let next = self.thread.queue().front();
+                let controls = next.and_then(|next| next.message.controls.clone());
+                self.context = match failure {
+                    None => Some(self.assemble(controls).await?),
+                    // It failed because it could not be configured, or on its way: that is on record.
+                    Some(_) if self.has_config() => self.assemble(controls).await.ok(),
+                    Some(_) => None,
+                };
+            }
+            Input::Interrupt {
+                reason: Some(reason),
+                ..
+            } if reason == PROCESS_STOPPED => self.context = None,
+            Input::ModelFinished { answer, .. } => {
+                if let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) {
+                    let scope = StepScope {
+                        inner: &self.inner,
+                        context,
+                        thread: &self.thread,
+                    };
+                    (_, answer.prompt) = prompt_view::of(&scope, turn.iterations);
+                }
+            }
+            _ => {}
+        }
+        Ok(input)
+    }
+
+    fn starts_turn(&self) -> bool {
+        self.thread.turn().is_none() && self.thread.queue().is_empty()
+    }
+
+    fn has_config(&self) -> bool {
+        let mut rest = self.events[self.at..].iter();
+        let config = rest.find_map(|event| match &event.data {
+            EventData::TurnStarted(data) => Some(data.config.clone()),
+            _ => None,
+        });
+        config.flatten().is_some_and(|config| !config.is_empty())
+    }
+
+    async fn assemble(&self, controls: Option<Controls>) -> Result<Arc<TurnContext>> {
+        let wishes = Wishes {
+            controls,
+            ..Wishes::default()
+        };
+        let assembled = assemble(&self.inner, self.thread.session_id(), wishes).await?;
+        Ok(Arc::new(assembled.context))
+    }
+
+    /// Compares what the machine says now with the record, and moves on by the record.
+    fn check(&mut self, decided: std::result::Result<Decision, Rejected>) {
+        let events = match decided {
+            Err(rejected) => return self.diverge(None, rejected.to_string()),
+            Ok(decision) if decision.events.is_empty() => {
+                return self.diverge(None, "nothing follows".to_owned());
+            }
+            Ok(decision) => decision.events,
+        };
+        for got in events {
+            let Some(expected) = self.events.get(self.at) else {
+                return self.diverge(Some(got), "the record ends before".to_owned());
+            };
+            if let Some(detail) = difference(expected, &got) {
+                return self.diverge(Some(got), detail);
+            }
+            self.note_config(&got);
+            self.pass();
+        }
+        if self.thread.turn().is_none() {
+            self.context = None;
+        }
+    }
+
+    fn note_config(&mut self, got: &Event) {
+        if let (EventData::TurnStarted(expected), EventData::TurnStarted(got)) =
+            (&self.events[self.at].data, &got.data)
+        {
+            self.report.turns += 1;
+            if expected.config != got.config {
+                self.report.reconfigured.push(expected.turn_id);
+            }
+        }
+    }
+
+    fn pass(&mut self) {
+        self.thread.evolve(&self.events[self.at]);
+        self.at += 1;
+        self.report.events += 1;
+    }
+
+    fn diverge(&mut self, got: Option<Arc<Event>>, detail: String) {
+        self.report.divergence = Some(Divergence {
+            index: self.at,
+            expected: self.events.get(self.at).cloned(),
+            got,
+            detail,
+        });
+    }
+}
+
+/// Reads all events of a session. Without any of them, what follows cannot be decided again.
+async fn read(inner: &Inner, session_id: SessionId) -> Result<Vec<Arc<Event>>> {
+    let key = StreamKey::from(session_id);
+    let mut events: Vec<Arc<Event>> = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event| event.seq());
+        let page = inner.backends.journal.read(&key, after, PAGE);
+        let page = page.await.map_err(from_journal)?;
+        let is_note = |event: &Arc<Event>| matches!(event.data, EventData::JournalPruned(_));
+        if !page.pruned.is_empty() || page.events.iter().any(is_note) {
+            return Err(AgentLoopError::store(format!(
+                "session {session_id} cannot be replayed: some of its events are no longer kept"
+            )));
+        }
+        let head = page.head;
+        let is_last = page.events.is_empty();
+        events.extend(page.events);
+        if is_last || events.last().is_some_and(|event| event.seq() >= head) {
+            return Ok(events);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What calls came to, as it was recorded.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::digest::Digest128;
+use windlass_core::events::{Event, EventData, ToolCompletedData};
+use windlass_core::message::ContentPart;
+use windlass_core::tools::{ToolResult, ToolResultImage};
+use windlass_turn::{Input, ToolOutcome, Wait};
+
+/// A call that ran and is done.
+pub(super) fn finished(event: &Event, data: &ToolCompletedData) -> Option<Input> {
+    let outcome = ToolOutcome {
+        status: data.status,
+        result: result_of(data),
+        duration_ms: data.duration_ms,
+        wait: None,
+    };
+    Some(Input::ToolFinished {
+        exec_id: event.context.exec_id?,
+        outcome: Box::new(outcome),
+    })
+}
+
+/// A call that ran and turned out to need somebody.
+pub(super) fn waits(event: &Event) -> Option<Input> {
+    let (call, wait) = match &event.data {
+        EventData::ToolCallRequested(data) => (
+            data.tool_calls.first()?.id.clone(),
+            Wait::Connection {
+                provider: data.connection_required.clone()?,
+            },
+        ),
+        EventData::UserInputRequired(data) => (
+            String::new(),
+            Wait::UserInput {
+                prompt: data.prompt.clone(),
+            },
+        ),
+        _ => return None,
+    };
+    let outcome = ToolOutcome {
+        status: windlass_core::events::ToolStatus::Success,
+        result: ToolResult {
+            tool_call_id: call,
+            ..ToolResult::default()
+        },
+        duration_ms: None,
+        wait: Some(wait),
+    };
+    Some(Input::ToolFinished {
+        exec_id: event.context.exec_id?,
+        outcome: Box::new(outcome),
+    })
+}
+
+/// Answers from outside, as many as stand together.
+pub(super) fn results(rest: &[Arc<Event>]) -> Option<Input> {
+    let pairs = rest.chunks_exact(2).map_while(|pair| {
+        let (EventData::ToolCallResolved(resolved), EventData::ToolCompleted(completed)) =
+            (&pair[0].data, &pair[1].data)
+        else {
+            return None;
+        };
+        let given = ToolResult {
+            tool_call_id: pair[0].context.exec_id?.to_string(),
+            ..result_of(completed)
+        };
+        Some(as_given(given, &resolved.digest))
+    });
+    let results: Vec<_> = pairs.collect();
+    (!results.is_empty()).then_some(Input::ToolResults { results })
+}
+
+/// The record of a failure that said nothing else has its error as its value too; the digest tells how it was given.
+fn as_given(result: ToolResult, digest: &str) -> ToolResult {
+    let bare = ToolResult {
+        result: None,
+        ..result.clone()
+    };
+    let named = Digest128::of_json(&(&bare.result, &bare.error, &bare.images)).to_string();
+    let says_no_more = result.result == result.error.as_ref().map(|error| json!({"error": error}));
+    if says_no_more && named == digest {
+        bare
+    } else {
+        result
+    }
+}
+
+/// Returns the result that a record of a call holds.
+pub(super) fn result_of(data: &ToolCompletedData) -> ToolResult {
+    let parts = data.result.as_deref().unwrap_or_default();
+    let answer = parts.iter().find_map(|part| match part {
+        ContentPart::ToolResult(part) => Some(part),
+        _ => None,
+    });
+    let images: Vec<_> = parts
+        .iter()
+        .filter_map(|part| match part {
+            ContentPart::Image(image) => Some(ToolResultImage {
+                base64: image.base64.clone()?,
+                media_type: image.media_type.clone()?,
+            }),
+            _ => None,
+        })
+        .collect();
+    ToolResult {
+        tool_call_id: data.tool_call_id.clone(),
+        result: answer.and_then(|part| part.result.clone()),
+        images: (!images.is_empty()).then_some(images),
+        error: data.error.clone(),
+        connection_required: None,
+        raw_output: None,
+    }
+}

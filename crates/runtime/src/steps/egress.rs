@@ -1,0 +1,40 @@
+//! The way to the network of a tool: whatever it asks for, the rules of its session hold.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::egress::{
+    EgressRequest, EgressResponse, EgressResult, EgressService, EgressStreamResponse,
+};
+use windlass_core::network_access::{NetworkAccessList, merge_network_access};
+
+/// Puts the session's rules on every request before it goes on. Each hop of a redirect is a request, so that it holds
+/// for those too.
+pub(super) struct RuledEgress {
+    service: Arc<dyn EgressService>,
+    rules: Option<NetworkAccessList>,
+}
+
+impl RuledEgress {
+    pub(super) fn new(service: Arc<dyn EgressService>, rules: Option<NetworkAccessList>) -> Self {
+        Self { service, rules }
+    }
+
+    /// The asker may narrow the rules, and cannot leave them out.
+    fn ruled(&self, mut request: EgressRequest) -> EgressResult<EgressRequest> {
+        request.network_access =
+            merge_network_access(self.rules.as_ref(), request.network_access.as_ref());
+        request.check()?;
+        Ok(request)
+    }
+}
+
+#[async_trait]
+impl EgressService for RuledEgress {
+    async fn send(&self, request: EgressRequest) -> EgressResult<EgressResponse> {
+        self.service.send(self.ruled(request)?).await
+    }
+    async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
+        self.service.send_stream(self.ruled(request)?).await
+    }
+}

@@ -1,0 +1,334 @@
+//! Forks: another way from somewhere in a conversation.
+
+use windlass_core::error::AgentLoopError;
+use windlass_core::events::EventData;
+use windlass_core::session::SessionStatus;
+use windlass_core::session_file::InitialFile;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_runtime::{
+    ForkAt, ForkOptions, InProcessRuntime, RuntimeBackends, RuntimeHostAdapter,
+};
+
+use crate::support::{
+    Call, Fixture, Gate, Setup, SpyJournal, assert_sound, each_store, soon, types,
+};
+
+/// What was said, in order.
+async fn said(runtime: &InProcessRuntime, session: SessionId) -> Vec<String> {
+    let messages = runtime.messages(session).await.unwrap();
+    let texts = messages.iter().filter_map(|message| message.text());
+    texts.map(str::to_owned).collect()
+}
+
+async fn fork(fixture: &Fixture, at: ForkAt) -> Result<SessionId, AgentLoopError> {
+    let options = ForkOptions::new();
+    soon(fixture.runtime.fork_session(fixture.session, at, options)).await
+}
+
+#[tokio::test]
+async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        let first = fixture.run("one").await;
+        fixture.run("two").await;
+        let before = fixture.events().await;
+
+        let options = ForkOptions::new().title("another way");
+        let at = ForkAt::Turn(first.turn_id);
+        let child = soon(runtime.fork_session(parent, at, options))
+            .await
+            .unwrap();
+        assert_ne!(child, parent);
+        assert_eq!(said(runtime, child).await, ["one", "ok"]);
+        let record = runtime.session(child).await.unwrap();
+        assert_eq!(
+            (record.title.as_deref(), record.status),
+            (Some("another way"), SessionStatus::Idle)
+        );
+        assert!(record.usage.is_some() && record.started_at.is_some());
+
+        let events = runtime.events_for(child).await.unwrap();
+        assert!(events.iter().all(|event| event.session_id == child));
+        let newest = types(&events);
+        assert_eq!(
+            newest[newest.len() - 2..],
+            ["session.idled", "session.forked"]
+        );
+        let Some(EventData::SessionForked(forked)) = events.last().map(|event| &event.data) else {
+            panic!("{newest:?}")
+        };
+        assert_eq!(
+            (forked.parent_session_id, forked.parent_sequence),
+            (parent, events.len() as u64 - 1)
+        );
+
+        fixture.model.then(Call::answer("another two"));
+        let turn = soon(runtime.run_text_turn(child, "two?")).await.unwrap();
+        assert!(turn.success);
+        let call = fixture.model.calls() - 1;
+        assert_eq!(
+            fixture.model.sent(call),
+            ["User: one", "Assistant: ok", "User: two?"]
+        );
+        assert_sound(&runtime.events_for(child).await.unwrap());
+        assert_eq!(fixture.events().await, before);
+        assert_eq!(said(runtime, parent).await, ["one", "ok", "two", "ok"]);
+
+        runtime.remove_session(parent).await.unwrap();
+        assert_eq!(
+            said(runtime, child).await,
+            ["one", "ok", "two?", "another two"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_latest_place_is_where_the_conversation_stands_and_the_start_is_empty() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        fixture.run("one").await;
+        let latest = fork(&fixture, ForkAt::Latest).await.unwrap();
+        assert_eq!(said(&fixture.runtime, latest).await, ["one", "ok"]);
+        let start = fork(&fixture, ForkAt::Start).await.unwrap();
+        assert!(said(&fixture.runtime, start).await.is_empty());
+        let record = fixture.runtime.session(start).await.unwrap();
+        assert_eq!(record.status, SessionStatus::Started);
+        let events = fixture.runtime.events_for(start).await.unwrap();
+        assert_eq!(types(&events), ["session.forked"]);
+        let again = fixture
+            .runtime
+            .fork_session(latest, ForkAt::Latest, ForkOptions::new());
+        let again = soon(again).await.unwrap();
+        assert_eq!(said(&fixture.runtime, again).await, ["one", "ok"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn files_and_values_come_along_and_secrets_do_not() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        let (files, storage) = (runtime.file_store(), runtime.storage_store().unwrap());
+        files
+            .write_file(parent, "/a/b.txt", "text", "text")
+            .await
+            .unwrap();
+        files.create_directory(parent, "/empty").await.unwrap();
+        let fixed = InitialFile {
+            path: "/fixed.bin".to_owned(),
+            content: "AP8=".to_owned(),
+            encoding: "base64".to_owned(),
+            is_readonly: true,
+        };
+        files.seed_initial_file(parent, &fixed).await.unwrap();
+        storage.set_value(parent, "key", "value").await.unwrap();
+        storage.set_secret(parent, "token", "hidden").await.unwrap();
+
+        let child = fork(&fixture, ForkAt::Start).await.unwrap();
+        let text = runtime.read_file(child, "/a/b.txt").await.unwrap().unwrap();
+        assert_eq!(
+            (text.content.as_deref(), text.is_readonly),
+            (Some("text"), false)
+        );
+        let binary = runtime
+            .read_file(child, "/fixed.bin")
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (binary.content.as_deref(), binary.is_readonly),
+            (Some("AP8="), true)
+        );
+        assert!(
+            files
+                .stat_file(child, "/empty")
+                .await
+                .unwrap()
+                .unwrap()
+                .is_directory
+        );
+        let value = storage.get_value(child, "key").await.unwrap();
+        assert_eq!(value.as_deref(), Some("value"));
+        assert!(storage.list_secrets(child).await.unwrap().is_empty());
+
+        files
+            .write_file(child, "/a/b.txt", "other", "text")
+            .await
+            .unwrap();
+        let kept = runtime
+            .read_file(parent, "/a/b.txt")
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(kept.content.as_deref(), Some("text"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_open_turn_and_an_unknown_one_are_no_places_to_fork_at() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        let first = fixture.run("one").await;
+        let gate = Gate::shut();
+        fixture.model.then(Call::new().wait(&gate).text("late").done());
+        let handle = fixture.runtime.submit(fixture.session, "two").await.unwrap();
+        let open = handle.turn_id();
+        gate.reached(1).await;
+        for at in [ForkAt::Turn(open), ForkAt::Latest] {
+            let refused = fork(&fixture, at).await;
+            assert!(
+                matches!(refused, Err(AgentLoopError::TurnBusy { turn_id, .. }) if turn_id == open),
+                "{at:?}: {refused:?}"
+            );
+        }
+        let unknown = TurnId::from_seed(9);
+        let refused = fork(&fixture, ForkAt::Turn(unknown)).await;
+        assert!(
+            matches!(refused, Err(AgentLoopError::TurnNotFound { turn_id, .. }) if turn_id == unknown),
+            "{refused:?}"
+        );
+        let nobody = SessionId::from_seed(9);
+        let refused = fixture.runtime.fork_session(nobody, ForkAt::Start, ForkOptions::new());
+        assert!(matches!(refused.await, Err(AgentLoopError::SessionNotFound(id)) if id == nobody));
+
+        let child = fork(&fixture, ForkAt::Turn(first.turn_id)).await.unwrap();
+        assert_eq!(said(&fixture.runtime, child).await, ["one", "ok"]);
+        gate.open();
+        assert!(soon(handle.wait()).await.unwrap().success);
+        assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_input_that_waited_in_the_parent_starts_no_turn_in_the_fork() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        let gate = Gate::shut();
+        fixture
+            .model
+            .then(Call::new().wait(&gate).text("first").done());
+        let first = fixture
+            .runtime
+            .submit(fixture.session, "one")
+            .await
+            .unwrap();
+        let second = fixture
+            .runtime
+            .submit(fixture.session, "two")
+            .await
+            .unwrap();
+        let at = ForkAt::Turn(first.turn_id());
+        gate.open();
+        soon(second.wait()).await.unwrap();
+        let calls = fixture.model.calls();
+        let child = fork(&fixture, at).await.unwrap();
+        assert_eq!(said(&fixture.runtime, child).await, ["one", "first"]);
+        let events = fixture.runtime.events_for(child).await.unwrap();
+        assert_eq!(types(&events).last(), Some(&"turn.cancelled"));
+        assert_eq!(fixture.model.calls(), calls);
+        assert_sound(&events);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_that_fails_leaves_nothing_behind() {
+    let journal = SpyJournal::new(windlass_runtime::MemoryJournal::new());
+    let backends = RuntimeBackends::on_journal(journal.clone());
+    let fixture = Setup::default().backends(backends).build().await;
+    fixture.run("one").await;
+    journal.fail_after(0);
+    let refused = fork(&fixture, ForkAt::Latest).await;
+    assert!(
+        matches!(refused, Err(AgentLoopError::StoreUnavailable(_))),
+        "{refused:?}"
+    );
+    assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 1);
+    assert!(fork(&fixture, ForkAt::Latest).await.is_ok());
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
+    each_store(async |setup: Setup| {
+        let backends = setup.backends.clone();
+        let fixture = setup.build().await;
+        let (runtime, session) = (&fixture.runtime, fixture.session);
+        let first = fixture.run("one").await;
+        let second = fixture.run("two").await;
+        soon(runtime.rewind_session(session, first.turn_id))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, session).await, ["one", "ok"]);
+        let turn = fixture.run("three").await;
+        assert!(turn.success);
+        assert_eq!(
+            fixture.model.sent(fixture.model.calls() - 1),
+            ["User: one", "Assistant: ok", "User: three"]
+        );
+        fixture.assert_sound().await;
+        let all = types(&fixture.events().await).join(" ");
+        assert_eq!(
+            all.matches("turn.started").count(),
+            3,
+            "nothing is forgotten"
+        );
+
+        // What was gone back over can still be forked.
+        let child = fork(&fixture, ForkAt::Turn(second.turn_id)).await.unwrap();
+        assert_eq!(said(runtime, child).await, ["one", "ok", "two", "ok"]);
+        let latest = fork(&fixture, ForkAt::Latest).await.unwrap();
+        assert_eq!(said(runtime, latest).await, ["one", "ok", "three", "ok"]);
+        soon(runtime.rewind_session(latest, first.turn_id))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, latest).await, ["one", "ok"]);
+
+        // Another life comes to the same.
+        let Some(backends) = backends else { return };
+        let again = Setup::default().backends(backends).build().await;
+        assert_eq!(
+            said(&again.runtime, session).await,
+            ["one", "ok", "three", "ok"]
+        );
+        assert_eq!(said(&again.runtime, latest).await, ["one", "ok"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_goes_back_only_at_rest_and_only_to_a_turn_it_has() {
+    let fixture = Setup::default().build().await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let first = fixture.run("one").await;
+    let unknown = runtime.rewind_session(session, TurnId::from_seed(9)).await;
+    assert!(
+        matches!(unknown, Err(AgentLoopError::TurnNotFound { .. })),
+        "{unknown:?}"
+    );
+    let gate = Gate::shut();
+    fixture
+        .model
+        .then(Call::new().wait(&gate).text("late").done());
+    // Both are on their way at once: the input came first, so its turn is in the way.
+    let running = runtime.submit(session, "two");
+    let refused = runtime.rewind_session(session, first.turn_id);
+    let (running, refused) = soon(async { tokio::join!(biased; running, refused) }).await;
+    let running = running.unwrap();
+    assert!(
+        matches!(refused, Err(AgentLoopError::TurnBusy { turn_id, .. }) if turn_id == running.turn_id()),
+        "{refused:?}"
+    );
+    gate.open();
+    assert!(soon(running.wait()).await.unwrap().success);
+    soon(runtime.rewind_session(session, first.turn_id))
+        .await
+        .unwrap();
+    assert_eq!(said(runtime, session).await, ["one", "ok"]);
+    fixture.assert_usable().await;
+}

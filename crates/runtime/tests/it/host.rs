@@ -1,0 +1,276 @@
+//! What a host adds to a session and to a turn: records, tools, wishes, answers.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::error::AgentLoopError;
+use windlass_core::events::{EventData, SessionStartedData, SessionUpdatedData};
+use windlass_core::items::{TURN_LABELS, TurnLog};
+use windlass_core::message::{Controls, InputMessage};
+use windlass_core::tools::{
+    ClientSideTool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy, ToolResult,
+    ToolResultImage,
+};
+use windlass_core::turn_wishes::TurnWishes;
+use windlass_runtime::StopReason;
+
+use super::support::{Call, Gate, Setup, call, soon, tool};
+
+fn external(name: &str, shown: &str) -> ToolDefinition {
+    ToolDefinition::ClientSide(ClientSideTool {
+        name: name.to_owned(),
+        display_name: Some(shown.to_owned()),
+        parameters: json!({"type": "object"}),
+        hints: ToolHints::default().with_timeout_ms(5_000),
+        ..ClientSideTool::default()
+    })
+}
+
+fn wishing(text: &str, wishes: &TurnWishes) -> InputMessage {
+    let mut controls = Controls::default();
+    wishes.put_into(&mut controls).unwrap();
+    InputMessage {
+        controls: Some(controls),
+        ..InputMessage::user(text)
+    }
+}
+
+#[tokio::test]
+async fn what_a_host_notes_of_a_session_belongs_to_no_turn() {
+    let gate = Gate::shut();
+    let fixture = Setup::new([Call::new().wait(&gate).text("x").done()])
+        .build()
+        .await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let record = Some(json!({"mode": "plan"}));
+    let started = SessionStartedData {
+        title: None,
+        record: record.clone(),
+    };
+    let event = runtime.note_session(session, started).await.unwrap();
+    assert_eq!(event.sequence, Some(1));
+    let turn = fixture.start("hello");
+    soon(gate.reached(1)).await;
+    let updated = SessionUpdatedData {
+        title: None,
+        record,
+        changes: Some(json!({"mode": "plan"})),
+    };
+    let event = runtime.note_session(session, updated).await.unwrap();
+    assert_eq!(event.context.turn_id, None);
+    let refused = runtime
+        .note_session(
+            session,
+            EventData::SessionIdled(windlass_core::events::SessionIdledData {}),
+        )
+        .await;
+    assert!(
+        matches!(refused, Err(AgentLoopError::EventEmission(_))),
+        "{refused:?}"
+    );
+    gate.open();
+    assert!(soon(turn).await.unwrap().unwrap().success);
+    let head = runtime.latest_sequence(session).await.unwrap();
+    assert_eq!(head, fixture.events().await.len() as u64);
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn() {
+    let fixture = Setup::new([Call::answer("x")]).build().await;
+    let labels = json!({"environment": "local"});
+    let input = InputMessage {
+        metadata: Some([(TURN_LABELS.to_owned(), labels.clone())].into()),
+        ..InputMessage::user("hello")
+    };
+    soon(fixture.runtime.run_turn(fixture.session, input))
+        .await
+        .unwrap();
+    let events = fixture.events().await;
+    let log = TurnLog::fold(&events);
+    assert_eq!(log.turns()[0].outline.labels, Some(labels.clone()));
+    let ended = events.iter().find_map(|event| match &event.data {
+        EventData::TurnCompleted(data) => data.outline.as_ref()?.labels.clone(),
+        _ => None,
+    });
+    assert_eq!(ended, Some(labels));
+}
+
+#[tokio::test]
+async fn a_turn_has_the_tools_that_it_wishes_and_no_others() {
+    let shell = tool("shell", |_, _| async {
+        ToolExecutionResult::Success(json!("done"))
+    })
+    .policy(ToolPolicy::RequiresApproval);
+    let files = tool("files", |_, _| async {
+        ToolExecutionResult::Success(json!("done"))
+    });
+    let calls = vec![
+        call("1", "tau::get", json!({})),
+        call("2", "get", json!({})),
+        call("3", "shell", json!({})),
+        call("4", "files", json!({})),
+    ];
+    let fixture = Setup::new([
+        Call::tools(calls),
+        Call::answer("thanks"),
+        Call::answer("again"),
+    ])
+    .tool(&shell)
+    .tool(&files)
+    .build()
+    .await;
+    let wishes = TurnWishes {
+        system_prompt: Some("Speak like a pirate.".to_owned()),
+        tools: vec![external("tau__get", "tau::get")],
+        disallowed_tools: vec!["fi*".to_owned()],
+        approve_all: true,
+        ..TurnWishes::default()
+    };
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let turn = soon(runtime.run_turn(session, wishing("hello", &wishes)))
+        .await
+        .unwrap();
+    assert_eq!(
+        turn.stop_reason,
+        StopReason::WaitingForToolResults,
+        "{turn:?}"
+    );
+    let request = &fixture.model.requests()[0];
+    let names: Vec<_> = request
+        .config
+        .tools
+        .iter()
+        .map(ToolDefinition::name)
+        .collect();
+    assert_eq!(names, ["shell", "tau__get"]);
+    assert!(
+        request.system_prompt.ends_with("Speak like a pirate."),
+        "{}",
+        request.system_prompt
+    );
+    let results = vec![
+        ToolResult {
+            images: Some(vec![ToolResultImage::at("https://example.org/x.png")]),
+            ..ToolResult::success("1", "one")
+        },
+        ToolResult::success("2", "two"),
+    ];
+    let handle = soon(runtime.submit_tool_results(session, results))
+        .await
+        .unwrap();
+    assert!(soon(handle.wait()).await.unwrap().success);
+    let events = fixture.events().await;
+    let log = TurnLog::fold(&events);
+    let details: Vec<_> = log
+        .items_of(turn.turn_id)
+        .map(|item| item.detail().into_owned())
+        .collect();
+    assert!(
+        details.contains(&"one\n[image] https://example.org/x.png".to_owned()),
+        "{details:?}"
+    );
+    assert!(
+        details
+            .iter()
+            .any(|detail| detail.contains("unknown tool `files`")),
+        "{details:?}"
+    );
+    fixture.run("once more").await;
+    let names = fixture.model.requests()[2].config.tools.len();
+    assert_eq!(names, 2, "the wishes were for one turn");
+}
+
+#[tokio::test]
+async fn a_tool_of_the_client_waits_as_long_as_it_says() {
+    let fixture = Setup::new([
+        Call::tools(vec![call("1", "tau__get", json!({}))]),
+        Call::answer("late"),
+    ])
+    .settings(|settings| settings.wait_timeout = Some(Duration::from_secs(300)))
+    .build()
+    .await;
+    let wishes = TurnWishes {
+        tools: vec![external("tau__get", "tau::get")],
+        ..TurnWishes::default()
+    };
+    let input = wishing("hello", &wishes);
+    let turn = soon(fixture.runtime.run_turn(fixture.session, input))
+        .await
+        .unwrap();
+    let mut events = fixture
+        .runtime
+        .subscribe_after(fixture.session, 0)
+        .await
+        .unwrap();
+    fixture.world.asleep_for(Duration::from_secs(5)).await;
+    fixture.world.advance(Duration::from_secs(6));
+    let timeout = soon(async {
+        loop {
+            match &events.next().await.expect("the session is there").data {
+                EventData::ToolCallTimeout(data) => break data.timeout_ms,
+                data => assert!(!data.ends_turn()),
+            }
+        }
+    });
+    assert_eq!(timeout.await, Some(5_000));
+    assert_eq!(turn.stop_reason, StopReason::WaitingForToolResults);
+}
+
+#[tokio::test]
+async fn a_question_waits_for_its_answer_which_only_the_model_reads() {
+    let question = json!({"questions": [{"id": "colour", "question": "Which colour?"}]});
+    let asking = windlass_core::tools::ToolCall {
+        arguments: question,
+        ..call("1", "request_user_input", json!({}))
+    };
+    let setup = Setup::new([Call::tools(vec![asking]), Call::answer("Red it is")]);
+    let fixture = setup
+        .session(|session| session.with_capability("ask_user"))
+        .build()
+        .await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let handle = soon(runtime.submit(session, "ask me")).await.unwrap();
+    let mut events = runtime.subscribe_after(session, 0).await.unwrap();
+    let request = soon(async {
+        loop {
+            if let EventData::UserInputRequired(data) = &events.next().await.unwrap().data {
+                break data.clone();
+            }
+        }
+    })
+    .await;
+    assert_eq!(request.prompt["questions"][0]["allow_free_text"], true);
+    let unknown = runtime
+        .answer_user_input(session, "input_x", Value::Null)
+        .await;
+    assert!(
+        matches!(unknown, Err(AgentLoopError::NoPendingCall { .. })),
+        "{unknown:?}"
+    );
+    let answer = json!({"answers": [{"id": "colour", "value": "red"}]});
+    let answered = runtime.answer_user_input(session, &request.request_id, answer.clone());
+    soon(answered).await.unwrap();
+    let repeated = soon(runtime.answer_user_input(session, &request.request_id, answer)).await;
+    // The turn may have ended meanwhile; another answer would be refused as such.
+    assert!(
+        matches!(repeated, Ok(_) | Err(AgentLoopError::NoActiveTurn(_))),
+        "{repeated:?}"
+    );
+    drop(handle);
+    soon(async { while !events.next().await.unwrap().data.ends_turn() {} }).await;
+    assert!(
+        fixture
+            .model
+            .sent(1)
+            .iter()
+            .any(|message| message.contains("red"))
+    );
+    let all = fixture.events().await;
+    let log = TurnLog::fold(&all);
+    let shown: Vec<_> = log
+        .items_of(log.turns()[0].id)
+        .map(|item| item.detail().into_owned())
+        .collect();
+    assert_eq!(shown[1], "User input submitted");
+}

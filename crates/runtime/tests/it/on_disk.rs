@@ -1,0 +1,168 @@
+//! Everything on disk: what a restart finds again.
+
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::session::SessionStatus;
+use windlass_core::session_file::InitialFile;
+use windlass_core::tools::{ToolCall, ToolDefinition, ToolResult};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{
+    AgentBuilder, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy,
+    RuntimeBackends, RuntimeHostAdapter, RuntimeSettings, SecretsKey, SessionBuilder,
+    SqliteOptions, SqliteStore, StopReason,
+};
+
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    async fn store(&self) -> SqliteStore {
+        let options = SqliteOptions::new(self.0.path().join("data"))
+            .with_secrets_key(SecretsKey::new([7; 32]));
+        SqliteStore::open(options).await.unwrap()
+    }
+}
+
+async fn open(store: &SqliteStore, recovery: RecoveryPolicy) -> InProcessRuntime {
+    InProcessRuntimeBuilder::new()
+        .backends(RuntimeBackends::on_sqlite(store))
+        .llm_sim(script())
+        .settings(RuntimeSettings {
+            recovery,
+            ..RuntimeSettings::default()
+        })
+        .build()
+        .await
+        .unwrap()
+}
+
+fn script() -> LlmSimConfig {
+    let call = ToolCall {
+        id: "c1".into(),
+        name: "ask".into(),
+        arguments: serde_json::json!({}),
+    };
+    LlmSimConfig::fixed("on disk").with_tool_call_sequence(vec![vec![], vec![call], vec![]])
+}
+
+async fn add_session(runtime: &InProcessRuntime) -> SessionId {
+    let harness = HarnessBuilder::new("h", "prompt").initial_file(InitialFile {
+        path: "/notes.txt".into(),
+        content: "kept".into(),
+        encoding: "text".into(),
+        is_readonly: true,
+    });
+    let harness = harness.build();
+    let agent = AgentBuilder::new("a", "agent")
+        .tool(ToolDefinition::client_side(
+            "ask",
+            "Asks.",
+            serde_json::json!({"type": "object"}),
+        ))
+        .build();
+    let session = SessionBuilder::new(harness.id)
+        .agent(agent.public_id)
+        .title("kept")
+        .build();
+    let id = session.id;
+    runtime.add_harness(harness).await.unwrap();
+    runtime.add_agent(agent).await.unwrap();
+    runtime.add_session(session).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn a_session_with_all_it_has_survives_a_restart() {
+    let disk = Disk::new();
+    let store = disk.store().await;
+    let runtime = open(&store, RecoveryPolicy::Resume).await;
+    let id = add_session(&runtime).await;
+    runtime.run_text_turn(id, "first").await.unwrap();
+    let storage = runtime.storage_store().unwrap();
+    storage.set_value(id, "k", "v").await.unwrap();
+    storage.set_secret(id, "s", "hidden").await.unwrap();
+    let before = runtime.events_for(id).await.unwrap();
+    drop((storage, runtime));
+    store.close().await;
+
+    let store = disk.store().await;
+    let runtime = open(&store, RecoveryPolicy::Resume).await;
+    let session = runtime.session(id).await.unwrap();
+    assert_eq!(
+        (session.title.as_deref(), session.status),
+        (Some("kept"), SessionStatus::Idle)
+    );
+    assert!(session.usage.is_some() && session.started_at.is_some());
+    assert_eq!(runtime.events_for(id).await.unwrap(), before);
+    assert_eq!(runtime.messages(id).await.unwrap().len(), 2);
+    let file = runtime.read_file(id, "/notes.txt").await.unwrap().unwrap();
+    assert!(file.is_readonly && file.content.as_deref() == Some("kept"));
+    let storage = runtime.storage_store().unwrap();
+    assert_eq!(
+        storage.get_value(id, "k").await.unwrap().as_deref(),
+        Some("v")
+    );
+    assert_eq!(
+        storage.get_secret(id, "s").await.unwrap().as_deref(),
+        Some("hidden")
+    );
+    let context = runtime.load_context(id).await.unwrap();
+    assert_eq!(context.runtime_agent.system_prompt, "prompt\n\nagent");
+    assert!(runtime.run_text_turn(id, "again").await.is_ok());
+}
+
+/// Leaves a turn behind that waits for its client.
+async fn with_waiting_turn(disk: &Disk) -> SessionId {
+    let store = disk.store().await;
+    let runtime = open(&store, RecoveryPolicy::Resume).await;
+    let id = add_session(&runtime).await;
+    runtime.run_text_turn(id, "first").await.unwrap();
+    let parked = runtime.run_text_turn(id, "ask").await.unwrap();
+    assert_eq!(parked.stop_reason, StopReason::WaitingForToolResults);
+    drop(runtime);
+    store.close().await;
+    id
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_still_waits_after_a_restart_and_then_goes_on() {
+    let disk = Disk::new();
+    let id = with_waiting_turn(&disk).await;
+    let store = disk.store().await;
+    let runtime = open(&store, RecoveryPolicy::Resume).await;
+    assert_eq!(
+        runtime.session(id).await.unwrap().status,
+        SessionStatus::WaitingForToolResults
+    );
+    let results = vec![ToolResult::success("c1", "answer")];
+    let turn = runtime
+        .submit_tool_results(id, results)
+        .await
+        .unwrap()
+        .wait()
+        .await
+        .unwrap();
+    assert!(turn.success, "{turn:?}");
+}
+
+#[tokio::test]
+async fn the_policy_interrupt_ends_what_an_earlier_life_left() {
+    let disk = Disk::new();
+    let id = with_waiting_turn(&disk).await;
+    let store = disk.store().await;
+    let runtime = open(&store, RecoveryPolicy::Interrupt).await;
+    let types: Vec<_> = runtime
+        .events_for(id)
+        .await
+        .unwrap()
+        .iter()
+        .map(|event| event.event_type.clone())
+        .collect();
+    assert_eq!(
+        types[types.len() - 2..],
+        ["turn.cancelled", "session.idled"]
+    );
+    assert!(runtime.run_text_turn(id, "again").await.unwrap().success);
+}

@@ -1,0 +1,326 @@
+//! R71: secrets and keys reach who needs them, and no record.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
+use windlass_core::events::EventData;
+use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::tools::{ToolExecutionResult, ToolHints, ToolPolicy};
+use windlass_core::traits::SessionStorageStore;
+use windlass_runtime::{
+    InMemorySessionStorageStore, MemoryJournal, RuntimeBackends, RuntimeHostAdapter, StopReason,
+};
+
+use crate::support::{
+    Call, Fixture, FnTool, Gate, Setup, SpyJournal, call, event, scripted_model, soon, tool,
+};
+
+const SECRET: &str = "hunter2-\"and\"-more";
+const KEY: &str = "sk-0123456789abcdef";
+
+type Got = Arc<Mutex<Vec<Value>>>;
+
+/// A tool that remembers its arguments.
+fn keeper(name: &str) -> (FnTool, Got) {
+    let got = Got::default();
+    let seen = Arc::clone(&got);
+    let tool = tool(name, move |arguments, _| {
+        seen.lock().unwrap().push(arguments);
+        async { ToolExecutionResult::success("done") }
+    });
+    (tool, got)
+}
+
+fn set_secret() -> Call {
+    let arguments = json!({"operation": "set", "name": "db", "value": SECRET});
+    Call::tools(vec![call("set", "secret_store", arguments)])
+}
+
+fn with_storage(setup: Setup) -> Setup {
+    setup.session(|session| session.with_capability("session_storage"))
+}
+
+/// Everything that is recorded of a session, as text. JSON inside of JSON is searched as well.
+async fn records(fixture: &Fixture) -> String {
+    let events = fixture.events().await;
+    let events: Vec<&windlass_core::events::Event> = events.iter().map(|event| &**event).collect();
+    let events = serde_json::to_string(&events).unwrap();
+    let messages = serde_json::to_string(&fixture.messages().await).unwrap();
+    format!("{events}\n{messages}")
+}
+
+fn shows(text: &str, secret: &str) -> bool {
+    let in_json = serde_json::to_string(secret).unwrap();
+    text.contains(secret) || text.contains(in_json.trim_matches('"'))
+}
+
+#[tokio::test]
+async fn r71_a_stored_secret_reaches_the_tools_and_no_record() {
+    let (spend, got) = keeper("spend");
+    let quoted = json!({"password": SECRET, "headers": [format!("Bearer {SECRET}")]});
+    let fixture = with_storage(Setup::new([
+        set_secret(),
+        Call::tools(vec![call("spend", "spend", quoted.clone())]),
+        Call::answer(&format!("I used {SECRET}.")),
+    ]))
+    .tool(&spend)
+    .build()
+    .await;
+
+    let turn = fixture.run("Keep my password").await;
+    assert_eq!(turn.response, "I used [secret:db].");
+    fixture.run(&format!("Was it {SECRET}?")).await;
+
+    let store = fixture.runtime.storage_store().unwrap();
+    let stored = store.get_secret(fixture.session, "db").await.unwrap();
+    assert_eq!(stored.as_deref(), Some(SECRET));
+    assert_eq!(*got.lock().unwrap(), [quoted]);
+    let records = records(&fixture).await;
+    assert!(!shows(&records, SECRET), "{records}");
+    for shown in [
+        r#""value":"[secret:value]""#,
+        r#"{"headers":["Bearer [secret:db]"],"password":"[secret:db]"}"#,
+        "Was it [secret:db]?",
+    ] {
+        assert!(records.contains(shown), "{shown} is not in {records}");
+    }
+    // The model reads what is recorded.
+    let told = fixture.model.requests().pop().unwrap().to_llm_messages();
+    assert!(!shows(&format!("{told:?}"), SECRET), "{told:?}");
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn r71_what_a_tool_returns_is_its_own() {
+    let get = json!({"operation": "get", "name": "db"});
+    let fixture = with_storage(Setup::new([
+        set_secret(),
+        Call::tools(vec![call("get", "secret_store", get)]),
+    ]))
+    .build()
+    .await;
+    fixture.run("What is it?").await;
+    for event in fixture.events().await {
+        let text = serde_json::to_string(&*event).unwrap();
+        let returned =
+            matches!(&event.data, EventData::ToolCompleted(data) if data.tool_call_id == "get");
+        assert_eq!(shows(&text, SECRET), returned, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn r71_a_refused_call_does_not_quote_its_secret() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"token": {"type": "string", "maxLength": 3}, "n": {"type": "integer"}},
+        "required": ["n"]
+    });
+    let hints = ToolHints::default().with_secret_arguments(["token".to_owned()]);
+    let (tool, got) = keeper("login");
+    let tool = tool.schema(schema).hints(hints);
+    let fixture = Setup::new([
+        Call::tools(vec![call("a", "login", json!({"token": SECRET, "n": 1}))]),
+        Call::tools(vec![call("b", "login", json!({"token": 12_345_678}))]),
+        Call::new()
+            .text(&format!("I try {SECRET}."))
+            .say(
+                windlass_core::llm_driver_registry::LlmStreamEvent::ToolCalls(vec![call(
+                    "c",
+                    "login",
+                    json!({"token": SECRET, "n": "one"}),
+                )]),
+            )
+            .done(),
+    ])
+    .tool(&tool)
+    .build()
+    .await;
+    fixture.run("Log in").await;
+    let records = records(&fixture).await;
+    assert!(!records.contains("12345678"), "{records}");
+    assert!(!shows(&records, SECRET), "{records}");
+    assert!(records.contains("I try [secret:token]."), "{records}");
+    if cfg!(feature = "schema") {
+        assert!(got.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn r71_a_secret_that_streams_in_pieces_is_masked() {
+    let gate = Gate::shut();
+    let (first, second) = SECRET.split_at(5);
+    let storage = InMemorySessionStorageStore::new();
+    let fixture = Setup::new([Call::new()
+        .text(&format!("It is {first}"))
+        .wait(&gate)
+        .text(&format!("{second}, I think."))
+        .done()])
+    .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
+    .build()
+    .await;
+    // The host sets it behind the runtime's back, before there is a thread.
+    storage
+        .set_secret(fixture.session, "db", SECRET)
+        .await
+        .unwrap();
+
+    let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
+    let turn = fixture.start("What is it?");
+    gate.reached(1).await;
+    fixture.world.asleep_for(Duration::from_millis(32)).await;
+    fixture.world.advance(Duration::from_millis(32));
+    let delta = event(&mut events, "output.message.delta").await;
+    assert!(
+        matches!(&delta.data, EventData::OutputMessageDelta(data) if data.delta == "It is "),
+        "{delta:?}"
+    );
+    gate.open();
+    let turn = soon(turn).await.unwrap().unwrap();
+    assert_eq!(turn.response, "It is [secret:db], I think.");
+    let deltas: String = fixture
+        .events()
+        .await
+        .iter()
+        .filter_map(|event| match &event.data {
+            EventData::OutputMessageDelta(data) => Some(data.delta.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deltas, turn.response);
+}
+
+#[tokio::test]
+async fn r71_an_interrupted_answer_keeps_its_end() {
+    let gate = Gate::shut();
+    let storage = InMemorySessionStorageStore::new();
+    let fixture = Setup::new([Call::new().text("Let us go for a hunt").wait(&gate).done()])
+        .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
+        .build()
+        .await;
+    storage
+        .set_secret(fixture.session, "db", SECRET)
+        .await
+        .unwrap();
+    let turn = fixture.start("What now?");
+    gate.reached(1).await;
+    fixture.world.asleep_for(Duration::from_millis(32)).await;
+    fixture.world.advance(Duration::from_millis(32));
+    fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+    let turn = soon(turn).await.unwrap().unwrap();
+    assert_eq!(turn.response, "Let us go for a hunt");
+}
+
+#[tokio::test]
+async fn r71_a_call_that_lost_its_secret_with_its_life_is_not_carried_out() {
+    let (pay, got) = keeper("pay");
+    let hints = ToolHints::default().with_secret_arguments(["pin".to_owned()]);
+    let pay = pay.hints(hints).policy(ToolPolicy::RequiresApproval);
+    let calls = || Call::tools(vec![call("pay", "pay", json!({"pin": 4711, "to": "Ada"}))]);
+    let journal = SpyJournal::new(MemoryJournal::new());
+    let fixture = Setup::new([calls(), Call::answer("Paid.")])
+        .tool(&pay)
+        .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
+        .build()
+        .await;
+    let approve = async || {
+        let decided = fixture
+            .runtime
+            .decide_tool_call(fixture.session, "pay", true);
+        soon(decided).await?.wait().await
+    };
+    let turn = fixture.run("Pay").await;
+    assert_eq!(turn.stop_reason, StopReason::WaitingForApproval);
+    assert!(approve().await.unwrap().success);
+    assert_eq!(*got.lock().unwrap(), [json!({"pin": 4711, "to": "Ada"})]);
+
+    fixture.model.rewrite([calls(), Call::answer("Sorry.")]);
+    fixture.run("Pay again").await;
+    journal.fail_after(0);
+    approve().await.unwrap_err();
+    let turn = approve().await.unwrap();
+    assert_eq!((turn.response.as_str(), turn.success), ("Sorry.", true));
+    assert_eq!(got.lock().unwrap().len(), 1);
+    let records = records(&fixture).await;
+    assert!(!records.contains("4711"), "{records}");
+    assert!(
+        records.contains("call the tool again with the secret itself"),
+        "{records}"
+    );
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn r71_a_key_that_a_provider_repeats_is_in_no_error_event_or_log() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let broken = tool("broken", |_, _| async {
+        ToolExecutionResult::internal_error_msg(format!("{KEY} was refused"))
+    });
+    let refusal = ProviderError::new(ErrorKind::Auth, format!("incorrect key {KEY}"));
+    let setup = Setup::new([
+        Call::tools(vec![call("b", "broken", json!({}))]),
+        Call::refused(AgentLoopError::provider(refusal.clone())),
+        Call::refused(AgentLoopError::provider(refusal)),
+    ])
+    .tool(&broken)
+    .session(|session| session.with_capability("btw"));
+    let model = setup.model.clone();
+    let world = setup.world.clone();
+    let keyed = ModelWithProvider {
+        api_key: Some(KEY.to_owned()),
+        ..scripted_model()
+    };
+    let runtime = setup.builder().default_model(keyed).build().await.unwrap();
+    let session = runtime.default_session_id().unwrap();
+    let fixture = Fixture {
+        runtime,
+        session,
+        model,
+        world,
+    };
+
+    let turn = fixture.run(&format!("Is {KEY} my key?")).await;
+    let error = turn.error.unwrap();
+    assert!(error.contains("incorrect key [secret:"), "{error}");
+    let request = windlass_core::command::ExecuteCommandRequest {
+        name: "btw".to_owned(),
+        arguments: Some("well?".to_owned()),
+        controls: None,
+    };
+    let answer = soon(fixture.runtime.execute_command(session, request)).await;
+    let answer = format!("{answer:?}");
+    assert!(answer.contains("incorrect key [secret:"), "{answer}");
+    let log = log.0.lock().unwrap().clone();
+    assert!(log.contains("was refused"), "{log}");
+    for text in [error, answer, log, records(&fixture).await] {
+        assert!(!shows(&text, KEY), "{text}");
+    }
+}
+
+/// Keeps everything that is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut log = self.0.lock().unwrap();
+        event.record(
+            &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                let _ = writeln!(log, "{field}={value:?}");
+            },
+        );
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}

@@ -1,0 +1,79 @@
+//! What all requests share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::Environment;
+use windlass_runtime::InProcessRuntime;
+
+use crate::error::ApiError;
+use crate::git::GitStates;
+use crate::settings::Settings;
+use crate::store::WireStore;
+use crate::threads::{Directory, Folds};
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) runtime: InProcessRuntime,
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn WireStore>,
+    pub(crate) threads: Directory,
+    pub(crate) folds: Folds,
+    pub(crate) local: Environment,
+    /// The names of tools that threads have without any client.
+    pub(crate) builtin_tools: HashSet<String>,
+    pub(crate) git: GitStates,
+    pub(crate) counters: Counters,
+    /// Requests with an idempotency key that are under way.
+    pub(crate) under_way: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Says that the server stops.
+    pub(crate) stopping: CancellationToken,
+    pub(crate) port: u16,
+}
+
+pub(crate) type Shared = Arc<App>;
+
+/// What is counted.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) turns: AtomicU64,
+    pub(crate) frames: AtomicU64,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) subscribers: AtomicUsize,
+}
+
+/// One place of a limited number; given back when dropped.
+pub(crate) struct Place {
+    app: Shared,
+    of: fn(&Counters) -> &AtomicUsize,
+}
+
+impl Place {
+    /// Takes a place, if there is one.
+    pub(crate) fn take(
+        app: &Shared,
+        what: &str,
+        limit: usize,
+        of: fn(&Counters) -> &AtomicUsize,
+    ) -> Result<Self, ApiError> {
+        let taken = of(&app.counters).fetch_add(1, Ordering::Relaxed);
+        let place = Self {
+            app: Arc::clone(app),
+            of,
+        };
+        if taken >= limit {
+            return Err(ApiError::limit(what, limit));
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        (self.of)(&self.app.counters).fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,163 @@
+//! Named root directories, and the directory that a turn works in.
+
+use std::path::{Path, PathBuf};
+
+use chrono::Utc;
+use serde_json::json;
+use windlass_protocol::{
+    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, TurnEnvironmentParams,
+};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::ids;
+
+/// The environment that always exists.
+pub(crate) const LOCAL: &str = "local";
+
+pub(crate) fn not_found() -> ApiError {
+    ApiError::new(ErrorCode::EnvironmentNotFound, "Environment not found")
+}
+
+/// Makes the environment that always exists.
+pub(crate) fn local(workspace: &Path) -> std::io::Result<Environment> {
+    Ok(Environment {
+        id: LOCAL.to_owned(),
+        kind: LOCAL.to_owned(),
+        root: workspace.canonicalize()?,
+        policy: EnvironmentPolicy::default(),
+        protected: true,
+        created_at: ids::time(Utc::now()),
+    })
+}
+
+/// Checks what a client wants to register.
+pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment, ApiError> {
+    let CreateEnvironment {
+        id,
+        kind,
+        root,
+        policy,
+    } = request;
+    let is_id = |id: &str| {
+        let mut bytes = id.bytes();
+        let lower = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+        id.len() <= 64
+            && bytes.next().is_some_and(lower)
+            && bytes.all(|c| lower(c) || c == b'_' || c == b'-')
+    };
+    if !is_id(&id) {
+        return Err(ApiError::field(
+            "/id",
+            "an id has 1 to 64 lower-case letters, digits, `_` or `-`, and begins with a letter or digit",
+        ));
+    }
+    if kind.as_deref().is_some_and(|kind| kind != LOCAL) {
+        return Err(ApiError::new(
+            ErrorCode::UnsupportedKind,
+            "only environments of kind `local` are served",
+        ));
+    }
+    if !root.is_absolute() {
+        return Err(ApiError::field(
+            "/root",
+            "the root must be an absolute path",
+        ));
+    }
+    Ok(Environment {
+        id,
+        kind: LOCAL.to_owned(),
+        root: directory(&root)?,
+        policy,
+        protected: false,
+        created_at: ids::time(Utc::now()),
+    })
+}
+
+/// Resolves links; what is no directory is refused.
+fn directory(path: &Path) -> Result<PathBuf, ApiError> {
+    let missing = || ApiError::new(ErrorCode::CwdNotFound, "the directory does not exist");
+    let resolved = path.canonicalize().map_err(|_| missing())?;
+    if resolved.is_dir() {
+        Ok(resolved)
+    } else {
+        Err(missing())
+    }
+}
+
+/// Resolves a directory inside of an environment.
+pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf, ApiError> {
+    // A relative path, and one that is absolute, mean the same here: `join` replaces by what is absolute.
+    let resolved = directory(&environment.root.join(cwd))?;
+    if resolved.starts_with(&environment.root) {
+        return Ok(resolved);
+    }
+    let hint = match environment.id.as_str() {
+        LOCAL => "; start the daemon with another `--workspace` to open it",
+        _ => "",
+    };
+    let text = format!("the directory lies outside of the environment's root{hint}");
+    Err(ApiError::new(ErrorCode::CwdOutsideRoot, text)
+        .with(json!({ "environment_id": environment.id })))
+}
+
+impl App {
+    /// Returns all environments, the one that always exists first.
+    pub(crate) async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+        let mut all = vec![self.local.clone()];
+        all.extend(self.store.environments().await?);
+        Ok(all)
+    }
+
+    pub(crate) async fn environment(&self, id: &str) -> Result<Environment, ApiError> {
+        let all = self.environments().await?;
+        all.into_iter()
+            .find(|environment| environment.id == id)
+            .ok_or_else(not_found)
+    }
+
+    /// Checks where a thread may work, and resolves it.
+    pub(crate) async fn resolve_environments(
+        &self,
+        wished: &[TurnEnvironmentParams],
+    ) -> Result<Vec<TurnEnvironmentParams>, ApiError> {
+        let mut resolved = Vec::with_capacity(wished.len());
+        for entry in wished {
+            let environment = self.environment(&entry.environment_id).await?;
+            resolved.push(TurnEnvironmentParams {
+                cwd: inside(&environment, &entry.cwd)?,
+                environment_id: environment.id,
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// Chooses where a turn works: what it names, else the thread's first, else `local` at the thread's workspace.
+    pub(crate) async fn turn_environment(
+        &self,
+        thread: &windlass_protocol::Thread,
+        wished: Option<&str>,
+    ) -> Result<TurnEnvironmentParams, ApiError> {
+        let entries = thread.environments.as_deref().unwrap_or_default();
+        let default = TurnEnvironmentParams {
+            environment_id: LOCAL.to_owned(),
+            cwd: thread.workspace.clone().into(),
+        };
+        let chosen = match wished {
+            None => entries.first().unwrap_or(&default).clone(),
+            Some(id) => {
+                let environment = self.environment(id).await?;
+                let listed = entries.iter().find(|entry| entry.environment_id == id);
+                let default = (entries.is_empty() && id == LOCAL).then_some(&default);
+                let listed = listed.or(default).cloned();
+                listed.unwrap_or(TurnEnvironmentParams {
+                    cwd: environment.root,
+                    environment_id: environment.id,
+                })
+            }
+        };
+        let environment = self.environment(&chosen.environment_id).await?;
+        let cwd = inside(&environment, &chosen.cwd)?;
+        Ok(TurnEnvironmentParams { cwd, ..chosen })
+    }
+}

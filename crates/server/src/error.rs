@@ -1,0 +1,135 @@
+//! What is answered when a request is refused. The status follows from the code, never from the text.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use windlass_core::error::AgentLoopError;
+use windlass_protocol::{ErrorBody, ErrorCode};
+
+use crate::http::scope;
+
+/// A refusal with its stable code.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct ApiError {
+    code: ErrorCode,
+    message: String,
+    details: Option<Value>,
+    retry_after: Option<u64>,
+}
+
+impl ApiError {
+    /// Makes a refusal.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+        }
+    }
+
+    /// Returns the code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// Adds values by name.
+    #[must_use]
+    pub fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidField, message).with(json!({ "field": pointer }))
+    }
+
+    pub(crate) fn query(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidQuery, message)
+    }
+
+    pub(crate) fn thread_not_found(id: &str) -> Self {
+        Self::new(ErrorCode::ThreadNotFound, format!("Thread not found: {id}"))
+    }
+
+    pub(crate) fn turn_active(turn_id: impl std::fmt::Display) -> Self {
+        Self::new(ErrorCode::TurnActive, "Thread already has an active turn")
+            .with(json!({ "turn_id": turn_id.to_string() }))
+    }
+
+    pub(crate) fn limit(what: &str, limit: usize) -> Self {
+        let text = format!("the limit of {limit} {what} is reached; try again later");
+        Self {
+            retry_after: Some(1),
+            ..Self::new(ErrorCode::LimitReached, text).with(json!({"limit": limit, "of": what}))
+        }
+    }
+
+    /// Tells the log what happened and the client only that something did.
+    pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
+        let request_id = scope::request_id();
+        tracing::error!(request = request_id, %error, "a request failed inside");
+        Self::new(
+            ErrorCode::Internal,
+            "something went wrong inside; the log has more under the request id",
+        )
+        .with(json!({ "request_id": request_id }))
+    }
+
+    pub(crate) fn not_implemented(what: &str) -> Self {
+        Self::new(
+            ErrorCode::NotImplemented,
+            format!("{what} is not built yet"),
+        )
+    }
+}
+
+impl From<AgentLoopError> for ApiError {
+    fn from(error: AgentLoopError) -> Self {
+        match &error {
+            AgentLoopError::SessionNotFound(_) => {
+                Self::new(ErrorCode::ThreadNotFound, "Thread not found")
+            }
+            AgentLoopError::TurnBusy { turn_id, .. }
+            | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
+            AgentLoopError::NoActiveTurn(_) => {
+                Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
+            }
+            AgentLoopError::QuotaExceeded(quota) => {
+                let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
+                Self::limit(quota.what, limit)
+            }
+            AgentLoopError::StoreUnavailable(_) => {
+                tracing::error!(%error, "the store is unavailable");
+                Self::new(
+                    ErrorCode::StoreUnavailable,
+                    "nothing can be recorded now; what was acknowledged is safe",
+                )
+            }
+            _ => Self::internal(error),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response<Body> {
+        let status =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = ErrorBody::new(self.code, self.message, self.details);
+        let text = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

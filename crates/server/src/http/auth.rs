@@ -1,0 +1,89 @@
+//! Who may use the API.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use windlass_protocol::ErrorCode;
+
+use super::query;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::settings::Access;
+
+/// Headers that carry a token as it is.
+pub(crate) const TOKEN_HEADERS: [&str; 3] = [
+    "x-windlass-runtime-token",
+    "x-codewhale-runtime-token",
+    "x-deepseek-runtime-token",
+];
+const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
+const PUBLIC: [&str; 3] = ["/health", "/ready", "/v1/runtime/info"];
+
+/// Lets requests pass that show the token.
+pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let is_public = PUBLIC.contains(&request.uri().path());
+    let Access::Token(token) = &app.settings.access else {
+        return next.run(request).await;
+    };
+    // Only what is served under a version is secret; other paths have nothing to show.
+    if !is_public
+        && !carried(request.headers())
+            .iter()
+            .any(|secret| token.is(secret))
+    {
+        return ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
+            .into_response();
+    }
+    next.run(request).await
+}
+
+/// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.
+fn carried(headers: &HeaderMap) -> Vec<Vec<u8>> {
+    let bearers = headers
+        .get_all(header::AUTHORIZATION)
+        .iter()
+        .filter_map(|value| {
+            let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
+            scheme
+                .eq_ignore_ascii_case(b"bearer ")
+                .then(|| token.trim_ascii().to_vec())
+        });
+    let plain = TOKEN_HEADERS.iter().filter_map(|name| {
+        let value = headers.get(*name)?;
+        Some(value.as_bytes().trim_ascii().to_vec())
+    });
+    let mut all: Vec<Vec<u8>> = bearers.chain(plain).collect();
+    if is_same_origin(headers) {
+        all.extend(cookies(headers));
+    }
+    all
+}
+
+fn cookies(headers: &HeaderMap) -> Vec<Vec<u8>> {
+    let texts = headers.get_all(header::COOKIE).iter();
+    let texts = texts.filter_map(|value| value.to_str().ok());
+    texts
+        .flat_map(|text| text.split(';'))
+        .filter_map(|pair| {
+            let (name, value) = pair.trim().split_once('=')?;
+            COOKIES.contains(&name).then(|| query::decoded(value))?
+        })
+        .map(String::into_bytes)
+        .collect()
+}
+
+/// A browser sends cookies along with whatever a foreign page asks for, so they count only for the daemon's own.
+fn is_same_origin(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
+        return false;
+    }
+    match (text("origin"), text("host")) {
+        (None, _) => true,
+        (Some(origin), Some(host)) => origin
+            .split_once("://")
+            .is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host)),
+        (Some(_), None) => false,
+    }
+}

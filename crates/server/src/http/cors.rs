@@ -1,0 +1,56 @@
+//! Which web pages may use the API.
+
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use super::auth::TOKEN_HEADERS;
+use super::scope;
+
+/// Where clients live today.
+const USUAL: [&str; 7] = [
+    "http://localhost:3000",
+    "http://127.0.0.1:3000",
+    "http://localhost:1420",
+    "http://127.0.0.1:1420",
+    "tauri://localhost",
+    "http://tauri.localhost",
+    "https://tauri.localhost",
+];
+
+/// Allows the usual origins and those that the operator adds; never all.
+pub(crate) fn layer(further: &[String]) -> CorsLayer {
+    let origins = USUAL
+        .iter()
+        .copied()
+        .chain(further.iter().map(String::as_str));
+    let origins: Vec<HeaderValue> = origins
+        .filter(|origin| *origin != "*")
+        .filter_map(|origin| HeaderValue::from_str(origin.trim().trim_end_matches('/')).ok())
+        .collect();
+    let tokens = TOKEN_HEADERS
+        .iter()
+        .map(|name| HeaderName::from_static(name));
+    let headers: Vec<HeaderName> = [
+        header::AUTHORIZATION,
+        header::CONTENT_TYPE,
+        header::ACCEPT,
+        HeaderName::from_static("last-event-id"),
+        super::idempotency::KEY,
+    ]
+    .into_iter()
+    .chain(tokens)
+    .collect();
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins))
+        .allow_methods([
+            Method::GET,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+        ])
+        .allow_headers(headers)
+        .expose_headers([scope::IGNORED, scope::REQUEST_ID])
+        .vary([header::ORIGIN])
+}

@@ -1,0 +1,142 @@
+//! Repeating a request safely: the same key and body give the first answer again.
+
+use std::sync::{Arc, PoisonError};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use chrono::Utc;
+use windlass_protocol::ErrorCode;
+
+use super::body;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::store::StoredAnswer;
+
+/// The header with the key.
+pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Says that an answer was given before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// How long a key may be.
+const MAX_KEY: usize = 255;
+
+/// Answers a repeated request as the first one.
+pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let is_stream = request.uri().path() == "/v1/stream";
+    let key = request.headers().get(KEY).cloned();
+    match key {
+        Some(key) if request.method() == Method::POST && !is_stream => {
+            once(&app, &key, request, next)
+                .await
+                .unwrap_or_else(IntoResponse::into_response)
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn once(
+    app: &Shared,
+    key: &HeaderValue,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let key = key
+        .to_str()
+        .ok()
+        .filter(|key| (1..=MAX_KEY).contains(&key.len()));
+    let key = key.ok_or_else(|| {
+        ApiError::field(
+            "",
+            format!("an idempotency key has 1 to {MAX_KEY} printable characters"),
+        )
+    })?;
+    let (head, content) = request.into_parts();
+    let content = body::bytes(app, content).await?;
+    let mut digest = blake3::Hasher::new();
+    digest.update(head.uri.to_string().as_bytes());
+    digest.update(&[0]);
+    digest.update(&content);
+    let digest = digest.finalize().to_hex().to_string();
+    let turnstile = Turnstile::at(app, key);
+    let _passed = turnstile.lock.lock().await;
+    if let Some(kept) = app.store.answer(key).await? {
+        if kept.request != digest {
+            return Err(ApiError::new(
+                ErrorCode::IdempotencyConflict,
+                "the idempotency key was used for another request",
+            ));
+        }
+        return Ok(replay(kept));
+    }
+    let response = next
+        .run(Request::from_parts(head, Body::from(content)))
+        .await;
+    // What was refused changed nothing and may be tried again.
+    if !response.status().is_success() {
+        return Ok(response);
+    }
+    let (head, content) = response.into_parts();
+    let content = to_bytes(content, usize::MAX).await;
+    let content = content.map_err(ApiError::internal)?;
+    let media = head.headers.get(header::CONTENT_TYPE);
+    let answer = StoredAnswer {
+        request: digest,
+        status: head.status.as_u16(),
+        content_type: media
+            .and_then(|media| media.to_str().ok())
+            .map(str::to_owned),
+        body: content.to_vec(),
+        at: Utc::now(),
+    };
+    app.store.keep_answer(key, answer).await?;
+    Ok(Response::from_parts(head, Body::from(content)))
+}
+
+fn replay(kept: StoredAnswer) -> Response {
+    let mut response = Response::new(Body::from(kept.body));
+    *response.status_mut() = StatusCode::from_u16(kept.status).unwrap_or_default();
+    let headers = response.headers_mut();
+    let media = kept
+        .content_type
+        .and_then(|media| HeaderValue::from_str(&media).ok());
+    if let Some(media) = media {
+        headers.insert(header::CONTENT_TYPE, media);
+    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// Lets requests with one key pass one after the other.
+struct Turnstile {
+    app: Shared,
+    key: String,
+    lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Turnstile {
+    fn at(app: &Shared, key: &str) -> Self {
+        let mut under_way = app.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = Arc::clone(under_way.entry(key.to_owned()).or_default());
+        Self {
+            app: Arc::clone(app),
+            key: key.to_owned(),
+            lock,
+        }
+    }
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        let mut under_way = self
+            .app
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The map's and this one: nobody else waits.
+        if Arc::strong_count(&self.lock) <= 2 {
+            under_way.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What every request passes on its way in and out.
+
+pub(crate) mod auth;
+pub(crate) mod body;
+pub(crate) mod cors;
+pub(crate) mod idempotency;
+pub(crate) mod query;
+pub(crate) mod scope;
+pub(crate) mod stall;

@@ -1,0 +1,121 @@
+//! The ids of the wire: one uuid, printed with the prefix of its kind.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use uuid::Uuid;
+use windlass_core::typed_id::{ExecId, ItemId, MessageId, SessionId, TurnId};
+
+pub(crate) fn thread(id: SessionId) -> String {
+    format!("thr_{}", id.uuid().as_simple())
+}
+
+pub(crate) fn call(id: ExecId) -> String {
+    format!("call_{}", id.uuid().as_simple())
+}
+
+pub(crate) fn approval(id: ExecId) -> String {
+    format!("appr_{}", id.uuid().as_simple())
+}
+
+/// Reads an id with its prefix; 32 lower-case digits and nothing else.
+fn parse(text: &str, prefix: &str) -> Option<Uuid> {
+    let digits = text.strip_prefix(prefix)?;
+    let is_lower_hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+    if digits.len() != 32 || !digits.bytes().all(is_lower_hex) {
+        return None;
+    }
+    Uuid::try_parse(digits).ok()
+}
+
+pub(crate) fn parse_thread(text: &str) -> Option<SessionId> {
+    parse(text, "thr_").map(SessionId::from_uuid)
+}
+
+pub(crate) fn parse_turn(text: &str) -> Option<TurnId> {
+    parse(text, "turn_").map(TurnId::from_uuid)
+}
+
+pub(crate) fn parse_call(text: &str) -> Option<ExecId> {
+    parse(text, "call_").map(ExecId::from_uuid)
+}
+
+pub(crate) fn parse_approval(text: &str) -> Option<ExecId> {
+    parse(text, "appr_").map(ExecId::from_uuid)
+}
+
+pub(crate) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// Gives what a fork shares with its parent a name of its own, always the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Renamed(pub(crate) SessionId);
+
+impl Renamed {
+    fn uuid(self, id: Uuid) -> Uuid {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.0.uuid().as_bytes());
+        hasher.update(id.as_bytes());
+        let mut bytes = [0_u8; 16];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        // The time stamp stays, so that ids still sort by age.
+        bytes[..6].copy_from_slice(&id.as_bytes()[..6]);
+        uuid::Builder::from_bytes(bytes)
+            .with_version(uuid::Version::SortRand)
+            .with_variant(uuid::Variant::RFC4122)
+            .into_uuid()
+    }
+
+    pub(crate) fn turn(self, id: TurnId) -> TurnId {
+        TurnId::from_uuid(self.uuid(id.uuid()))
+    }
+
+    pub(crate) fn item(self, id: ItemId) -> ItemId {
+        ItemId::from_uuid(self.uuid(id.uuid()))
+    }
+
+    pub(crate) fn message(self, id: MessageId) -> MessageId {
+        MessageId::from_uuid(self.uuid(id.uuid()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r11_ids_have_128_bits_and_do_not_repeat() {
+        let ids: std::collections::HashSet<Uuid> =
+            (0..1_000_000).map(|_| SessionId::new().uuid()).collect();
+        assert_eq!(ids.len(), 1_000_000);
+        let id = SessionId::new();
+        assert_eq!(thread(id).len(), "thr_".len() + 32);
+    }
+
+    #[test]
+    fn only_whole_ids_are_read() {
+        let id = SessionId::from_seed(7);
+        assert_eq!(parse_thread(&thread(id)), Some(id));
+        for text in [
+            "thr_",
+            "thr_7",
+            "thr_0000000000000000000000000000000G",
+            "turn_x",
+            "",
+        ] {
+            assert_eq!(parse_thread(text), None, "{text}");
+        }
+        assert_eq!(parse_thread(&thread(id).to_uppercase()), None);
+    }
+
+    #[test]
+    fn renaming_is_stable_and_differs_between_forks() {
+        let (a, b) = (
+            Renamed(SessionId::from_seed(1)),
+            Renamed(SessionId::from_seed(2)),
+        );
+        let id = TurnId::new();
+        assert_eq!(a.turn(id), a.turn(id));
+        assert_ne!(a.turn(id), b.turn(id));
+        assert_ne!(a.turn(id), id);
+    }
+}

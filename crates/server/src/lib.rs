@@ -1,0 +1,31 @@
+//! The Windlass daemon: the Runtime API over HTTP and SSE.
+//!
+//! The server takes a runtime and settings as values; it reads no environment variable. What the API shows is a
+//! pure function of the journal: [`view`] turns one event of the library into at most one event of the wire with
+//! the same number, and details are folds of the same events. What only the API knows (idempotent answers,
+//! environments) is behind [`WireStore`].
+
+#![warn(missing_docs)]
+
+mod app;
+mod environments;
+mod error;
+mod external;
+mod git;
+mod http;
+mod ids;
+mod models;
+mod routes;
+mod serve;
+mod settings;
+mod sse;
+mod store;
+mod threads;
+mod usage;
+pub mod view;
+
+pub use error::ApiError;
+pub use models::Models;
+pub use serve::{Server, StartError};
+pub use settings::{Access, Limits, Settings, Token};
+pub use store::{MemoryWireStore, StoredAnswer, WireStore};

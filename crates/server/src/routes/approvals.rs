@@ -1,0 +1,60 @@
+//! Allowing or refusing a call.
+
+use axum::extract::{Path, State};
+use windlass_core::error::AgentLoopError;
+use windlass_protocol::{
+    ApprovalAnswered, ApprovalDecision, DecideApproval, ErrorCode, PatchThread,
+};
+
+use super::{Answer, ok};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::http::body::Payload;
+use crate::ids;
+
+pub(super) async fn decide(
+    State(app): State<Shared>,
+    Path(approval_id): Path<String>,
+    Payload(request): Payload<DecideApproval>,
+) -> Answer {
+    let decision = match request.decision.as_str() {
+        "allow" => ApprovalDecision::Allow,
+        "deny" => ApprovalDecision::Deny,
+        other => {
+            let text = format!("invalid decision '{other}'; expected \"allow\" or \"deny\"");
+            return Err(ApiError::new(ErrorCode::InvalidDecision, text));
+        }
+    };
+    let not_pending = || {
+        ApiError::new(
+            ErrorCode::ApprovalNotPending,
+            format!("no pending approval with id '{approval_id}'"),
+        )
+    };
+    let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
+    let entry = app.threads.of_approval(&app.runtime, exec_id).await?;
+    let entry = entry.ok_or_else(not_pending)?;
+    let allow = decision == ApprovalDecision::Allow;
+    let decided = app
+        .runtime
+        .decide_tool_call(entry.id, exec_id.to_string(), allow)
+        .await;
+    match decided {
+        Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => {}
+        Err(AgentLoopError::NoPendingCall { .. }) => return Err(not_pending()),
+        Err(error) => return Err(error.into()),
+    }
+    if allow && request.remember {
+        let remembered = PatchThread {
+            auto_approve: Some(true),
+            ..PatchThread::default()
+        };
+        app.change(&entry, remembered).await?;
+    }
+    ok(&ApprovalAnswered {
+        ok: true,
+        approval_id,
+        decision,
+        delivered: true,
+    })
+}

@@ -1,0 +1,115 @@
+//! Making a thread.
+
+use std::path::Path;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::Utc;
+use windlass_core::events::{EventData, SessionStartedData};
+use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
+use windlass_runtime::SessionBuilder;
+
+use super::{Answer, json};
+use crate::app::{App, Shared};
+use crate::environments::inside;
+use crate::error::ApiError;
+use crate::http::body::Optional;
+use crate::threads::Entry;
+use crate::{external, ids};
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    Optional(request): Optional<CreateThread>,
+) -> Answer {
+    let draft = app.draft(request).await?;
+    let entry = app.open_thread(draft, started).await?;
+    json(StatusCode::CREATED, &entry.thread()?)
+}
+
+/// What a new thread's first record is.
+pub(super) fn started(thread: &Thread) -> Result<EventData, ApiError> {
+    let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
+    Ok(SessionStartedData {
+        title: thread.title.clone(),
+        record: Some(record),
+    }
+    .into())
+}
+
+/// An empty text is none.
+pub(super) fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+impl App {
+    /// Checks everything that a client wants of a new thread; nothing is kept yet.
+    pub(super) async fn draft(&self, request: CreateThread) -> Result<Thread, ApiError> {
+        let models = &self.settings.models;
+        let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
+        external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
+        let environments = request.environments.unwrap_or_default();
+        let environments = self.resolve_environments(&environments).await?;
+        let workspace = match (&request.workspace, environments.first()) {
+            (Some(workspace), _) => self.workspace(workspace)?,
+            (None, Some(first)) => first.cwd.display().to_string(),
+            (None, None) => self.local.root.display().to_string(),
+        };
+        let now = ids::time(Utc::now());
+        Ok(Thread {
+            schema_version: RECORD_SCHEMA_VERSION,
+            id: String::new(),
+            created_at: now.clone(),
+            updated_at: now,
+            model: models.name(request.model.as_deref())?,
+            model_provider_id: filled(request.model_provider_id)
+                .or_else(|| request.model_provider.clone())
+                .or_else(|| models.provider.clone()),
+            model_provider: filled(request.model_provider).or_else(|| models.provider.clone()),
+            workspace,
+            mode: request.mode.unwrap_or_default(),
+            allow_shell: request.allow_shell.unwrap_or(true),
+            trust_mode: request.trust_mode.unwrap_or(false),
+            auto_approve: request.auto_approve.unwrap_or(false),
+            latest_turn_id: None,
+            archived: request.archived.unwrap_or(false),
+            system_prompt: filled(request.system_prompt),
+            task_id: filled(request.task_id),
+            title: filled(request.title),
+            reasoning_effort: filled(request.reasoning_effort),
+            dynamic_tools: tools,
+            environments: Some(environments).filter(|list| !list.is_empty()),
+            on_restart: request.on_restart,
+        })
+    }
+
+    /// Resolves a directory inside of the environment `local`.
+    pub(super) fn workspace(&self, path: &str) -> Result<String, ApiError> {
+        inside(&self.local, Path::new(path)).map(|path| path.display().to_string())
+    }
+
+    /// Keeps a thread, with its first record.
+    pub(super) async fn open_thread(
+        &self,
+        mut thread: Thread,
+        first: impl FnOnce(&Thread) -> Result<EventData, ApiError>,
+    ) -> Result<std::sync::Arc<Entry>, ApiError> {
+        let limit = self.settings.limits.threads;
+        if self.threads.len() >= limit {
+            return Err(ApiError::limit("threads", limit));
+        }
+        let mut session = SessionBuilder::new(self.settings.harness_id).build();
+        session.agent_id = self.settings.agent_id;
+        session.title.clone_from(&thread.title);
+        let id = session.id;
+        thread.id = ids::thread(id);
+        let first = first(&thread)?;
+        self.runtime.add_session(session).await?;
+        if let Err(error) = self.runtime.note_session(id, first).await {
+            let _ = self.runtime.remove_session(id).await;
+            return Err(error.into());
+        }
+        let entry = self.threads.add(id);
+        entry.refresh(&self.runtime).await?;
+        Ok(entry)
+    }
+}

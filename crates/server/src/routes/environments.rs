@@ -1,0 +1,60 @@
+//! The registry of environments.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use windlass_protocol::{CreateEnvironment, EnvironmentList, ErrorCode};
+
+use super::{Answer, json, ok};
+use crate::app::Shared;
+use crate::environments::{LOCAL, checked, not_found};
+use crate::error::ApiError;
+use crate::http::body::Payload;
+
+pub(super) async fn list(State(app): State<Shared>) -> Answer {
+    let environments = app.environments().await?;
+    ok(&EnvironmentList { environments })
+}
+
+pub(super) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+    ok(&app.environment(&id).await?)
+}
+
+pub(super) async fn create(
+    State(app): State<Shared>,
+    Payload(request): Payload<CreateEnvironment>,
+) -> Answer {
+    let environment = checked(request)?;
+    let is_new = environment.id != LOCAL && app.store.add_environment(environment.clone()).await?;
+    if !is_new {
+        return Err(ApiError::new(
+            ErrorCode::EnvironmentExists,
+            "an environment of this id exists",
+        ));
+    }
+    json(StatusCode::CREATED, &environment)
+}
+
+pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
+    if id == LOCAL {
+        return Err(ApiError::new(
+            ErrorCode::EnvironmentProtected,
+            "the environment `local` cannot be removed",
+        ));
+    }
+    app.environment(&id).await?;
+    for entry in app.threads.all(&app.runtime).await? {
+        let digest = entry.digest();
+        let active = digest.active().and_then(|turn| turn.environment.as_ref());
+        if active.is_some_and(|environment| environment.environment_id == id) {
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentInUse,
+                "a turn works in the environment",
+            ));
+        }
+    }
+    match app.store.remove_environment(&id).await? {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(not_found()),
+    }
+}

@@ -1,0 +1,189 @@
+//! Forks: a new thread that begins with what another one said, whole or up to a turn.
+//!
+//! What a fork shares is shown under names of its own and read from the parent. The model's history is carried over
+//! message by message, so that the fork goes on as the parent would have.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use chrono::Utc;
+use windlass_core::events::{EventData, SessionForkedData};
+use windlass_core::message::{Message, MessageRole};
+use windlass_core::typed_id::{MessageId, TurnId};
+use windlass_protocol::{
+    ErrorCode, RetryThread, StartTurn, Status, Thread, ThreadAndTurn, UndoThread, UndoneThread,
+};
+use windlass_runtime::RuntimeHostAdapter;
+
+use super::turns::said;
+use super::{Answer, json};
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::http::body::{Nothing, Optional};
+use crate::ids::{self, Renamed};
+use crate::threads::{Conversation, Entry, conversation};
+
+/// Where a fork ends.
+struct Cut {
+    /// The number of the parent's newest record.
+    sequence: u64,
+    /// The first turn that the fork does not have, and the message that started it.
+    dropped: Option<(TurnId, Option<MessageId>)>,
+    depth: Option<u32>,
+    /// The turn before, under its old name.
+    latest: Option<TurnId>,
+    /// What the first dropped turn was told.
+    said: String,
+}
+
+pub(super) async fn fork(State(app): State<Shared>, Path(id): Path<String>, _: Nothing) -> Answer {
+    let parent = app.threads.find(&app.runtime, &id).await?;
+    let (told, sequence) = app.told(&parent).await?;
+    // A turn that is not at its end belongs to the parent alone.
+    let running = told
+        .iter()
+        .position(|told| told.turn.status == Status::InProgress);
+    let cut = cut_at(&told, running.unwrap_or(told.len()), sequence, None);
+    let fork = app.make_fork(&parent, &cut).await?;
+    json(StatusCode::CREATED, &app.shown(&fork, &cut)?)
+}
+
+pub(super) async fn undo(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Optional(request): Optional<UndoThread>,
+) -> Answer {
+    let parent = app.threads.find(&app.runtime, &id).await?;
+    let cut = app.cut_before(&parent, request.depth).await?;
+    let fork = app.make_fork(&parent, &cut).await?;
+    let answer = UndoneThread {
+        thread: app.shown(&fork, &cut)?,
+        original_user_text: cut.said,
+    };
+    json(StatusCode::CREATED, &answer)
+}
+
+pub(super) async fn retry(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Optional(request): Optional<RetryThread>,
+) -> Answer {
+    let parent = app.threads.find(&app.runtime, &id).await?;
+    let cut = app.cut_before(&parent, request.depth).await?;
+    let prompt = request.prompt.unwrap_or_else(|| cut.said.clone());
+    said(&prompt)?;
+    // All that can be refused is, before there is a fork that nobody asked for.
+    let input = app
+        .input(&parent.thread()?, &prompt, StartTurn::default())
+        .await?;
+    let fork = app.make_fork(&parent, &cut).await?;
+    match app.start_turn(&fork, input).await {
+        Ok((_, ThreadAndTurn { thread, turn })) => {
+            json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
+        }
+        Err(error) => {
+            app.threads.remove(fork.id);
+            let _ = app.runtime.remove_session(fork.id).await;
+            Err(error)
+        }
+    }
+}
+
+fn cut_at(told: &Conversation, kept: usize, sequence: u64, depth: Option<u32>) -> Cut {
+    let dropped = told.get(kept);
+    let said = dropped.and_then(|told| told.items.first()?.detail.clone());
+    Cut {
+        sequence,
+        dropped: dropped.map(|told| (told.id, told.input)),
+        depth,
+        latest: kept
+            .checked_sub(1)
+            .and_then(|last| told.get(last))
+            .map(|told| told.id),
+        said: said.unwrap_or_default(),
+    }
+}
+
+impl App {
+    async fn told(&self, entry: &Entry) -> Result<(Conversation, u64), ApiError> {
+        let fold = self.folds.now(&self.runtime, entry.id).await?;
+        let origin = entry.digest().origin;
+        let told = conversation(self, entry.id, origin, &fold).await?;
+        Ok((told, fold.seq))
+    }
+
+    /// Finds the turn to go back to.
+    async fn cut_before(&self, parent: &Entry, depth: u32) -> Result<Cut, ApiError> {
+        let (told, sequence) = self.told(parent).await?;
+        let back = usize::try_from(depth)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
+        let Some(kept) = told.len().checked_sub(back) else {
+            let text = format!(
+                "fork_at_user_message: depth {depth} exceeds {} user turn(s)",
+                told.len()
+            );
+            return Err(ApiError::new(ErrorCode::DepthOutOfRange, text));
+        };
+        Ok(cut_at(&told, kept, sequence, Some(depth)))
+    }
+
+    async fn make_fork(&self, parent: &Entry, cut: &Cut) -> Result<Arc<Entry>, ApiError> {
+        let history = self.shared_history(parent, cut).await?;
+        let now = ids::time(Utc::now());
+        let thread = Thread {
+            created_at: now.clone(),
+            updated_at: now,
+            latest_turn_id: None,
+            archived: false,
+            ..parent.thread()?
+        };
+        let fork = self
+            .open_thread(thread, |thread| forked(thread, parent, cut))
+            .await?;
+        let messages = self.runtime.message_store();
+        let names = Renamed(fork.id);
+        for mut message in history {
+            message.id = names.message(message.id);
+            if let Err(error) = messages.store_message(fork.id, message).await {
+                self.threads.remove(fork.id);
+                let _ = self.runtime.remove_session(fork.id).await;
+                return Err(error.into());
+            }
+        }
+        fork.refresh(&self.runtime).await?;
+        Ok(fork)
+    }
+
+    /// Returns what the model of a fork remembers: all before the message that started the first dropped turn.
+    async fn shared_history(&self, parent: &Entry, cut: &Cut) -> Result<Vec<Message>, ApiError> {
+        let mut history = self.runtime.messages(parent.id).await?;
+        if let Some((_, Some(input))) = cut.dropped {
+            let place = history.iter().position(|message| message.id == input);
+            history.truncate(place.unwrap_or(history.len()));
+        }
+        history.retain(|message| message.role != MessageRole::System);
+        Ok(history)
+    }
+
+    /// Shows a fork; its newest turn is the one that it shares.
+    fn shown(&self, fork: &Entry, cut: &Cut) -> Result<Thread, ApiError> {
+        let mut thread = fork.thread()?;
+        let shared = cut.latest.map(|id| Renamed(fork.id).turn(id).to_string());
+        thread.latest_turn_id = thread.latest_turn_id.or(shared);
+        Ok(thread)
+    }
+}
+
+fn forked(thread: &Thread, parent: &Entry, cut: &Cut) -> Result<EventData, ApiError> {
+    let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
+    Ok(SessionForkedData {
+        parent_session_id: parent.id,
+        parent_sequence: cut.sequence,
+        record: Some(record),
+        dropped_turn_id: cut.dropped.map(|(id, _)| id),
+        depth: cut.depth,
+    }
+    .into())
+}

@@ -1,0 +1,76 @@
+//! What the daemon says of itself, to anybody.
+
+use axum::extract::State;
+use windlass_protocol::info::Ready;
+use windlass_protocol::{
+    ErrorCode, Health, RUNTIME_API_VERSION, RuntimeCapabilities, RuntimeExperimentalCapabilities,
+    RuntimeInfo,
+};
+
+use super::{Answer, ok};
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::settings::Access;
+
+const SERVICE: &str = "windlass";
+/// The version of the original whose API is matched.
+const MATCHED: &str = "0.9.3";
+/// What a client may rely on beside the original's API; names are only ever added.
+const FEATURES: [&str; 9] = [
+    "sse_id",
+    "last_event_id",
+    "idempotency_key",
+    "turn_resume",
+    "thread_tools",
+    "tool_schema_validation",
+    "environments",
+    "allowed_tools",
+    "error_codes",
+];
+
+pub(super) async fn health() -> Answer {
+    ok(&Health {
+        status: "ok".to_owned(),
+        service: SERVICE.to_owned(),
+        mode: "local".to_owned(),
+    })
+}
+
+pub(super) async fn ready(State(app): State<Shared>) -> Answer {
+    if app.stopping.is_cancelled() {
+        return Err(ApiError::new(
+            ErrorCode::ShuttingDown,
+            "the daemon is stopping",
+        ));
+    }
+    ok(&Ready {
+        status: "ready".to_owned(),
+    })
+}
+
+pub(super) async fn info(State(app): State<Shared>) -> Answer {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    ok(&RuntimeInfo {
+        service: SERVICE.to_owned(),
+        runtime_api_version: RUNTIME_API_VERSION.to_owned(),
+        windlass_version: version.clone(),
+        codewhale_version: MATCHED.to_owned(),
+        version,
+        bind_host: app.settings.host.clone(),
+        port: app.port,
+        auth_required: matches!(app.settings.access, Access::Token(_)),
+        transports: vec!["http".to_owned(), "sse".to_owned()],
+        capabilities: RuntimeCapabilities {
+            threads: true,
+            turns: true,
+            turn_steer: true,
+            turn_interrupt: true,
+            event_replay: true,
+            external_tools: true,
+            environments: true,
+            worker_runtime: false,
+        },
+        experimental: RuntimeExperimentalCapabilities { environments: true },
+        features: FEATURES.iter().map(ToString::to_string).collect(),
+    })
+}

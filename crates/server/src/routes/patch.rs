@@ -1,0 +1,139 @@
+//! Changing a thread.
+
+use axum::extract::{Path, State};
+use serde_json::{Map, Value};
+use windlass_core::events::SessionUpdatedData;
+use windlass_protocol::{ErrorCode, PatchThread, Thread};
+
+use super::create::filled;
+use super::{Answer, ok};
+use crate::app::{App, Shared};
+use crate::environments::LOCAL;
+use crate::error::ApiError;
+use crate::external;
+use crate::http::body::Payload;
+use crate::threads::Entry;
+
+pub(super) async fn patch(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Payload(request): Payload<PatchThread>,
+) -> Answer {
+    let entry = app.threads.find(&app.runtime, &id).await?;
+    if request == PatchThread::default() {
+        return Err(ApiError::new(
+            ErrorCode::NoChanges,
+            "At least one thread field is required",
+        ));
+    }
+    ok(&app.change(&entry, request).await?)
+}
+
+impl App {
+    /// Changes a thread's record. What is as it was makes no event.
+    pub(super) async fn change(
+        &self,
+        entry: &Entry,
+        request: PatchThread,
+    ) -> Result<Thread, ApiError> {
+        let _alone = entry.changing.lock().await;
+        entry.refresh(&self.runtime).await?;
+        let before = entry.thread()?;
+        if request.workspace.is_some()
+            && let Some(active) = entry.digest().active()
+        {
+            return Err(ApiError::turn_active(active.id));
+        }
+        let after = self.changed(before.clone(), request).await?;
+        let changes = differences(&before, &after)?;
+        if changes.is_empty() {
+            return Ok(before);
+        }
+        let record = serde_json::to_value(&after).map_err(ApiError::internal)?;
+        let data = SessionUpdatedData {
+            title: after.title,
+            record: Some(record),
+            changes: Some(Value::Object(changes)),
+        };
+        self.runtime.note_session(entry.id, data).await?;
+        entry.refresh(&self.runtime).await?;
+        entry.thread()
+    }
+
+    async fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {
+        let PatchThread {
+            archived,
+            allow_shell,
+            trust_mode,
+            auto_approve,
+            model,
+            mode,
+            title,
+            system_prompt,
+            workspace,
+            reasoning_effort,
+            dynamic_tools,
+            environments,
+            on_restart,
+        } = request;
+        set(&mut thread.archived, archived);
+        set(&mut thread.allow_shell, allow_shell);
+        set(&mut thread.trust_mode, trust_mode);
+        set(&mut thread.auto_approve, auto_approve);
+        set(&mut thread.mode, mode);
+        set_text(&mut thread.title, title);
+        set_text(&mut thread.system_prompt, system_prompt);
+        set_text(&mut thread.reasoning_effort, reasoning_effort);
+        thread.on_restart = on_restart.or(thread.on_restart);
+        if let Some(model) = model {
+            thread.model = self.settings.models.name(Some(&model))?;
+        }
+        if let Some(tools) = dynamic_tools {
+            external::check(&tools, &self.builtin_tools)?;
+            thread.dynamic_tools = Some(tools).filter(|tools| !tools.is_empty());
+        }
+        if let Some(environments) = environments {
+            let resolved = self.resolve_environments(&environments).await?;
+            thread.environments = Some(resolved).filter(|list| !list.is_empty());
+        }
+        if let Some(workspace) = workspace {
+            thread.workspace = self.workspace(&workspace)?;
+            let first = thread
+                .environments
+                .as_mut()
+                .and_then(|list| list.first_mut());
+            if let Some(first) = first.filter(|first| first.environment_id == LOCAL) {
+                first.cwd = thread.workspace.clone().into();
+            }
+        }
+        Ok(thread)
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+/// An empty text clears.
+fn set_text(field: &mut Option<String>, value: Option<String>) {
+    if value.is_some() {
+        *field = filled(value);
+    }
+}
+
+fn differences(before: &Thread, after: &Thread) -> Result<Map<String, Value>, ApiError> {
+    let object = |thread: &Thread| match serde_json::to_value(thread) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Ok(Map::new()),
+        Err(error) => Err(ApiError::internal(error)),
+    };
+    let (before, after) = (object(before)?, object(after)?);
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    Ok(names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| (name.clone(), after.get(name).cloned().unwrap_or_default()))
+        .collect())
+}

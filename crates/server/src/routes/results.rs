@@ -1,0 +1,94 @@
+//! Results of calls that clients carry out.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use windlass_core::error::AgentLoopError;
+use windlass_core::tools::{ToolResult, ToolResultImage};
+use windlass_core::typed_id::{ExecId, ItemId};
+use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
+
+use super::Answer;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::http::body::Payload;
+use crate::ids;
+
+/// What the model reads of a failure that says nothing.
+const FAILED: &str = "external tool failed";
+
+pub(super) async fn submit(
+    State(app): State<Shared>,
+    Path((id, turn_id, call_id)): Path<(String, String, String)>,
+    Payload(result): Payload<DynamicToolCallResult>,
+) -> Answer {
+    let not_pending = || {
+        ApiError::new(
+            ErrorCode::ToolCallNotPending,
+            format!("No pending dynamic tool call '{call_id}'"),
+        )
+    };
+    let entry = app.threads.find(&app.runtime, &id).await?;
+    let exec_id = ids::parse_call(&call_id).ok_or_else(not_pending)?;
+    {
+        let fold = app.folds.now(&app.runtime, entry.id).await?;
+        let item = fold.log.item(ItemId::from_uuid(exec_id.uuid()));
+        let item = item.ok_or_else(not_pending)?;
+        if item.turn_id.to_string() != turn_id {
+            return Err(not_pending());
+        }
+    }
+    let result = read(exec_id, result)?;
+    match app
+        .runtime
+        .submit_tool_results(entry.id, vec![result])
+        .await
+    {
+        // An equal repeat after the turn's end is taken, and has no turn to go on with.
+        Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(StatusCode::ACCEPTED.into_response()),
+        Err(AgentLoopError::NoPendingCall { .. }) => Err(not_pending()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(exec_id: ExecId, result: DynamicToolCallResult) -> Result<ToolResult, ApiError> {
+    let mut texts = Vec::new();
+    let mut images = Vec::new();
+    for (index, content) in result.content.into_iter().enumerate() {
+        match content {
+            DynamicToolCallContent::InputText { text } => texts.push(text),
+            DynamicToolCallContent::InputImage { image_url } => {
+                let image = image(&image_url).ok_or_else(|| {
+                    let pointer = format!("/content/{index}/image_url");
+                    ApiError::field(
+                        &pointer,
+                        "an image has an http, https or base64 data address",
+                    )
+                })?;
+                images.push(image);
+            }
+        }
+    }
+    let (id, text) = (exec_id.to_string(), texts.join("\n"));
+    let answer = match result.success {
+        true => ToolResult::success(id, text),
+        false if text.is_empty() => ToolResult::failure(id, FAILED),
+        false => ToolResult::failure(id, text),
+    };
+    Ok(ToolResult {
+        images: Some(images).filter(|images| !images.is_empty()),
+        ..answer
+    })
+}
+
+/// Reads the address of an image; nothing is fetched.
+fn image(url: &str) -> Option<ToolResultImage> {
+    if url.starts_with("http://") || url.starts_with("https://") {
+        return Some(ToolResultImage::at(url));
+    }
+    let (media, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+    Some(ToolResultImage {
+        base64: data.to_owned(),
+        media_type: media.to_owned(),
+    })
+}

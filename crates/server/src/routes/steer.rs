@@ -1,0 +1,71 @@
+//! Saying something to a running turn.
+
+use axum::extract::{Path, State};
+use windlass_core::error::AgentLoopError;
+use windlass_core::items::TurnStatus;
+use windlass_core::message::InputMessage;
+use windlass_protocol::{ErrorCode, SteerTurn};
+
+use super::turns::said;
+use super::{Answer, ok};
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::http::body::Payload;
+use crate::threads::Entry;
+use crate::{ids, view};
+
+pub(super) async fn steer(
+    State(app): State<Shared>,
+    Path((id, turn_id)): Path<(String, String)>,
+    Payload(request): Payload<SteerTurn>,
+) -> Answer {
+    said(&request.prompt)?;
+    let entry = app.threads.find(&app.runtime, &id).await?;
+    app.check_active(&entry, &turn_id).await?;
+    let input = InputMessage::user(request.prompt);
+    match app.runtime.steer(entry.id, input).await {
+        Ok(_) => {}
+        // It ended between the look and the word.
+        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&entry)),
+        Err(error) => return Err(error.into()),
+    }
+    app.shown_turn(&entry, &turn_id).await
+}
+
+pub(super) fn no_active_turn(entry: &Entry) -> ApiError {
+    let text = format!("No active turn on thread {}", ids::thread(entry.id));
+    ApiError::new(ErrorCode::NoActiveTurn, text)
+}
+
+impl App {
+    /// Checks that a turn is the one that runs.
+    pub(super) async fn check_active(&self, entry: &Entry, turn_id: &str) -> Result<(), ApiError> {
+        let digest = entry.digest();
+        let latest = digest.latest.as_ref();
+        match latest {
+            Some(latest) if latest.id.to_string() == turn_id => match latest.status {
+                TurnStatus::InProgress => Ok(()),
+                TurnStatus::Interrupted => Err(ApiError::new(
+                    ErrorCode::TurnStopping,
+                    format!("Turn {turn_id} is stopping and cannot be steered"),
+                )),
+                _ => Err(no_active_turn(entry)),
+            },
+            _ => Err(ApiError::new(
+                ErrorCode::TurnNotActive,
+                format!(
+                    "Turn {turn_id} is not active on thread {}",
+                    ids::thread(entry.id)
+                ),
+            )),
+        }
+    }
+
+    /// Shows a turn of the thread's own as it is now.
+    pub(super) async fn shown_turn(&self, entry: &Entry, turn_id: &str) -> Answer {
+        let fold = self.folds.now(&self.runtime, entry.id).await?;
+        let turn = ids::parse_turn(turn_id).and_then(|id| fold.log.turn(id));
+        let turn = turn.ok_or_else(|| ApiError::new(ErrorCode::TurnNotFound, "Turn not found"))?;
+        ok(&view::turn(turn))
+    }
+}

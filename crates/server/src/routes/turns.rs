@@ -1,0 +1,160 @@
+//! Starting a turn.
+
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
+use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
+use windlass_core::turn_wishes::TurnWishes;
+use windlass_core::typed_id::TurnId;
+use windlass_protocol::{ErrorCode, Mode, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_runtime::{OnBusy, TurnOptions};
+
+use super::{Answer, json};
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::external;
+use crate::http::body::Payload;
+use crate::threads::Entry;
+use crate::view::{self, Labels};
+
+pub(super) async fn start(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Payload(request): Payload<StartTurn>,
+) -> Answer {
+    let prompt = said(&request.prompt)?.to_owned();
+    let entry = app.threads.find(&app.runtime, &id).await?;
+    let input = app.input(&entry.thread()?, &prompt, request).await?;
+    let (_, answer) = app.start_turn(&entry, input).await?;
+    json(StatusCode::CREATED, &answer)
+}
+
+/// Refuses a blank prompt.
+pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
+    if prompt.trim().is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::PromptRequired,
+            "prompt is required",
+        ));
+    }
+    Ok(prompt)
+}
+
+impl App {
+    /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
+    /// here, and travels with the input, so that a resumed turn works with the same.
+    pub(super) async fn input(
+        &self,
+        thread: &Thread,
+        prompt: &str,
+        request: StartTurn,
+    ) -> Result<InputMessage, ApiError> {
+        let models = &self.settings.models;
+        let model = match request.model.as_deref() {
+            None => thread.model.clone(),
+            wished => models.name(wished)?,
+        };
+        let own = request.dynamic_tools.unwrap_or_default();
+        external::check(&own, &self.builtin_tools)?;
+        let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
+        let tools = external::joined(of_thread, &own)?;
+        let environment = self
+            .turn_environment(thread, request.environment_id.as_deref())
+            .await?;
+        let mode = request.mode.unwrap_or(thread.mode);
+        let wishes = TurnWishes {
+            system_prompt: thread.system_prompt.clone(),
+            tools: external::definitions(&tools, &self.builtin_tools),
+            allowed_tools: request.allowed_tools,
+            disallowed_tools: request.disallowed_tools.unwrap_or_default(),
+            approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
+        };
+        let effort = request
+            .reasoning_effort
+            .or_else(|| thread.reasoning_effort.clone());
+        let mut controls = Controls {
+            model_id: models.id(&model),
+            reasoning: effort.map(|effort| ReasoningConfig {
+                effort: Some(effort),
+            }),
+            ..Controls::default()
+        };
+        wishes.put_into(&mut controls).map_err(ApiError::internal)?;
+        let labels = Labels {
+            environment: Some(environment),
+            provider: thread.model_provider.clone(),
+        };
+        let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
+        let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
+        let summary = request.input_summary.filter(|text| !text.trim().is_empty());
+        if let Some(summary) = summary {
+            metadata.insert(INPUT_SUMMARY.to_owned(), summary.into());
+        }
+        Ok(InputMessage {
+            controls: Some(controls),
+            metadata: Some(metadata),
+            ..InputMessage::user(prompt)
+        })
+    }
+
+    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    pub(super) async fn start_turn(
+        &self,
+        entry: &Entry,
+        input: InputMessage,
+    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+        if self.stopping.is_cancelled() {
+            return Err(ApiError::new(
+                ErrorCode::ShuttingDown,
+                "the daemon is stopping and starts no more turns",
+            ));
+        }
+        entry.refresh(&self.runtime).await?;
+        let seen = {
+            let digest = entry.digest();
+            if let Some(active) = digest.active() {
+                return Err(ApiError::turn_active(active.id));
+            }
+            digest.seq
+        };
+        let options = TurnOptions {
+            on_busy: OnBusy::Refuse,
+            ..TurnOptions::default()
+        };
+        let handle = self.runtime.submit_with(entry.id, input, options).await?;
+        self.counters.turns.fetch_add(1, Ordering::Relaxed);
+        let turn_id = handle.turn_id();
+        let turn = self.as_started(entry, turn_id, seen).await?;
+        entry.refresh(&self.runtime).await?;
+        let thread = entry.thread()?;
+        Ok((turn_id, ThreadAndTurn { thread, turn }))
+    }
+
+    /// Shows a turn as its first record does, however far it has come meanwhile.
+    async fn as_started(
+        &self,
+        entry: &Entry,
+        turn_id: TurnId,
+        mut seen: u64,
+    ) -> Result<Turn, ApiError> {
+        loop {
+            let events = self.runtime.events_since(entry.id, seen, 64).await?;
+            for event in &events {
+                seen = event.seq();
+                match change(event) {
+                    Some(Change::TurnStarted(turn)) if turn.id == turn_id => {
+                        return Ok(view::turn(&turn));
+                    }
+                    _ => {}
+                }
+            }
+            if events.is_empty() {
+                return Err(ApiError::internal(
+                    "a turn was accepted and is not recorded",
+                ));
+            }
+        }
+    }
+}

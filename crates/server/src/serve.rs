@@ -1,0 +1,232 @@
+//! Listening, and stopping in good order.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+use windlass_core::error::AgentLoopError;
+use windlass_core::tools::ToolDefinition;
+use windlass_runtime::{InProcessRuntime, SessionBuilder};
+
+use crate::app::{App, Place, Shared};
+use crate::environments;
+use crate::error::ApiError;
+use crate::http::stall::Stalling;
+use crate::routes;
+use crate::settings::{Access, Settings};
+use crate::store::WireStore;
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Everybody would be let in from other machines.
+    #[error("refusing to listen on {0} without a token; only a loopback address may be open")]
+    OpenToOthers(String),
+    /// The workspace is not a directory.
+    #[error("the workspace {path} cannot be opened: {source}")]
+    Workspace {
+        /// The path.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The runtime cannot carry threads with these settings.
+    #[error("the runtime cannot carry threads: {0}")]
+    Runtime(#[from] AgentLoopError),
+}
+
+/// A server that has its port and waits to be run.
+pub struct Server {
+    app: Shared,
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Takes the port. Threads that are recorded are there before the first request is.
+    pub async fn bind(
+        runtime: InProcessRuntime,
+        settings: Settings,
+        store: Arc<dyn WireStore>,
+    ) -> Result<Self, StartError> {
+        let local = environments::local(&settings.workspace);
+        let local = local.map_err(|source| StartError::Workspace {
+            path: settings.workspace.display().to_string(),
+            source,
+        })?;
+        let builtin_tools = builtin_tools(&runtime, &settings).await?;
+        let listen = |source| StartError::Listen {
+            address: format!("{}:{}", settings.host, settings.port),
+            source,
+        };
+        let host = settings.host.trim_matches(['[', ']']);
+        let listener = TcpListener::bind((host, settings.port)).await;
+        let listener = listener.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        if matches!(settings.access, Access::Open) && !address.ip().is_loopback() {
+            return Err(StartError::OpenToOthers(address.to_string()));
+        }
+        let app = Arc::new(App {
+            runtime,
+            settings,
+            store,
+            threads: crate::threads::Directory::default(),
+            folds: crate::threads::Folds::default(),
+            local,
+            builtin_tools,
+            git: crate::git::GitStates::default(),
+            counters: crate::app::Counters::default(),
+            under_way: Mutex::new(HashMap::new()),
+            stopping: CancellationToken::new(),
+            port: address.port(),
+        });
+        for session in app.runtime.list_sessions().await? {
+            app.threads.add(session.id);
+        }
+        let router = routes::router(&app);
+        Ok(Self {
+            app,
+            listener,
+            address,
+            router,
+        })
+    }
+
+    /// Returns the address with the real port.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is ready. Then no connection is taken any more, streams are told, and what is under way
+    /// has a while to end. Turns are recorded step by step and go on at the next start.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let connections = TaskTracker::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(
+                        Shared::clone(&self.app),
+                        self.router.clone(),
+                        stream,
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not taken");
+                    // Out of file descriptors, most likely: let others close theirs.
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        drop(self.listener);
+        self.app.stopping.cancel();
+        connections.close();
+        let grace = self.app.settings.grace;
+        if tokio::time::timeout(grace, connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("connections were cut because they did not end in time");
+        }
+    }
+}
+
+async fn connection(app: Shared, router: Router, stream: TcpStream) {
+    let limits = &app.settings.limits;
+    let place = Place::take(&app, "connections", limits.connections, |counters| {
+        &counters.connections
+    });
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (router, refusal) = (router.clone(), place.as_ref().err().cloned());
+        async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
+    });
+    let io = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .serve_connection(io, service);
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = app.stopping.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+async fn answer(
+    router: Router,
+    refusal: Option<ApiError>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    if let Some(refusal) = refusal {
+        let mut response = refusal.into_response();
+        let close = axum::http::HeaderValue::from_static("close");
+        response.headers_mut().insert("connection", close);
+        return response;
+    }
+    match router.oneshot(request.map(Body::new)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Finds the names of the tools that every thread has, and with that whether threads can be carried at all.
+async fn builtin_tools(
+    runtime: &InProcessRuntime,
+    settings: &Settings,
+) -> Result<std::collections::HashSet<String>, AgentLoopError> {
+    let mut probe = SessionBuilder::new(settings.harness_id).build();
+    probe.agent_id = settings.agent_id;
+    let id = probe.id;
+    runtime.add_session(probe).await?;
+    let context = runtime.load_context(id).await;
+    runtime.remove_session(id).await?;
+    let tools = context?.runtime_agent.tools;
+    Ok(tools
+        .iter()
+        .map(ToolDefinition::name)
+        .map(str::to_owned)
+        .collect())
+}

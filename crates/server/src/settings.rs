@@ -1,0 +1,116 @@
+//! What an operator can set.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use windlass_core::typed_id::{AgentId, HarnessId};
+
+use crate::models::Models;
+
+/// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
+#[derive(Clone)]
+pub struct Token(blake3::Hash);
+
+impl Token {
+    /// Keeps the digest of a secret; the secret itself is not kept.
+    pub fn new(secret: impl AsRef<[u8]>) -> Self {
+        Self(blake3::hash(secret.as_ref()))
+    }
+
+    /// Tells whether a secret is the one. Digests are compared, in constant time.
+    #[must_use]
+    pub fn is(&self, secret: &[u8]) -> bool {
+        self.0 == blake3::hash(secret)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Who may use the API.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// Who shows the token.
+    Token(Token),
+    /// Everybody. Only on a loopback address.
+    Open,
+}
+
+/// How much clients may ask for. What is over a limit is answered with 429 or 413, and nothing happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Event streams that are open at once.
+    pub subscribers: usize,
+    /// Connections that are open at once.
+    pub connections: usize,
+    /// Answers that are kept for repeated requests.
+    pub kept_answers: usize,
+    /// How long a client may take for the head of a request.
+    pub header_time: Duration,
+    /// How long a client may take nothing of an answer.
+    pub stall_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 16 * 1024 * 1024,
+            threads: 100_000,
+            subscribers: 4_096,
+            connections: 8_192,
+            kept_answers: 10_000,
+            header_time: Duration::from_secs(30),
+            stall_time: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Everything that the server is told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The address to listen on.
+    pub host: String,
+    /// The port; 0 is any that is free.
+    pub port: u16,
+    /// Who may use the API.
+    pub access: Access,
+    /// Origins of web pages beside the usual ones.
+    pub cors_origins: Vec<String>,
+    /// The root of the environment `local`.
+    pub workspace: PathBuf,
+    /// The harness that threads stand on.
+    pub harness_id: HarnessId,
+    /// The agent that speaks in threads.
+    pub agent_id: Option<AgentId>,
+    /// The models that clients can name.
+    pub models: Models,
+    /// How much clients may ask for.
+    pub limits: Limits,
+    /// How long connections may take to end when the server stops.
+    pub grace: Duration,
+}
+
+impl Settings {
+    /// Makes settings for a loopback address and any free port.
+    pub fn new(workspace: impl Into<PathBuf>, harness_id: HarnessId, access: Access) -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            access,
+            cors_origins: Vec::new(),
+            workspace: workspace.into(),
+            harness_id,
+            agent_id: None,
+            models: Models::default(),
+            limits: Limits::default(),
+            grace: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What only the API knows, and the library does not.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use windlass_protocol::Environment;
+
+use crate::error::ApiError;
+
+/// How long an answer is kept for a repeated request.
+const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
+
+/// The answer to a request that carried an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAnswer {
+    /// The digest of the request: method, path and body.
+    pub request: String,
+    /// The status.
+    pub status: u16,
+    /// The media type of the body.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// When it was given.
+    pub at: DateTime<Utc>,
+}
+
+/// Keeps what only the API knows. A durable one makes it survive restarts.
+#[async_trait]
+pub trait WireStore: Send + Sync {
+    /// Returns the answer that was given under a key, if it is not too old.
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError>;
+    /// Keeps an answer under a key.
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError>;
+    /// Returns all environments by id.
+    async fn environments(&self) -> Result<Vec<Environment>, ApiError>;
+    /// Adds an environment; tells whether the id was free.
+    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
+    /// Removes an environment; tells whether it was there.
+    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    answers: HashMap<String, StoredAnswer>,
+    environments: BTreeMap<String, Environment>,
+}
+
+/// Keeps everything in memory.
+#[derive(Debug)]
+pub struct MemoryWireStore {
+    tables: Mutex<Tables>,
+    max_answers: usize,
+}
+
+impl MemoryWireStore {
+    /// Makes an empty store for at most so many answers; the oldest make room.
+    #[must_use]
+    pub fn new(max_answers: usize) -> Self {
+        Self {
+            tables: Mutex::default(),
+            max_answers: max_answers.max(1),
+        }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl WireStore for MemoryWireStore {
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
+        let since = Utc::now() - KEPT_FOR;
+        let tables = self.tables();
+        Ok(tables
+            .answers
+            .get(key)
+            .filter(|kept| kept.at > since)
+            .cloned())
+    }
+
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+        let mut tables = self.tables();
+        let since = answer.at - KEPT_FOR;
+        if tables.answers.len() >= self.max_answers {
+            tables.answers.retain(|_, kept| kept.at > since);
+        }
+        if tables.answers.len() >= self.max_answers {
+            let oldest = tables.answers.iter().min_by_key(|(_, kept)| kept.at);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                tables.answers.remove(&oldest);
+            }
+        }
+        tables.answers.insert(key.to_owned(), answer);
+        Ok(())
+    }
+
+    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+        Ok(self.tables().environments.values().cloned().collect())
+    }
+
+    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+        use std::collections::btree_map::Entry::{Occupied, Vacant};
+        match self.tables().environments.entry(environment.id.clone()) {
+            Occupied(_) => Ok(false),
+            Vacant(place) => {
+                place.insert(environment);
+                Ok(true)
+            }
+        }
+    }
+
+    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
+        Ok(self.tables().environments.remove(id).is_some())
+    }
+}

@@ -1,0 +1,133 @@
+//! All threads by id. A digest is brought up to date when it is looked at, which costs what is new.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_protocol::Thread;
+use windlass_runtime::InProcessRuntime;
+
+use super::digest::Digest;
+use crate::error::ApiError;
+use crate::ids;
+
+/// How many events are read at a time.
+const PAGE: usize = 512;
+
+/// One thread.
+pub(crate) struct Entry {
+    pub(crate) id: SessionId,
+    digest: Mutex<Digest>,
+    /// Held by whoever changes the thread's record, so that no change is lost.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+}
+
+impl Entry {
+    fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            digest: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns what was seen of the thread so far.
+    pub(crate) fn digest(&self) -> MutexGuard<'_, Digest> {
+        self.digest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what is new.
+    pub(crate) async fn refresh(&self, runtime: &InProcessRuntime) -> Result<(), ApiError> {
+        loop {
+            let seen = self.digest().seq;
+            let events = runtime.events_since(self.id, seen, PAGE).await?;
+            let mut digest = self.digest();
+            events.iter().for_each(|event| digest.apply(event));
+            if events.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the thread as the wire shows it.
+    pub(crate) fn thread(&self) -> Result<Thread, ApiError> {
+        let thread = self.digest().thread();
+        thread.ok_or_else(|| ApiError::thread_not_found(&ids::thread(self.id)))
+    }
+}
+
+/// All threads.
+#[derive(Default)]
+pub(crate) struct Directory {
+    entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
+}
+
+impl Directory {
+    pub(crate) fn add(&self, id: SessionId) -> Arc<Entry> {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            entries
+                .entry(id)
+                .or_insert_with(|| Arc::new(Entry::new(id))),
+        )
+    }
+
+    pub(crate) fn remove(&self, id: SessionId) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        entries.remove(&id);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.len()
+    }
+
+    fn get(&self, id: SessionId) -> Option<Arc<Entry>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.get(&id).cloned()
+    }
+
+    /// Finds a thread by the id of the wire, up to date.
+    pub(crate) async fn find(
+        &self,
+        runtime: &InProcessRuntime,
+        id: &str,
+    ) -> Result<Arc<Entry>, ApiError> {
+        let entry = ids::parse_thread(id).and_then(|id| self.get(id));
+        let entry = entry.ok_or_else(|| ApiError::thread_not_found(id))?;
+        entry.refresh(runtime).await?;
+        entry.thread()?;
+        Ok(entry)
+    }
+
+    /// Returns all threads, up to date.
+    pub(crate) async fn all(
+        &self,
+        runtime: &InProcessRuntime,
+    ) -> Result<Vec<Arc<Entry>>, ApiError> {
+        let entries: Vec<Arc<Entry>> = {
+            let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+            entries.values().cloned().collect()
+        };
+        for entry in &entries {
+            entry.refresh(runtime).await?;
+        }
+        Ok(entries
+            .into_iter()
+            .filter(|entry| entry.thread().is_ok())
+            .collect())
+    }
+
+    /// Finds the thread that has asked for an approval.
+    pub(crate) async fn of_approval(
+        &self,
+        runtime: &InProcessRuntime,
+        id: ExecId,
+    ) -> Result<Option<Arc<Entry>>, ApiError> {
+        let entries = self.all(runtime).await?;
+        let mut asking = entries
+            .into_iter()
+            .filter(|entry| entry.digest().approvals.contains(&id));
+        Ok(asking.next())
+    }
+}

@@ -1,0 +1,100 @@
+//! A turn on the wire.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::events as core;
+use windlass_core::items::{TurnStatus, TurnView, WaitKind as CoreWait};
+use windlass_protocol::{
+    RECORD_SCHEMA_VERSION, Status, TokenUsage, Turn, TurnEnvironmentParams, WaitKind,
+};
+
+use crate::ids;
+
+/// What the server wants to see with a turn; kept on the records that begin and end it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Labels {
+    /// Where the turn works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) environment: Option<TurnEnvironmentParams>,
+    /// Who serves the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provider: Option<String>,
+}
+
+impl Labels {
+    fn of(view: &TurnView) -> Self {
+        let labels = view.outline.labels.as_ref();
+        labels
+            .and_then(|labels| Self::deserialize(labels).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// Returns where a turn works.
+pub(crate) fn environment_of(view: &TurnView) -> Option<TurnEnvironmentParams> {
+    Labels::of(view).environment
+}
+
+pub(crate) fn status(status: TurnStatus) -> Status {
+    match status {
+        TurnStatus::InProgress => Status::InProgress,
+        TurnStatus::Completed => Status::Completed,
+        TurnStatus::Failed => Status::Failed,
+        TurnStatus::Interrupted => Status::Interrupted,
+    }
+}
+
+fn usage(usage: &core::TokenUsage) -> TokenUsage {
+    let hit = usage.cache_read_tokens.map(u64::from);
+    TokenUsage {
+        input_tokens: usage.input_tokens.into(),
+        output_tokens: usage.output_tokens.into(),
+        prompt_cache_hit_tokens: hit,
+        prompt_cache_miss_tokens: hit.map(|hit| u64::from(usage.input_tokens).saturating_sub(hit)),
+        prompt_cache_write_tokens: usage.cache_creation_tokens.map(u64::from),
+        ..TokenUsage::default()
+    }
+}
+
+/// Shows a turn.
+pub(crate) fn turn(view: &TurnView) -> Turn {
+    let Labels {
+        environment,
+        provider,
+    } = Labels::of(view);
+    let outline = &view.outline;
+    let created_at = outline.created_at.or(outline.started_at);
+    let provider = provider.or_else(|| outline.provider.clone());
+    let waiting_for: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
+    let ended_usage = view.is_ended().then(|| view.usage.unwrap_or_default());
+    Turn {
+        schema_version: RECORD_SCHEMA_VERSION,
+        id: view.id.to_string(),
+        thread_id: ids::thread(view.session_id),
+        status: status(view.status),
+        input_summary: outline.input_summary.clone(),
+        created_at: created_at.map(ids::time).unwrap_or_default(),
+        started_at: outline.started_at.map(ids::time),
+        ended_at: view.ended_at.map(ids::time),
+        duration_ms: view.duration_ms,
+        usage: ended_usage.or(view.usage).as_ref().map(usage),
+        effective_provider_id: provider.clone(),
+        effective_provider: provider,
+        effective_model: outline.model.clone(),
+        error: view.error.clone(),
+        error_code: view.error_code.clone(),
+        item_ids: outline.item_ids.iter().map(ToString::to_string).collect(),
+        steer_count: outline.steer_count,
+        environment,
+        waiting_for: (!waiting_for.is_empty()).then_some(waiting_for),
+        resumed_count: Some(outline.resumed_count).filter(|count| *count > 0),
+    }
+}
+
+fn wait(kind: &CoreWait) -> WaitKind {
+    match kind {
+        CoreWait::Approval => WaitKind::Approval,
+        CoreWait::UserInput => WaitKind::UserInput,
+        CoreWait::ExternalTool => WaitKind::ExternalTool,
+    }
+}

@@ -1,0 +1,244 @@
+//! Approvals and questions.
+
+use serde_json::json;
+
+use crate::support::{Daemon, assert_sound, text};
+
+#[tokio::test]
+async fn r30_two_threads_that_wait_are_answered_each_on_its_own() {
+    let daemon = Daemon::start().await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let thread = daemon.thread(json!({})).await;
+        let mut events = daemon.events(&thread, 0).await;
+        daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+        let asked = events.until("approval.required").await.pop().unwrap();
+        waiting.push((thread, events, text(&asked.data["payload"]["approval_id"])));
+    }
+    assert_ne!(
+        waiting[0].2, waiting[1].2,
+        "both calls have the provider's id toolu_1"
+    );
+    for ((_, events, id), decision) in waiting.iter_mut().zip(["allow", "deny"]) {
+        let answer = daemon
+            .client
+            .post(
+                &format!("/v1/approvals/{id}"),
+                json!({"decision": decision}),
+            )
+            .await
+            .expect(200);
+        assert_eq!(
+            answer,
+            json!({"ok": true, "approval_id": id, "decision": decision, "delivered": true})
+        );
+        let frames = events.until("turn.completed").await;
+        let decided = frames
+            .iter()
+            .find(|frame| frame.event == "approval.decided")
+            .unwrap();
+        assert_eq!(decided.data["payload"]["decision"], decision);
+        let end = if decision == "allow" {
+            "item.completed"
+        } else {
+            "item.failed"
+        };
+        assert!(frames.iter().any(|frame| frame.event == end));
+    }
+}
+
+#[tokio::test]
+async fn r35_the_output_of_an_approved_call_is_as_the_tool_gave_it() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    let mut frames = events.until("approval.required").await;
+    let asked = frames.last().unwrap().clone();
+    let payload = &asked.data["payload"];
+    let item = frames
+        .iter()
+        .rev()
+        .find(|frame| frame.event == "item.started")
+        .unwrap();
+    assert_eq!(payload["call_id"], item.data["payload"]["tool"]["id"]);
+    assert_eq!(asked.data["item_id"], item.data["item_id"]);
+    assert_eq!(
+        (&payload["tool_name"], &payload["id"]),
+        (&json!("shell"), &payload["approval_id"])
+    );
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["pending_approvals"][0]["id"], payload["id"]);
+    assert_eq!(detail["turns"][0]["waiting_for"], json!(["approval"]));
+    let path = format!("/v1/approvals/{}", text(&payload["id"]));
+    let bad = daemon
+        .client
+        .post(&path, json!({"decision": "maybe"}))
+        .await;
+    assert_eq!((bad.status, bad.code().as_str()), (400, "invalid_decision"));
+    daemon
+        .client
+        .post(&path, json!({"decision": "allow"}))
+        .await
+        .expect(200);
+    frames.extend(events.until("turn.completed").await);
+    assert_sound(&frames, 0);
+    let done = frames
+        .iter()
+        .find(|frame| {
+            frame.data["item_id"] == asked.data["item_id"] && frame.event == "item.completed"
+        })
+        .unwrap();
+    assert_eq!(done.data["payload"]["item"]["detail"], "hi\n");
+    assert_eq!(
+        done.data["payload"]["item"]["metadata"]["approval"]["decision"],
+        "allow"
+    );
+}
+
+#[tokio::test]
+async fn r36_a_call_that_waits_holds_up_no_other() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "BOTH please"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    loop {
+        let frame = events.next().await.unwrap();
+        if frame.event == "item.completed" {
+            assert_ne!(frame.data["item_id"], asked.data["item_id"]);
+            assert_eq!(
+                frame.data["payload"]["item"]["metadata"]["tool"]["name"],
+                "clock"
+            );
+            break;
+        }
+    }
+    let id = text(&asked.data["payload"]["approval_id"]);
+    daemon
+        .client
+        .post(&format!("/v1/approvals/{id}"), json!({"decision": "deny"}))
+        .await
+        .expect(200);
+    events.until("turn.completed").await;
+}
+
+#[tokio::test]
+async fn r37_an_equal_repeat_gets_the_first_answer_and_another_is_refused() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let path = format!(
+        "/v1/approvals/{}",
+        text(&asked.data["payload"]["approval_id"])
+    );
+    let first = daemon
+        .client
+        .post(&path, json!({"decision": "allow"}))
+        .await
+        .expect(200);
+    events.until("turn.completed").await;
+    assert_eq!(
+        daemon
+            .client
+            .post(&path, json!({"decision": "allow"}))
+            .await
+            .expect(200),
+        first
+    );
+    let other = daemon.client.post(&path, json!({"decision": "deny"})).await;
+    assert_eq!(
+        (other.status, other.code().as_str()),
+        (404, "approval_not_pending")
+    );
+    let unknown = daemon
+        .client
+        .post("/v1/approvals/toolu_2_3", json!({"decision": "deny"}))
+        .await;
+    assert_eq!(
+        unknown.json()["error"]["message"],
+        "no pending approval with id 'toolu_2_3'"
+    );
+}
+
+#[tokio::test]
+async fn an_approval_that_is_to_be_remembered_is_not_asked_again() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let path = format!(
+        "/v1/approvals/{}",
+        text(&asked.data["payload"]["approval_id"])
+    );
+    daemon
+        .client
+        .post(&path, json!({"decision": "allow", "remember": true}))
+        .await
+        .expect(200);
+    events.until("turn.completed").await;
+    assert_eq!(daemon.detail(&thread).await["thread"]["auto_approve"], true);
+    let frames = daemon.say(&thread, "SHELL now").await;
+    assert!(
+        frames
+            .iter()
+            .all(|frame| frame.event != "approval.required")
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "ASK me"})).await;
+    let mut frames = events.until("user_input.required").await;
+    let asked = frames.last().unwrap().data["payload"].clone();
+    assert_eq!(
+        asked["request"]["questions"][0]["options"][1]["label"],
+        "Blue"
+    );
+    assert_eq!(asked["request"]["questions"][0]["multi_select"], false);
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(
+        detail["pending_user_inputs"][0]["request"],
+        asked["request"]
+    );
+    let thread_id = thread.trim_start_matches("/v1/threads/");
+    let unknown = daemon
+        .client
+        .post(
+            &format!("/v1/user-input/{thread_id}/bogus"),
+            json!({"answers": []}),
+        )
+        .await;
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (404, "user_input_not_pending")
+    );
+    let id = text(&asked["id"]);
+    let path = format!("/v1/user-input/{thread_id}/{id}");
+    let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "crimson"}]});
+    for _ in 0..2 {
+        let reply = daemon.client.post(&path, answers.clone()).await.expect(200);
+        assert_eq!(
+            reply,
+            json!({"ok": true, "input_id": id, "delivered": true})
+        );
+    }
+    frames.extend(events.until("turn.completed").await);
+    assert_sound(&frames, 0);
+    assert!(
+        daemon
+            .model
+            .told()
+            .iter()
+            .any(|line| line.contains("crimson"))
+    );
+    let item = daemon.detail(&thread).await["items"][1].clone();
+    assert_eq!(item["detail"], "User input submitted");
+    assert_eq!(item["metadata"]["response_redacted"], true);
+}

@@ -1,0 +1,200 @@
+//! Where turns work.
+
+use serde_json::json;
+
+use crate::support::Daemon;
+
+#[tokio::test]
+async fn r48_an_environment_that_does_not_exist_is_refused_and_no_turn_is_recorded() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let reply = daemon
+        .client
+        .post(
+            &format!("{thread}/turns"),
+            json!({"prompt": "x", "environment_id": "nope"}),
+        )
+        .await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (404, "environment_not_found")
+    );
+    assert_eq!(daemon.detail(&thread).await["turns"], json!([]));
+    let reply = daemon
+        .client
+        .post(
+            "/v1/threads",
+            json!({"environments": [{"environment_id": "nope", "cwd": "."}]}),
+        )
+        .await;
+    assert_eq!(reply.code(), "environment_not_found");
+}
+
+#[tokio::test]
+async fn environments_are_registered_chosen_and_removed() {
+    let daemon = Daemon::start().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let root = elsewhere.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join("inner")).unwrap();
+    let body = json!({"id": "staging", "root": elsewhere.path(), "policy": {"shell": false, "network": "none"}});
+    let made = daemon
+        .client
+        .post("/v1/environments", body.clone())
+        .await
+        .expect(201);
+    assert_eq!(
+        made["policy"],
+        json!({"write": true, "shell": false, "network": "none"})
+    );
+    assert_eq!(
+        daemon.client.post("/v1/environments", body).await.code(),
+        "environment_exists"
+    );
+    let listed = daemon.client.get("/v1/environments").await.expect(200);
+    let ids: Vec<_> = listed["environments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["id"].clone())
+        .collect();
+    assert_eq!(ids, ["local", "staging"]);
+    for (body, code) in [
+        (json!({"id": "Bad", "root": "/"}), "invalid_field"),
+        (json!({"id": "x", "root": "relative"}), "invalid_field"),
+        (
+            json!({"id": "x", "root": "/does/not/exist"}),
+            "cwd_not_found",
+        ),
+        (
+            json!({"id": "x", "root": "/", "kind": "ssh"}),
+            "unsupported_kind",
+        ),
+        (json!({"id": "local", "root": "/"}), "environment_exists"),
+    ] {
+        let reply = daemon.client.post("/v1/environments", body).await;
+        assert_eq!(reply.code(), code);
+    }
+    let thread = daemon
+        .thread(json!({"environments": [{"environment_id": "staging", "cwd": "inner"}, {"environment_id": "local", "cwd": "."}]}))
+        .await;
+    let start = |body| daemon.client.post(&format!("{thread}/turns"), body);
+    let turn = start(json!({"prompt": "SLOW please"})).await.expect(201);
+    assert_eq!(
+        turn["turn"]["environment"],
+        json!({"environment_id": "staging", "cwd": root.join("inner")})
+    );
+    let used = daemon
+        .client
+        .raw("DELETE", "/v1/environments/staging", None)
+        .await;
+    assert_eq!(
+        (used.status, used.code().as_str()),
+        (409, "environment_in_use")
+    );
+    daemon.model.open();
+    let ended = daemon
+        .events(&thread, 0)
+        .await
+        .until("turn.completed")
+        .await;
+    assert_eq!(
+        ended.last().unwrap().data["payload"]["turn"]["environment"]["environment_id"],
+        "staging"
+    );
+    let turn = start(json!({"prompt": "hello", "environment_id": "local"}))
+        .await
+        .expect(201);
+    assert_eq!(
+        turn["turn"]["environment"]["cwd"],
+        json!(daemon.workspace.path().canonicalize().unwrap())
+    );
+    let since = ended.last().unwrap().id.unwrap();
+    daemon
+        .events(&thread, since)
+        .await
+        .until("turn.completed")
+        .await;
+    assert_eq!(
+        daemon
+            .client
+            .raw("DELETE", "/v1/environments/staging", None)
+            .await
+            .status,
+        204
+    );
+    assert_eq!(
+        daemon.client.get("/v1/environments/staging").await.code(),
+        "environment_not_found"
+    );
+    assert_eq!(
+        daemon
+            .client
+            .raw("DELETE", "/v1/environments/local", None)
+            .await
+            .code(),
+        "environment_protected"
+    );
+    assert_eq!(
+        start(json!({"prompt": "hello"})).await.code(),
+        "environment_not_found",
+        "the default is gone"
+    );
+}
+
+#[tokio::test]
+async fn r49_a_directory_outside_of_the_root_is_refused_also_through_links() {
+    let daemon = Daemon::start().await;
+    let root = daemon.workspace.path();
+    std::fs::create_dir(root.join("inside")).unwrap();
+    std::os::unix::fs::symlink("/", root.join("out")).unwrap();
+    for (cwd, code) in [
+        ("/", "cwd_outside_root"),
+        ("..", "cwd_outside_root"),
+        ("inside/../..", "cwd_outside_root"),
+        ("out", "cwd_outside_root"),
+        ("missing", "cwd_not_found"),
+    ] {
+        let environments = json!([{"environment_id": "local", "cwd": cwd}]);
+        let reply = daemon
+            .client
+            .post("/v1/threads", json!({ "environments": environments }))
+            .await;
+        assert_eq!((reply.status, reply.code().as_str()), (422, code), "{cwd}");
+        let reply = daemon
+            .client
+            .post("/v1/threads", json!({ "workspace": cwd }))
+            .await;
+        assert_eq!((reply.status, reply.code().as_str()), (422, code), "{cwd}");
+    }
+    let reply = daemon
+        .client
+        .post("/v1/threads", json!({"workspace": "/"}))
+        .await
+        .json();
+    assert!(
+        reply["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("--workspace"),
+        "{reply}"
+    );
+    let thread = daemon
+        .thread(json!({"workspace": root.join("inside")}))
+        .await;
+    let moved = daemon
+        .client
+        .patch(&thread, json!({"workspace": "/"}))
+        .await;
+    assert_eq!(moved.code(), "cwd_outside_root");
+    assert_eq!(
+        daemon
+            .client
+            .get("/v1/threads")
+            .await
+            .expect(200)
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}

@@ -1,0 +1,325 @@
+//! Threads: making, listing, changing, forking.
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, text};
+
+fn ids(list: &Value) -> Vec<String> {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|line| text(&line["id"]))
+        .collect()
+}
+
+#[tokio::test]
+async fn r13_a_search_looks_at_all_threads_before_it_is_cut() {
+    let daemon = Daemon::start().await;
+    let old = daemon.thread(json!({"title": "The Needle"})).await;
+    for _ in 0..5 {
+        daemon.thread(json!({"title": "hay"})).await;
+    }
+    let found = daemon
+        .client
+        .get("/v1/threads/summary?limit=1&search=needle")
+        .await
+        .expect(200);
+    assert_eq!(ids(&found), [old.trim_start_matches("/v1/threads/")]);
+    assert_eq!(
+        ids(&daemon
+            .client
+            .get("/v1/threads/summary?limit=3")
+            .await
+            .expect(200))
+        .len(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn r14_a_running_turn_is_spelled_as_everywhere() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let line = |list: &Value| list[0].clone();
+    let before = line(&daemon.client.get("/v1/threads/summary").await.expect(200));
+    assert_eq!(
+        (&before["title"], &before["latest_turn_status"]),
+        (&json!("New Thread"), &Value::Null)
+    );
+    daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    let during = line(&daemon.client.get("/v1/threads/summary").await.expect(200));
+    assert_eq!(during["latest_turn_status"], "in_progress");
+    assert_eq!(during["title"], "SLOW please");
+    daemon.model.open();
+}
+
+#[tokio::test]
+async fn lists_leave_out_what_is_archived_unless_asked() {
+    let daemon = Daemon::start().await;
+    let kept = daemon.thread(json!({})).await;
+    let gone = daemon.thread(json!({})).await;
+    daemon
+        .client
+        .patch(&gone, json!({"archived": true}))
+        .await
+        .expect(200);
+    let id = |path: &str| path.trim_start_matches("/v1/threads/").to_owned();
+    let list = |query: &'static str| {
+        let asked = daemon.client.get(&format!("/v1/threads{query}"));
+        async move { ids(&asked.await.expect(200)) }
+    };
+    assert_eq!(list("").await, [id(&kept)]);
+    assert_eq!(list("?include_archived=true").await, [id(&gone), id(&kept)]);
+    assert_eq!(
+        list("?include_archived=true&archived_only=true").await,
+        [id(&gone)]
+    );
+    assert_eq!(list("?include_archived=true&limit=1").await, [id(&gone)]);
+}
+
+#[tokio::test]
+async fn r17_the_kind_of_an_item_is_what_its_tool_declares() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({"auto_approve": true})).await;
+    daemon.say(&thread, "SHELL now").await;
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["items"][1]["kind"], "command_execution");
+}
+
+#[tokio::test]
+async fn r18_input_and_output_of_a_tool_are_both_in_its_item() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({"auto_approve": true})).await;
+    daemon.say(&thread, "SHELL now").await;
+    let item = daemon.detail(&thread).await["items"][1].clone();
+    assert_eq!(item["detail"], "hi\n");
+    assert_eq!(
+        item["metadata"]["tool"]["input"],
+        json!({"command": "echo hi"})
+    );
+    assert_eq!(item["metadata"]["tool"]["provider_id"], "toolu_1");
+}
+
+#[tokio::test]
+async fn r19_threads_and_one_shot_streams_have_the_same_default_model() {
+    let daemon = Daemon::start().await;
+    let thread = daemon
+        .client
+        .post("/v1/threads", json!({}))
+        .await
+        .expect(201);
+    let auto = daemon
+        .client
+        .post("/v1/threads", json!({"model": "auto"}))
+        .await
+        .expect(201);
+    let mut stream = daemon
+        .client
+        .post_stream("/v1/stream", json!({"prompt": "hello"}))
+        .await;
+    let started = stream.next().await.unwrap();
+    assert_eq!(thread["model"], "demo-model");
+    assert_eq!(auto["model"], thread["model"]);
+    assert_eq!(started.data["model"], thread["model"]);
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn r20_a_retry_returns_the_thread_with_the_turn_that_it_started() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({"title": "T"})).await;
+    daemon.say(&thread, "first").await;
+    daemon.say(&thread, "second").await;
+    let answer = daemon
+        .client
+        .post(
+            &format!("{thread}/retry"),
+            json!({"prompt": "second, better"}),
+        )
+        .await
+        .expect(201);
+    assert_eq!(answer["thread"]["latest_turn_id"], answer["turn"]["id"]);
+    assert_eq!(answer["turn"]["input_summary"], "second, better");
+    let fork = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
+    daemon.events(&fork, 0).await.until("turn.completed").await;
+    let told = daemon.model.told();
+    assert_eq!(
+        told,
+        [
+            "user: first",
+            "agent: Hello from the model. You said: first",
+            "user: second, better"
+        ]
+    );
+    let summaries: Vec<String> = daemon.detail(&fork).await["turns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| text(&turn["input_summary"]))
+        .collect();
+    assert_eq!(summaries, ["first", "second, better"]);
+}
+
+#[tokio::test]
+async fn r21_a_retry_that_cannot_start_leaves_no_fork() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "first").await;
+    let refused = daemon
+        .client
+        .post(&format!("{thread}/retry"), json!({"prompt": " "}))
+        .await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (400, "prompt_required")
+    );
+    let deep = daemon
+        .client
+        .post(&format!("{thread}/retry"), json!({"depth": 1}))
+        .await;
+    assert_eq!(
+        (deep.status, deep.code().as_str()),
+        (400, "depth_out_of_range")
+    );
+    let all = daemon
+        .client
+        .get("/v1/threads?include_archived=true")
+        .await
+        .expect(200);
+    assert_eq!(ids(&all).len(), 1);
+}
+
+#[tokio::test]
+async fn r27_a_fork_shows_what_it_shares_under_its_own_names_and_says_where_it_was_cut() {
+    let daemon = Daemon::start().await;
+    let thread = daemon
+        .thread(json!({"system_prompt": "Speak like a pirate."}))
+        .await;
+    for prompt in ["one", "two", "three"] {
+        daemon.say(&thread, prompt).await;
+    }
+    let parent = daemon.detail(&thread).await;
+    let undone = daemon
+        .client
+        .post(&format!("{thread}/undo"), json!({"depth": 1}))
+        .await
+        .expect(201);
+    assert_eq!(undone["original_user_text"], "two");
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    let detail = daemon.detail(&fork).await;
+    assert_eq!(detail["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(detail["turns"][0]["input_summary"], "one");
+    assert_ne!(detail["turns"][0]["id"], parent["turns"][0]["id"]);
+    assert_eq!(detail["turns"][0]["thread_id"], undone["thread"]["id"]);
+    assert_eq!(detail["turns"][0]["id"], undone["thread"]["latest_turn_id"]);
+    assert_eq!(detail["turns"][0]["item_ids"][0], detail["items"][0]["id"]);
+    let mut events = daemon.events(&fork, 0).await;
+    let first = events.next().await.unwrap();
+    assert_eq!((first.id, first.event.as_str()), (Some(1), "thread.forked"));
+    let payload = &first.data["payload"];
+    assert_eq!(payload["source_seq"], parent["latest_seq"]);
+    assert_eq!(payload["source_thread_id"], parent["thread"]["id"]);
+    assert_eq!(payload["dropped_turn_id"], parent["turns"][1]["id"]);
+    assert_eq!(payload["backtrack_depth_from_tail"], 1);
+    daemon.say(&fork, "instead").await;
+    assert!(
+        daemon
+            .model
+            .requests()
+            .last()
+            .unwrap()
+            .system_prompt
+            .contains("pirate")
+    );
+    assert_eq!(
+        daemon.model.told(),
+        [
+            "user: one",
+            "agent: Hello from the model. You said: one",
+            "user: instead"
+        ]
+    );
+    let again = daemon
+        .client
+        .raw("POST", &format!("{fork}/fork"), None)
+        .await
+        .expect(201);
+    let again = daemon
+        .detail(&format!("/v1/threads/{}", text(&again["id"])))
+        .await;
+    assert_eq!(again["turns"].as_array().unwrap().len(), 2);
+    assert_eq!(daemon.detail(&thread).await, parent);
+}
+
+#[tokio::test]
+async fn a_patch_that_changes_nothing_makes_no_event() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({"title": "T"})).await;
+    let before = daemon.detail(&thread).await;
+    daemon
+        .client
+        .patch(&thread, json!({"allow_shell": true, "title": "T"}))
+        .await
+        .expect(200);
+    assert_eq!(
+        daemon.detail(&thread).await["latest_seq"],
+        before["latest_seq"]
+    );
+    let changed = daemon
+        .client
+        .patch(&thread, json!({"title": "", "mode": "2"}))
+        .await
+        .expect(200);
+    assert_eq!(
+        (changed.get("title"), &changed["mode"]),
+        (None, &json!("plan"))
+    );
+    let mut events = daemon.events(&thread, 1).await;
+    let event = events.next().await.unwrap();
+    assert_eq!(event.event, "thread.updated");
+    assert_eq!(
+        event.data["payload"]["changes"],
+        json!({"mode": "plan", "title": null})
+    );
+    assert_eq!(event.data["payload"]["thread"]["mode"], "plan");
+}
+
+#[tokio::test]
+async fn usage_is_summed_by_what_is_asked_for() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "one").await;
+    daemon.say(&thread, "two").await;
+    let report = daemon
+        .client
+        .get("/v1/usage?group_by=thread")
+        .await
+        .expect(200);
+    assert_eq!(
+        (
+            &report["totals"]["input_tokens"],
+            &report["totals"]["turns"]
+        ),
+        (&json!(200), &json!(2))
+    );
+    assert_eq!(
+        report["buckets"][0]["key"],
+        thread.trim_start_matches("/v1/threads/")
+    );
+    assert_eq!(report["totals"]["cost_complete"], false);
+    let later = daemon
+        .client
+        .get("/v1/usage?since=2999-01-01T00:00:00Z")
+        .await
+        .expect(200);
+    assert_eq!(
+        (&later["totals"]["turns"], &later["buckets"]),
+        (&json!(0), &json!([]))
+    );
+    let by_model = daemon
+        .client
+        .get("/v1/usage?group_by=model")
+        .await
+        .expect(200);
+    assert_eq!(by_model["buckets"][0]["key"], "demo-model");
+}

@@ -1,0 +1,283 @@
+//! A client of a few lines: one connection per request.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use super::soon;
+
+/// Where to ask, and with which token.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    /// Returns the code of an error, and checks that it has the one shape.
+    #[track_caller]
+    pub(crate) fn code(&self) -> String {
+        let error = self.json()["error"].clone();
+        assert_eq!(error["status"], self.status, "{error}");
+        assert!(error["message"].is_string(), "{error}");
+        super::text(&error["code"])
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:?}", self.body);
+        if self.body.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+impl Client {
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut client = self.clone();
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
+    }
+
+    pub(crate) fn anonymous(&self) -> Self {
+        Self {
+            token: None,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        sender.send_request(request).await.unwrap()
+    }
+
+    fn request(&self, method: &str, path: &str, body: Option<&str>) -> Request<Full<Bytes>> {
+        let mut request = Request::builder()
+            .method(Method::from_bytes(method.as_bytes()).unwrap())
+            .uri(path)
+            .header("host", self.address.to_string());
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let has_type = self.headers.iter().any(|(name, _)| name == "content-type");
+        if body.is_some() && !has_type {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map(|body| Bytes::copy_from_slice(body.as_bytes()));
+        request.body(Full::new(body.unwrap_or_default())).unwrap()
+    }
+
+    /// Sends a body as it is.
+    #[track_caller]
+    pub(crate) fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+    ) -> impl Future<Output = Reply> + Send + use<> {
+        let request = self.request(method, path, body);
+        let client = self.clone();
+        soon(async move {
+            let response = client.send(request).await;
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            Reply {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                body,
+            }
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> impl Future<Output = Reply> + Send + use<> {
+        self.raw("GET", path, None)
+    }
+
+    #[track_caller]
+    pub(crate) fn post(
+        &self,
+        path: &str,
+        body: Value,
+    ) -> impl Future<Output = Reply> + Send + use<> {
+        self.raw("POST", path, Some(&body.to_string()))
+    }
+
+    #[track_caller]
+    pub(crate) fn patch(
+        &self,
+        path: &str,
+        body: Value,
+    ) -> impl Future<Output = Reply> + Send + use<> {
+        self.raw("PATCH", path, Some(&body.to_string()))
+    }
+
+    /// Opens a stream of events.
+    pub(crate) async fn stream(&self, path: &str) -> Stream {
+        let request = self.request("GET", path, None);
+        Stream::new(soon(self.send(request)).await)
+    }
+
+    /// Opens a stream with a body.
+    pub(crate) async fn post_stream(&self, path: &str, body: Value) -> Stream {
+        let request = self.request("POST", path, Some(&body.to_string()));
+        Stream::new(soon(self.send(request)).await)
+    }
+}
+
+/// One frame of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+/// A stream of frames. Comments are kept apart.
+pub(crate) struct Stream {
+    pub(crate) headers: HeaderMap,
+    body: Incoming,
+    buffer: String,
+    ready: VecDeque<Frame>,
+    pub(crate) comments: Vec<String>,
+}
+
+impl Stream {
+    fn new(response: Response<Incoming>) -> Self {
+        let (head, body) = response.into_parts();
+        assert_eq!(head.status, 200);
+        Self {
+            headers: head.headers,
+            body,
+            buffer: String::new(),
+            ready: VecDeque::new(),
+            comments: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, block: &str) {
+        assert!(!block.contains('\r'), "{block:?}");
+        let mut frame = Frame {
+            id: None,
+            event: String::new(),
+            data: Value::Null,
+        };
+        for line in block.lines() {
+            if let Some(comment) = line.strip_prefix(": ") {
+                self.comments.push(comment.to_owned());
+            } else if let Some(id) = line.strip_prefix("id: ") {
+                frame.id = Some(id.parse().unwrap());
+            } else if let Some(event) = line.strip_prefix("event: ") {
+                frame.event = event.to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                assert!(frame.data.is_null(), "one data line: {block}");
+                frame.data = serde_json::from_str(data).unwrap();
+            } else {
+                assert!(line.starts_with("retry: "), "{line}");
+            }
+        }
+        if !frame.event.is_empty() {
+            self.ready.push_back(frame);
+        }
+    }
+
+    /// Reads more from the socket; `false` at its end.
+    async fn read(&mut self) -> bool {
+        let Some(Ok(frame)) = soon(self.body.frame()).await else {
+            return false;
+        };
+        if let Some(data) = frame.data_ref() {
+            self.buffer.push_str(std::str::from_utf8(data).unwrap());
+        }
+        while let Some(end) = self.buffer.find("\n\n") {
+            let block: String = self.buffer.drain(..end + 2).collect();
+            self.take(block.trim_end_matches('\n'));
+        }
+        true
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            if !self.read().await {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the frames up to the first of a name, that one included.
+    pub(crate) async fn until(&mut self, event: &str) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        loop {
+            let Some(frame) = self.next().await else {
+                panic!("the stream ended before `{event}`: {frames:#?}");
+            };
+            let is_last = frame.event == event;
+            frames.push(frame);
+            if is_last {
+                return frames;
+            }
+        }
+    }
+
+    /// Waits for a comment that begins with these words.
+    pub(crate) async fn until_comment(&mut self, words: &str) -> String {
+        loop {
+            let found = self
+                .comments
+                .iter()
+                .find(|comment| comment.starts_with(words));
+            if let Some(found) = found {
+                return found.clone();
+            }
+            assert!(self.read().await, "the stream ended before `{words}`");
+        }
+    }
+
+    /// Returns all frames to the end of the stream.
+    pub(crate) async fn rest(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+}

@@ -1,0 +1,81 @@
+//! What the tests share: a daemon on a loopback port, a tiny client, and a model that answers by keyword.
+
+mod client;
+mod daemon;
+mod model;
+
+use std::future::Future;
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub(crate) use client::{Client, Frame, Stream};
+pub(crate) use daemon::{Daemon, Setup, TOKEN};
+pub(crate) use model::FakeModel;
+
+/// Waits for what should happen soon. The bound only turns a hang into a failure.
+#[track_caller]
+pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let place = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(Duration::from_secs(20), future).await {
+            Ok(output) => output,
+            Err(_) => panic!("nothing happened at {place}"),
+        }
+    }
+}
+
+/// Returns a text of a JSON value.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no text"))
+        .to_owned()
+}
+
+/// Checks that each numbered event follows the one before, and that what begins also ends.
+pub(crate) fn assert_sound(frames: &[Frame], cursor: u64) {
+    let mut previous = cursor;
+    let mut open_items = std::collections::BTreeSet::new();
+    let mut open_waits = std::collections::BTreeSet::new();
+    let mut open_turn: Option<Value> = None;
+    for frame in frames {
+        let data = &frame.data;
+        assert_eq!(data["seq"].as_u64(), frame.id, "{data}");
+        assert_eq!(data["event"], frame.event);
+        assert_eq!(data["kind"], frame.event);
+        assert_eq!(data["previous_seq"].as_u64(), Some(previous), "{data}");
+        assert!(frame.id > Some(previous), "{data}");
+        previous = frame.id.unwrap_or_default();
+        let item = data["item_id"].as_str().map(str::to_owned);
+        match frame.event.as_str() {
+            "turn.started" => assert_eq!(open_turn.replace(data["turn_id"].clone()), None),
+            "turn.completed" => {
+                assert!(open_items.is_empty(), "{open_items:?}");
+                assert!(open_waits.is_empty(), "{open_waits:?}");
+                assert_eq!(open_turn.take(), Some(data["turn_id"].clone()));
+            }
+            "item.started" => assert!(open_items.insert(item), "{data}"),
+            "item.completed" | "item.failed" | "item.interrupted" => {
+                open_items.remove(&item);
+            }
+            "approval.required" | "tool_call.requested" | "user_input.required" => {
+                assert!(
+                    open_items.contains(&item),
+                    "an item comes before its wait: {data}"
+                );
+                assert!(open_waits.insert(item), "{data}");
+            }
+            "approval.decided"
+            | "tool_call.resolved"
+            | "tool_call.timeout"
+            | "tool_call.canceled"
+            | "user_input.answered"
+            | "user_input.canceled" => {
+                assert!(open_waits.remove(&item), "{data}");
+            }
+            _ => {}
+        }
+    }
+}

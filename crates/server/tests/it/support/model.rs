@@ -1,0 +1,198 @@
+//! A model that answers by the first word of what it is told, as the one behind the golden traces did.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
+use windlass_core::llm_driver_registry::{
+    LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmRequest, LlmResponseStream,
+    LlmStreamEvent,
+};
+use windlass_core::message::{ContentPart, MessageRole};
+use windlass_core::tools::{ToolCall, ToolDefinition};
+
+/// The model. Clones are one.
+#[derive(Clone)]
+pub(crate) struct FakeModel {
+    requests: Arc<Mutex<Vec<LlmRequest>>>,
+    open: watch::Sender<bool>,
+}
+
+impl Default for FakeModel {
+    fn default() -> Self {
+        Self {
+            requests: Arc::default(),
+            open: watch::Sender::new(false),
+        }
+    }
+}
+
+enum Piece {
+    Say(LlmStreamEvent),
+    Wait,
+}
+
+fn text(text: &str) -> Piece {
+    Piece::Say(LlmStreamEvent::TextDelta(text.to_owned()))
+}
+
+/// Provider ids repeat, as those of local model servers do.
+fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall {
+        id: "toolu_1".to_owned(),
+        name: name.to_owned(),
+        arguments,
+    }
+}
+
+fn calls(calls: Vec<ToolCall>) -> Vec<Piece> {
+    vec![Piece::Say(LlmStreamEvent::ToolCalls(calls))]
+}
+
+impl FakeModel {
+    /// Lets slow answers go on.
+    pub(crate) fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    pub(crate) fn requests(&self) -> Vec<LlmRequest> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Returns the names of the tools that the newest call was offered.
+    pub(crate) fn offered(&self) -> Vec<String> {
+        let requests = self.requests();
+        let tools = &requests.last().unwrap().config.tools;
+        tools
+            .iter()
+            .map(ToolDefinition::name)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Returns what the newest call was told, role by role.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let requests = self.requests();
+        let history = requests.last().unwrap().history.iter();
+        history
+            .map(|message| {
+                let text = windlass_core::items::plain_text(&message.content);
+                format!("{}: {text}", message.role)
+            })
+            .collect()
+    }
+
+    fn answer(request: &LlmRequest) -> Result<Vec<Piece>> {
+        let last = request.history.iter().next_back();
+        let Some(last) = last else {
+            return Ok(vec![text("nothing was said")]);
+        };
+        if last.role == MessageRole::ToolResult {
+            let said = windlass_core::items::plain_text(&last.content);
+            return Ok(vec![text("Tool said: "), text(&said)]);
+        }
+        let said = last
+            .content
+            .iter()
+            .find_map(ContentPart::as_text)
+            .unwrap_or_default();
+        let lookup = || {
+            call(
+                "tau_bench__get_reservation",
+                json!({"reservation_id": "ABC123"}),
+            )
+        };
+        Ok(match said.split(' ').next().unwrap_or_default() {
+            "SLOW" => vec![text("word0 "), Piece::Wait, text("word1 ")],
+            "SILENT" => vec![Piece::Wait, text("word ")],
+            "LOOKUP" => calls(vec![lookup()]),
+            "TWICE" => calls(vec![lookup(), lookup()]),
+            "BADARGS" => calls(vec![call(
+                "tau_bench__get_reservation",
+                json!({"reservation_id": 7}),
+            )]),
+            "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
+            "BOTH" => calls(vec![
+                call("shell", json!({"command": "echo hi"})),
+                call("clock", json!({})),
+            ]),
+            "ASK" => calls(vec![call(
+                "request_user_input",
+                json!({"questions": [{"header": "Colour", "id": "colour", "question": "Which colour?",
+                    "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]}]}),
+            )]),
+            "ERR500" => {
+                let error = ProviderError::new(ErrorKind::Other, "Server error (500): boom");
+                return Err(AgentLoopError::provider(error));
+            }
+            _ => vec![
+                text("Hello from the model. "),
+                text("You said: "),
+                text(said),
+            ],
+        })
+    }
+}
+
+#[async_trait]
+impl LlmDriver for FakeModel {
+    async fn chat_completion_stream(
+        &self,
+        _: Vec<LlmMessage>,
+        _: &LlmCallConfig,
+    ) -> Result<LlmResponseStream> {
+        unreachable!("the runtime shares its history")
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        let pieces = Self::answer(&request);
+        self.requests.lock().unwrap().push(request);
+        let mut pieces: VecDeque<Piece> = pieces?.into();
+        let done = LlmCompletionMetadata {
+            prompt_tokens: Some(100),
+            completion_tokens: Some(20),
+            ..LlmCompletionMetadata::default()
+        };
+        pieces.push_back(Piece::Say(LlmStreamEvent::Done(Box::new(done))));
+        Ok(Box::pin(Answer {
+            pieces,
+            waiting: None,
+            open: self.open.subscribe(),
+        }))
+    }
+}
+
+struct Answer {
+    pieces: VecDeque<Piece>,
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    open: watch::Receiver<bool>,
+}
+
+impl Stream for Answer {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(waiting) = &mut self.waiting {
+                ready!(waiting.as_mut().poll(cx));
+                self.waiting = None;
+            }
+            match self.pieces.pop_front() {
+                None => return Poll::Ready(None),
+                Some(Piece::Say(event)) => return Poll::Ready(Some(Ok(event))),
+                Some(Piece::Wait) => {
+                    let mut open = self.open.clone();
+                    self.waiting = Some(Box::pin(async move {
+                        let _ = open.wait_for(|open| *open).await;
+                    }));
+                }
+            }
+        }
+    }
+}

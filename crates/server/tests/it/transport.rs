@@ -1,0 +1,511 @@
+//! Errors, tokens, origins, bodies, repeats, limits, stopping.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass_server::{Access, MemoryWireStore, Server, Settings, StartError};
+
+use crate::support::{Daemon, Setup, TOKEN, soon};
+
+#[tokio::test]
+async fn r1_every_rejection_is_json_with_a_code() {
+    let daemon = Setup::settings(|settings| settings.limits.body_bytes = 1000)
+        .start()
+        .await;
+    let client = &daemon.client;
+    let thread = daemon.thread(json!({})).await;
+    let large = json!({ "title": "x".repeat(2000) }).to_string();
+    let form = client.with("content-type", "text/plain");
+    for (reply, status, code) in [
+        (
+            client.raw("POST", "/v1/threads", Some("{bad")).await,
+            400,
+            "invalid_json",
+        ),
+        (
+            client.raw("POST", "/v1/threads", Some("[]")).await,
+            422,
+            "invalid_field",
+        ),
+        (
+            client.post("/v1/threads", json!({"archived": "yes"})).await,
+            422,
+            "invalid_field",
+        ),
+        (
+            client.get(&format!("{thread}/events?since_seq=abc")).await,
+            400,
+            "invalid_query",
+        ),
+        (
+            client
+                .get(&format!("{thread}/events?replay_limit=9999"))
+                .await,
+            400,
+            "invalid_query",
+        ),
+        (
+            client.get("/v1/threads?limit=x").await,
+            400,
+            "invalid_query",
+        ),
+        (
+            client
+                .get("/v1/usage?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z")
+                .await,
+            400,
+            "invalid_query",
+        ),
+        (
+            form.raw("POST", "/v1/threads", Some("{}")).await,
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            form.raw("POST", &format!("{thread}/turns"), Some("{}"))
+                .await,
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            client.raw("POST", "/v1/threads", Some(&large)).await,
+            413,
+            "body_too_large",
+        ),
+        (client.get("/v1/nope").await, 404, "unknown_path"),
+        (client.get("/nope").await, 404, "unknown_path"),
+        (
+            client.get("/v1/threads/thr_missing").await,
+            404,
+            "thread_not_found",
+        ),
+        (
+            client
+                .post(&format!("{thread}/turns"), json!({"prompt": "  "}))
+                .await,
+            400,
+            "prompt_required",
+        ),
+        (
+            client.post(&format!("{thread}/turns"), json!({})).await,
+            422,
+            "invalid_field",
+        ),
+        (client.patch(&thread, json!({})).await, 400, "no_changes"),
+        (
+            client.post(&format!("{thread}/compact"), json!({})).await,
+            501,
+            "not_implemented",
+        ),
+        (
+            client.post("/v1/tasks", json!({})).await,
+            501,
+            "not_implemented",
+        ),
+    ] {
+        assert_eq!((reply.status, reply.code().as_str()), (status, code));
+        assert_eq!(reply.header("content-type"), Some("application/json"));
+        assert_eq!(reply.header("vary"), Some("origin"));
+        assert!(reply.header("x-request-id").is_some());
+    }
+    let missing = client
+        .post(&format!("{thread}/turns"), json!({}))
+        .await
+        .json();
+    assert_eq!(missing["error"]["details"]["field"], "/prompt");
+    let wrong = client
+        .post(
+            "/v1/threads",
+            json!({"environments": [{"environment_id": 7, "cwd": "/"}]}),
+        )
+        .await
+        .json();
+    assert_eq!(
+        wrong["error"]["details"]["field"],
+        "/environments/0/environment_id"
+    );
+    daemon.say(&thread, "hello").await;
+}
+
+#[tokio::test]
+async fn r2_a_wrong_method_is_told_with_those_that_are_served() {
+    let daemon = Daemon::start().await;
+    for (method, path, allowed) in [
+        ("PUT", "/v1/threads", "GET,HEAD,POST"),
+        ("GET", "/v1/threads/__probe__/undo", "POST"),
+        ("DELETE", "/v1/threads/thr_x", "GET,HEAD,PATCH"),
+        ("POST", "/health", "GET,HEAD"),
+        ("PUT", "/v1/skills", "GET,HEAD"),
+    ] {
+        let reply = daemon.client.raw(method, path, None).await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (405, "method_not_allowed"),
+            "{path}"
+        );
+        let mut methods: Vec<_> = reply
+            .header("allow")
+            .unwrap()
+            .split(',')
+            .map(str::trim)
+            .collect();
+        methods.sort_unstable();
+        assert_eq!(methods.join(","), allowed, "{path}");
+    }
+    let head = daemon.client.raw("HEAD", "/v1/threads", None).await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[tokio::test]
+async fn r3_the_status_follows_from_the_type_of_an_error() {
+    for code in windlass_protocol::ErrorCode::ALL {
+        let error = windlass_server::ApiError::new(*code, "404 not found, turn active, 500");
+        let response = axum::response::IntoResponse::into_response(error);
+        assert_eq!(response.status().as_u16(), code.status());
+    }
+}
+
+#[tokio::test]
+async fn r4_only_known_origins_are_let_in_and_put_is_allowed() {
+    let daemon = Setup::settings(|settings| {
+        settings.cors_origins = vec!["https://console.example".to_owned(), "*".to_owned()];
+    })
+    .start()
+    .await;
+    let ask = |origin: &str| {
+        daemon
+            .client
+            .anonymous()
+            .with("origin", origin)
+            .with("access-control-request-method", "PUT")
+    };
+    for origin in [
+        "http://localhost:3000",
+        "tauri://localhost",
+        "https://tauri.localhost",
+        "https://console.example",
+    ] {
+        let reply = ask(origin).raw("OPTIONS", "/v1/threads", None).await;
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.header("access-control-allow-origin"), Some(origin));
+        let methods = reply.header("access-control-allow-methods").unwrap();
+        assert!(
+            methods.contains("PUT") && methods.contains("PATCH"),
+            "{methods}"
+        );
+        let headers = reply.header("access-control-allow-headers").unwrap();
+        for name in [
+            "authorization",
+            "last-event-id",
+            "idempotency-key",
+            "x-codewhale-runtime-token",
+        ] {
+            assert!(headers.contains(name), "{headers}");
+        }
+    }
+    let reply = ask("http://evil.example")
+        .raw("OPTIONS", "/v1/threads", None)
+        .await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("access-control-allow-origin"), None);
+    let reply = daemon
+        .client
+        .with("origin", "http://localhost:3000")
+        .get("/v1/threads")
+        .await;
+    let exposed = reply.header("access-control-expose-headers").unwrap();
+    assert!(exposed.contains("x-windlass-ignored"), "{exposed}");
+}
+
+#[tokio::test]
+async fn r6_the_token_is_taken_from_its_carriers_and_from_nowhere_else() {
+    let daemon = Daemon::start().await;
+    let nobody = daemon.client.anonymous();
+    for public in ["/health", "/ready", "/v1/runtime/info"] {
+        assert_eq!(nobody.get(public).await.status, 200, "{public}");
+    }
+    let cookie = format!("a=b; codewhale_runtime_token={}", TOKEN.replace('-', "%2D"));
+    for carrier in [
+        nobody.with("authorization", &format!("bearer {TOKEN}")),
+        nobody.with("x-windlass-runtime-token", TOKEN),
+        nobody.with("x-codewhale-runtime-token", TOKEN),
+        nobody.with("x-deepseek-runtime-token", TOKEN),
+        nobody.with("cookie", &cookie),
+        nobody
+            .with("cookie", &cookie)
+            .with("sec-fetch-site", "same-origin"),
+    ] {
+        assert_eq!(carrier.get("/v1/threads").await.status, 200, "{carrier:?}");
+    }
+    for stranger in [
+        nobody.clone(),
+        nobody.with("authorization", "Bearer a-token-for-testz"),
+        nobody.with("authorization", &format!("Basic {TOKEN}")),
+        nobody.with("authorization", "Bearer"),
+        nobody.with("x-windlass-runtime-token", ""),
+        nobody
+            .with("cookie", &cookie)
+            .with("sec-fetch-site", "cross-site"),
+        nobody
+            .with("cookie", &cookie)
+            .with("origin", "http://localhost:3000"),
+    ] {
+        let reply = stranger.get(&format!("/v1/threads?token={TOKEN}")).await;
+        assert_eq!(
+            (reply.status, reply.code().as_str()),
+            (401, "unauthorized"),
+            "{stranger:?}"
+        );
+        assert_eq!(
+            reply.json()["error"]["message"],
+            "runtime API bearer token required"
+        );
+        assert_eq!(stranger.get("/v1/nope").await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn r7_a_body_in_which_all_is_optional_may_be_missing() {
+    let daemon = Daemon::start().await;
+    let typed = daemon.client.with("content-type", "application/json");
+    assert_eq!(
+        daemon.client.raw("POST", "/v1/threads", None).await.status,
+        201
+    );
+    assert_eq!(typed.raw("POST", "/v1/threads", None).await.status, 201);
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    for (verb, status) in [
+        ("resume", 200),
+        ("fork", 201),
+        ("undo", 201),
+        ("retry", 201),
+        ("compact", 501),
+    ] {
+        let path = format!("{thread}/{verb}");
+        for reply in [
+            daemon.client.raw("POST", &path, None).await,
+            typed.raw("POST", &path, None).await,
+            daemon.client.post(&path, json!({})).await,
+        ] {
+            assert_eq!(reply.status, status, "{verb}: {:?}", reply.body);
+        }
+    }
+    assert_eq!(typed.raw("GET", &thread, None).await.status, 200);
+}
+
+#[tokio::test]
+async fn r8_ten_equal_requests_with_one_key_start_one_turn() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let keyed = daemon.client.with("idempotency-key", "once");
+    let path = format!("{thread}/turns");
+    let requests: Vec<_> = (0..10)
+        .map(|_| tokio::spawn(keyed.post(&path, json!({"prompt": "SLOW please"}))))
+        .collect();
+    let mut answers = Vec::new();
+    for request in requests {
+        answers.push(request.await.unwrap().expect(201));
+    }
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
+    let other = keyed.post(&path, json!({"prompt": "another"})).await;
+    assert_eq!(
+        (other.status, other.code().as_str()),
+        (409, "idempotency_conflict")
+    );
+    daemon.model.open();
+    let mut events = daemon.events(&thread, 0).await;
+    events.until("turn.completed").await;
+    assert_eq!(
+        daemon.detail(&thread).await["turns"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let late = keyed.post(&path, json!({"prompt": "SLOW please"})).await;
+    assert_eq!(late.header("idempotency-replayed"), Some("true"));
+    assert_eq!(late.expect(201), answers[0]);
+}
+
+#[tokio::test]
+async fn r9_fields_that_nobody_reads_are_named() {
+    let daemon = Daemon::start().await;
+    let body = json!({"title": "T", "reasoning_effort": "low", "colour": 1, "flavour": 2});
+    let reply = daemon.client.post("/v1/threads", body).await;
+    assert_eq!(reply.header("x-windlass-ignored"), Some("colour,flavour"));
+    let thread = reply.expect(201);
+    assert_eq!(
+        (&thread["title"], &thread["reasoning_effort"]),
+        (&json!("T"), &json!("low"))
+    );
+    let path = format!("/v1/threads/{}", thread["id"].as_str().unwrap());
+    daemon.say(&path, "hello").await;
+    let requests = daemon.model.requests();
+    assert_eq!(requests[0].config.reasoning_effort.as_deref(), Some("low"));
+    let plain = daemon
+        .client
+        .post("/v1/threads", json!({"title": "T"}))
+        .await;
+    assert_eq!(plain.header("x-windlass-ignored"), None);
+}
+
+#[tokio::test]
+async fn r10_a_mode_that_does_not_exist_is_refused() {
+    let daemon = Daemon::start().await;
+    let reply = daemon
+        .client
+        .post("/v1/threads", json!({"mode": "plann"}))
+        .await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (422, "invalid_field")
+    );
+    assert_eq!(reply.json()["error"]["details"]["field"], "/mode");
+    let thread = daemon
+        .client
+        .post("/v1/threads", json!({"mode": "BYPASS"}))
+        .await
+        .expect(201);
+    assert_eq!(thread["mode"], "yolo");
+    let path = format!("/v1/threads/{}", thread["id"].as_str().unwrap());
+    let reply = daemon
+        .client
+        .post(
+            &format!("{path}/turns"),
+            json!({"prompt": "x", "mode": "?"}),
+        )
+        .await;
+    assert_eq!(reply.status, 422);
+    assert_eq!(daemon.detail(&path).await["turns"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_over_a_limit_is_told_when_to_come_back() {
+    let daemon = Setup::settings(|settings| {
+        settings.limits.threads = 2;
+        settings.limits.subscribers = 1;
+    })
+    .start()
+    .await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.thread(json!({})).await;
+    let reply = daemon.client.post("/v1/threads", json!({})).await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (429, "limit_reached")
+    );
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    let held = daemon.events(&thread, 0).await;
+    let reply = daemon.client.get(&format!("{thread}/events")).await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (429, "limit_reached")
+    );
+    drop(held);
+    soon(async {
+        // The place is given back when the daemon notices that the reader left.
+        loop {
+            let figures = daemon.client.get("/metrics").await.body;
+            if String::from_utf8_lossy(&figures).contains("\nwindlass_subscribers 0\n") {
+                break;
+            }
+        }
+    })
+    .await;
+    daemon.events(&thread, 0).await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_request_harm_nobody() {
+    let daemon = Daemon::start().await;
+    for bytes in [
+        &b"GET /v1/threads HTTP/1.1\r\nhost: x\r\nauthorization: Bearer \xff\xfe\r\n\r\n"[..],
+        &b"GET /v1/threads HTTP/1.1\r\nhost: x\r\ncookie: codewhale_runtime_token=%ff\r\n\r\n"[..],
+        &b"\x00\x01\x02\r\n\r\n"[..],
+        &b"POST /v1/threads HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n"[..],
+    ] {
+        let mut stream = TcpStream::connect(daemon.client.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = vec![0; 12];
+        soon(stream.read_exact(&mut answer)).await.unwrap();
+        assert!(
+            answer.starts_with(b"HTTP/1.1 4"),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
+    }
+    assert_eq!(daemon.client.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_daemon_that_stops_tells_its_readers_and_ends() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    events.until("thread.started").await;
+    daemon.stop.cancel();
+    assert_eq!(events.rest().await, []);
+    assert!(
+        events.comments.contains(&"shutdown".to_owned()),
+        "{:?}",
+        events.comments
+    );
+    soon(daemon.running).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_open_daemon_listens_only_to_its_own_machine() {
+    let daemon = Setup::settings(|settings| settings.access = Access::Open)
+        .start()
+        .await;
+    assert_eq!(daemon.client.get("/v1/threads").await.status, 200);
+    let info = daemon.client.get("/v1/runtime/info").await.expect(200);
+    assert_eq!(info["auth_required"], false);
+    assert_eq!(info["port"], daemon.client.address.port());
+    let harness = windlass_runtime::HarnessBuilder::new("h", "").build();
+    let mut settings = Settings::new(daemon.workspace.path(), harness.id, Access::Open);
+    settings.host = "0.0.0.0".to_owned();
+    daemon.runtime.add_harness(harness).await.unwrap();
+    let store = std::sync::Arc::new(MemoryWireStore::new(1));
+    let refused = Server::bind(daemon.runtime.clone(), settings, store).await;
+    assert!(
+        matches!(refused, Err(StartError::OpenToOthers(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn groups_that_are_not_built_have_empty_lists() {
+    let daemon = Daemon::start().await;
+    for (path, empty) in [
+        (
+            "/v1/tasks",
+            json!({"tasks": [], "counts": {"queued": 0, "running": 0, "completed": 0, "failed": 0, "canceled": 0}}),
+        ),
+        ("/v1/automations", json!([])),
+        ("/v1/snapshots", json!([])),
+        (
+            "/v1/skills",
+            json!({"directory": "", "directories": [], "warnings": [], "skills": []}),
+        ),
+        ("/v1/apps/mcp/servers", json!({"servers": []})),
+        ("/v1/agent-runs", json!({"runs": []})),
+    ] {
+        assert_eq!(daemon.client.get(path).await.expect(200), empty, "{path}");
+    }
+    for later in [
+        "/v1/sessions",
+        "/v1/sessions/summary",
+        "/v1/providers",
+        "/v1/config",
+        "/v1/fleet/workers",
+    ] {
+        assert_eq!(daemon.client.get(later).await.status, 404, "{later}");
+    }
+    let status: Value = daemon.client.get("/v1/workspace/status").await.expect(200);
+    assert_eq!(status["git_repo"], false);
+}

@@ -1,0 +1,25 @@
+//! Fakes for the tests of Windlass: a model server that speaks four wire APIs on loopback.
+//!
+//! A test takes one request after the other and releases the answer chunk by chunk, so that it says itself when the
+//! model speaks, stalls, breaks off or talks nonsense:
+//!
+//! ```no_run
+//! # async fn test() -> std::io::Result<()> {
+//! use windlass_testkit::{Answer, FakeServer, Wire};
+//!
+//! let mut server = FakeServer::start().await?;
+//! // … a client calls `server.url()` …
+//! let mut exchange = server.next().await;
+//! exchange.begin_stream(&[]).await?;
+//! for chunk in Wire::Anthropic.events(&Answer::text(&["Hel", "lo"])) {
+//!     exchange.chunk(chunk.as_bytes()).await?;
+//! }
+//! exchange.finish().await
+//! # }
+//! ```
+
+mod server;
+mod wire;
+
+pub use server::{Exchange, FakeServer, Reply, Request};
+pub use wire::{Answer, FakeCall, Tokens, Wire};

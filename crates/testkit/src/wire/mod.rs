@@ -1,0 +1,193 @@
+//! What the four wire APIs say, written down from their documentation and not from our drivers.
+
+mod anthropic;
+mod gemini;
+mod openai;
+mod openai_chat;
+
+use serde_json::{Value, json};
+
+/// A wire API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// OpenAI's Responses.
+    OpenAi,
+    /// OpenAI's Chat Completions.
+    OpenAiChat,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+}
+
+/// What the fake model says.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// What it thinks, in pieces.
+    pub thinking: Vec<String>,
+    /// What proves the thinking, or holds it encrypted.
+    pub signature: Option<String>,
+    /// What it says, in pieces.
+    pub text: Vec<String>,
+    /// What it calls.
+    pub calls: Vec<FakeCall>,
+    /// What it used.
+    pub tokens: Tokens,
+    /// Why it stopped, in the API's own word; what fits the answer when nothing is said.
+    pub stop: Option<String>,
+}
+
+/// A call, its arguments in pieces of JSON text.
+#[derive(Debug, Clone)]
+pub struct FakeCall {
+    /// The provider's id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Tokens; those cached are among those read, those of reasoning among those written.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens {
+    /// Read.
+    pub read: u32,
+    /// Read from a cache.
+    pub cached: u32,
+    /// Written.
+    pub written: u32,
+    /// Written while reasoning.
+    pub reasoning: u32,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self {
+            read: 14,
+            cached: 3,
+            written: 7,
+            reasoning: 2,
+        }
+    }
+}
+
+impl Answer {
+    /// Makes an answer of text.
+    #[must_use]
+    pub fn text(pieces: &[&str]) -> Self {
+        Self {
+            text: pieces.iter().map(|piece| (*piece).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a call.
+    #[must_use]
+    pub fn with_call(mut self, id: &str, name: &str, arguments: &[&str]) -> Self {
+        self.calls.push(FakeCall {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.iter().map(|piece| (*piece).to_owned()).collect(),
+        });
+        self
+    }
+
+    /// Adds thinking and its proof.
+    #[must_use]
+    pub fn with_thinking(mut self, pieces: &[&str], signature: &str) -> Self {
+        self.thinking = pieces.iter().map(|piece| (*piece).to_owned()).collect();
+        self.signature = Some(signature.to_owned());
+        self
+    }
+
+    /// Sets why the model stopped.
+    #[must_use]
+    pub fn with_stop(mut self, stop: &str) -> Self {
+        self.stop = Some(stop.to_owned());
+        self
+    }
+}
+
+impl Wire {
+    /// All four.
+    pub const ALL: [Self; 4] = [
+        Self::OpenAi,
+        Self::OpenAiChat,
+        Self::Anthropic,
+        Self::Gemini,
+    ];
+
+    /// Returns the events of an answer, each with its closing empty line.
+    #[must_use]
+    pub fn events(self, answer: &Answer) -> Vec<String> {
+        match self {
+            Self::OpenAi => openai::events(answer),
+            Self::OpenAiChat => openai_chat::events(answer),
+            Self::Anthropic => anthropic::events(answer),
+            Self::Gemini => gemini::events(answer),
+        }
+    }
+
+    /// Returns the body of an error.
+    #[must_use]
+    pub fn error(self, status: u16, message: &str) -> Value {
+        match self {
+            Self::OpenAi | Self::OpenAiChat => openai::error(status, message),
+            Self::Anthropic => anthropic::error(status, message),
+            Self::Gemini => gemini::error(status, message),
+        }
+    }
+
+    /// Returns the status by which the provider says that it is overloaded.
+    #[must_use]
+    pub const fn overloaded(self) -> u16 {
+        match self {
+            Self::Anthropic => 529,
+            _ => 503,
+        }
+    }
+
+    /// Returns status and body of the answer to a prompt that does not fit.
+    #[must_use]
+    pub fn too_long(self) -> (u16, Value) {
+        let body = match self {
+            Self::OpenAi | Self::OpenAiChat => json!({ "error": {
+                "message": "Your input exceeds the context window of this model.",
+                "type": "invalid_request_error", "param": "input", "code": "context_length_exceeded",
+            } }),
+            Self::Anthropic => {
+                anthropic::error(400, "prompt is too long: 210000 tokens > 200000 maximum")
+            }
+            Self::Gemini => gemini::error(
+                400,
+                "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
+            ),
+        };
+        (400, body)
+    }
+
+    /// Returns an event with which the provider breaks a stream off for overload.
+    #[must_use]
+    pub fn error_event(self) -> String {
+        match self {
+            Self::OpenAi => named(
+                "error",
+                &json!({ "type": "error", "code": "server_is_overloaded", "message": "busy", "param": null, "sequence_number": 9 }),
+            ),
+            Self::OpenAiChat => {
+                plain(&json!({ "error": { "message": "busy", "code": "overloaded" } }))
+            }
+            Self::Anthropic => named("error", &anthropic::error(529, "busy")),
+            Self::Gemini => plain(&gemini::error(503, "busy")),
+        }
+    }
+}
+
+fn named(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+fn plain(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}

@@ -1,0 +1,17 @@
+//! What the host says of the session itself.
+
+use windlass_core::events::EventData;
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+
+impl Draft<'_> {
+    pub(super) fn note(&mut self, data: EventData) -> Result<(), Rejected> {
+        if !data.is_about_session() {
+            return Err(Rejected::NotEmittable(data.event_type()));
+        }
+        self.check_room()?;
+        self.record(data);
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! Going back to where a turn ended.
+
+use windlass_core::events::SessionRewoundData;
+use windlass_core::typed_id::TurnId;
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+
+impl Draft<'_> {
+    /// The journal only grows, so going back is a record too. Only while nothing runs or waits: it would go on from a
+    /// conversation that is no more.
+    pub(super) fn rewind(&mut self, turn_id: TurnId) -> Result<(), Rejected> {
+        let running = self.turn().map(|turn| turn.id);
+        let waiting = self.thread.queue.front().map(|next| next.turn_id);
+        if let Some(busy) = running.or(waiting) {
+            return Err(Rejected::Busy(busy));
+        }
+        let end = {
+            let mut newest_first = self.thread.ends.iter().rev();
+            newest_first.find(|end| end.turn_id == turn_id).copied()
+        };
+        let end = end.ok_or(Rejected::UnknownTurn(turn_id))?;
+        self.turn_id = Some(turn_id);
+        self.record(SessionRewoundData {
+            to_sequence: end.seq,
+            to_turn: turn_id,
+        });
+        Ok(())
+    }
+}

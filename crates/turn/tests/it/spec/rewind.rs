@@ -1,0 +1,116 @@
+//! Going back to where a turn ended.
+
+use windlass_turn::Thread;
+
+use crate::world::Step::{
+    Crash, Done, ImportAgent, ImportUser, Interrupt, Model, ModelUsing, Rewind, Say, Steer,
+};
+use crate::world::{World, check, plan, transcript};
+
+const TWO: &[crate::world::Step] = &[
+    Say("one"),
+    Model("first", &[]),
+    Say("two"),
+    Model("", &[("a", "pure")]),
+    Done("a"),
+    Model("second", &[]),
+];
+
+fn after(given: &[crate::world::Step]) -> Vec<crate::world::Step> {
+    [TWO, given].concat()
+}
+
+#[test]
+fn the_conversation_ends_after_the_turn_again() {
+    check(plan(), TWO, Rewind(0), &["session.rewound"]);
+    transcript(plan(), &after(&[Rewind(0)]), &["user one", "agent first"]);
+    let given = &after(&[Rewind(0), Say("other"), Model("third", &[])]);
+    let then = &["user one", "agent first", "user other", "agent third"];
+    transcript(plan(), given, then);
+    // To the newest turn: what the host added since is gone.
+    let given = &after(&[
+        ImportUser("x"),
+        ImportAgent("", &[("b", "once")]),
+        Rewind(1),
+    ]);
+    let world = World::after(plan(), given);
+    assert_eq!(world.transcript(), World::after(plan(), TWO).transcript());
+}
+
+#[test]
+fn what_was_gone_back_over_is_no_longer_there_to_go_to() {
+    check(plan(), &after(&[Rewind(0)]), Rewind(1), &["! unknown turn"]);
+    check(
+        plan(),
+        &after(&[Rewind(0)]),
+        Rewind(0),
+        &["session.rewound"],
+    );
+    check(plan(), TWO, Rewind(7), &["! unknown turn"]);
+}
+
+#[test]
+fn nothing_goes_back_while_a_turn_runs_or_an_input_waits() {
+    check(plan(), &after(&[Say("three")]), Rewind(0), &["! busy"]);
+    let waiting = &after(&[Say("three"), Say("four"), Interrupt]);
+    check(plan(), waiting, Rewind(0), &["! busy"]);
+    check(plan(), &[Say("one")], Rewind(0), &["! busy"]);
+}
+
+#[test]
+fn a_fold_comes_to_the_same_as_the_thread_that_went_back() {
+    let ways: &[&[crate::world::Step]] = &[
+        &[Rewind(0)],
+        &[Rewind(1)],
+        &[Rewind(0), Say("x"), Model("y", &[]), Rewind(2)],
+        &[
+            Rewind(0),
+            Say("x"),
+            Steer("more"),
+            Interrupt,
+            Rewind(2),
+            Rewind(0),
+        ],
+        &[
+            Rewind(1),
+            Rewind(0),
+            Say("x"),
+            Crash,
+            Model("y", &[]),
+            Rewind(0),
+        ],
+        &[Say("x"), ModelUsing(&[], 9), Rewind(0), ImportUser("z")],
+    ];
+    for way in ways {
+        let world = World::after(plan(), &after(way));
+        let folded = Thread::fold(
+            world.thread.session_id(),
+            world.events.iter().map(AsRef::as_ref),
+        );
+        assert_eq!(folded, world.thread, "{way:?}");
+        let numbers = world.events.iter().map(|event| event.seq());
+        assert!(
+            numbers.eq(1..=world.thread.head()),
+            "a number is used twice"
+        );
+        for end in folded.ends() {
+            let last = &world.events[usize::try_from(end.seq).unwrap() - 1];
+            assert_eq!(last.event_type, "session.idled");
+            assert_eq!(last.context.turn_id, Some(end.turn_id));
+        }
+    }
+}
+
+#[test]
+fn what_was_used_stays_used() {
+    let given = &[
+        Say("one"),
+        Model("first", &[]),
+        Say("two"),
+        ModelUsing(&[], 9),
+    ];
+    let before = World::after(plan(), given).thread.usage();
+    let given = &[given.as_slice(), &[Rewind(0)]].concat();
+    assert_eq!(World::after(plan(), given).thread.usage(), before);
+    assert_eq!(before.map(|usage| usage.output_tokens), Some(9));
+}

@@ -1,0 +1,65 @@
+//! The words of the command line.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::serve::Serve;
+
+/// The turn failed.
+pub(crate) const FAILED: u8 = 1;
+/// The command line or the configuration is wrong; nothing was done.
+pub(crate) const USAGE: u8 = 2;
+/// The user stopped it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Runs AI agents turn by turn.
+#[derive(Parser)]
+#[command(name = "windlass", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// The directory that tools may touch.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 the turn was completed, 1 it failed, 2 the command line or the configuration is \
+wrong, 130 it was interrupted.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Answers one prompt and streams the answer to stdout.
+    Run(RunArguments),
+    /// Serves the Runtime API over HTTP and SSE.
+    #[command(alias = "app-server")]
+    Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// What to ask.
+    pub(crate) prompt: String,
+    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    pub(crate) model: Option<String>,
+    /// Instructions for the model.
+    #[arg(long, default_value = "You are a helpful assistant.")]
+    pub(crate) system: String,
+    /// How much the model should think, such as low or high.
+    #[arg(long)]
+    pub(crate) effort: Option<String>,
+    /// The configuration file [default: windlass.toml, where there is one].
+    #[arg(long)]
+    pub(crate) config: Option<PathBuf>,
+    /// Writes every event as a line of JSON instead of the answer's text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tells the user something that is not data.
+pub(crate) fn note(text: &str) {
+    // Nobody listens; there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,5 @@
+//! The words of the command line, one file each.
+
+pub(crate) mod run;
+pub(crate) mod serve;
+mod token;

@@ -1,0 +1,135 @@
+//! `windlass run`: one prompt, one answer.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use windlass_core::events::{Event, EventData};
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
+use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, StopReason, TurnResult};
+
+use crate::cli::{FAILED, INTERRUPTED, RunArguments, note};
+use crate::config::Config;
+use crate::model::{self, Choice};
+
+pub(crate) async fn run(arguments: RunArguments) -> Result<ExitCode> {
+    let config = Config::load(arguments.config.as_deref())?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let choice = model::choose(arguments.model.as_deref(), &config, variable)?;
+    let runtime = runtime(choice, &config, &arguments.system).await?;
+    let session = runtime
+        .default_session_id()
+        .context("the runtime has no session")?;
+
+    let mut events = runtime.subscribe_after(session, 0).await?;
+    let mut input = InputMessage::user(&arguments.prompt);
+    input.controls = arguments.effort.map(|effort| Controls {
+        reasoning: Some(ReasoningConfig {
+            effort: Some(effort),
+        }),
+        ..Controls::default()
+    });
+    let mut turn = Box::pin(runtime.submit(session, input).await?.wait());
+    let mut printer = Printer::new(arguments.json);
+    let mut result = None;
+    loop {
+        tokio::select! {
+            // The end of the turn is the last thing to be shown, so the events come first.
+            biased;
+            event = events.next() => match event {
+                Some(event) => {
+                    let last = printer.show(&event)?;
+                    if last {
+                        break;
+                    }
+                }
+                None => break,
+            },
+            ended = &mut turn, if result.is_none() => result = Some(ended?),
+            _ = tokio::signal::ctrl_c() => runtime.cancel_turn(session).await?,
+        }
+    }
+    let result = match result {
+        Some(result) => result,
+        None => turn.await?,
+    };
+    printer.end()?;
+    Ok(exit_code(&result))
+}
+
+async fn runtime(choice: Choice, config: &Config, system: &str) -> Result<InProcessRuntime> {
+    let builder = InProcessRuntimeBuilder::new();
+    let builder = match choice {
+        Choice::Real(model) => builder
+            .driver_registry(model::drivers(config)?)
+            .default_model(model),
+        Choice::Simulator => builder.llm_sim(LlmSimConfig::echo()),
+        Choice::Demonstration => {
+            note(
+                "no model is configured: the built-in demonstration model answers; set OPENAI_API_KEY, \
+                 ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model",
+            );
+            builder.llm_sim(LlmSimConfig::echo())
+        }
+    };
+    let session =
+        |session: windlass_runtime::SingleSessionBuilder| session.agent("assistant", system);
+    Ok(builder.single_session(session).build().await?)
+}
+
+fn exit_code(result: &TurnResult) -> ExitCode {
+    match result.stop_reason {
+        StopReason::Completed => ExitCode::SUCCESS,
+        StopReason::Cancelled => {
+            note("interrupted");
+            ExitCode::from(INTERRUPTED)
+        }
+        _ => {
+            let code = result.error_code.as_deref().unwrap_or("failed");
+            let cause = result.error.as_deref().unwrap_or("the turn failed");
+            note(&format!("error ({code}): {cause}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Writes what a script or a person reads.
+struct Printer {
+    out: io::Stdout,
+    json: bool,
+    in_line: bool,
+}
+
+impl Printer {
+    fn new(json: bool) -> Self {
+        Self {
+            out: io::stdout(),
+            json,
+            in_line: false,
+        }
+    }
+
+    /// Shows an event and tells whether it ends the turn.
+    fn show(&mut self, event: &Event) -> io::Result<bool> {
+        if self.json {
+            let line = serde_json::to_string(event).map_err(io::Error::other)?;
+            writeln!(self.out, "{line}")?;
+        } else if let EventData::OutputMessageDelta(delta) = &event.data {
+            self.out.write_all(delta.delta.as_bytes())?;
+            self.in_line = !delta.delta.ends_with('\n');
+        }
+        self.out.flush()?;
+        Ok(matches!(
+            event.data,
+            EventData::TurnCompleted(_) | EventData::TurnFailed(_) | EventData::TurnCancelled(_)
+        ))
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_line) {
+            writeln!(self.out)?;
+        }
+        self.out.flush()
+    }
+}

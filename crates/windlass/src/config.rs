@@ -1,0 +1,63 @@
+//! What is configured: `windlass.toml`, and the variables that people have set already.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+const DEFAULT_FILE: &str = "windlass.toml";
+
+/// The configuration file. Keys are better kept in the environment.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The model, as `provider/model`.
+    pub(crate) model: Option<String>,
+    /// The proxy for calls to providers.
+    pub(crate) proxy: Option<String>,
+    /// A PEM file of certificates to trust beside the system's.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// A price list of one's own.
+    pub(crate) prices_file: Option<PathBuf>,
+    /// Settings by provider.
+    pub(crate) providers: BTreeMap<String, Provider>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Provider {
+    pub(crate) api_key: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) max_parallel_calls: Option<usize>,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("api_key", &self.api_key.as_ref().map(|_| "[set]"))
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Reads the file that is named, or the one that is there.
+    pub(crate) fn load(file: Option<&Path>) -> Result<Self> {
+        let path = match file {
+            Some(file) => file,
+            None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+            None => return Ok(Self::default()),
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
+        // The message of the parser shows the line, which may hold a key; its place says enough.
+        toml::from_str(&text).map_err(|error| {
+            let line = error
+                .span()
+                .map_or(0, |span| text[..span.start].lines().count());
+            anyhow::anyhow!("{}, line {line}: {}", path.display(), error.message())
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! The binary as a person and a script meet it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod run;
+mod serve;

@@ -1,0 +1,207 @@
+//! `windlass run`, as people use it.
+
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_testkit::{Answer, FakeServer, Reply, Wire};
+
+/// Runs the binary with these variables and no others, in an empty directory.
+fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let empty = tempfile::tempdir().unwrap();
+    Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(arguments)
+        .env_clear()
+        .envs(variables.iter().copied())
+        .current_dir(empty.path())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Runs the binary beside a server that lives in a runtime of its own.
+fn with_server(
+    answer: impl Fn(&windlass_testkit::Request) -> Reply + Send + Sync + 'static,
+    run: impl FnOnce(&str),
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let server = runtime.block_on(FakeServer::answering(answer)).unwrap();
+    run(&server.url());
+}
+
+fn reply(status: u16, chunks: Vec<String>) -> Reply {
+    Reply {
+        status,
+        headers: Vec::new(),
+        chunks,
+    }
+}
+
+#[test]
+fn without_a_key_the_demonstration_model_answers_and_says_so_in_one_line() {
+    let out = windlass(&["run", "hello"], &[]);
+    assert!(out.status.success());
+    assert_eq!(text(&out.stdout), "Echo: hello\n");
+    let told = text(&out.stderr);
+    assert!(
+        told.contains("demonstration model") && told.lines().count() == 1,
+        "{told}"
+    );
+    let asked_for = windlass(&["run", "hello", "--model", "sim"], &[]);
+    assert_eq!(text(&asked_for.stderr), "");
+}
+
+#[test]
+fn every_provider_answers_at_the_address_that_is_set() {
+    for (wire, model, key, url_variable) in [
+        (
+            Wire::OpenAi,
+            "openai/gpt-5-mini",
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+        ),
+        (
+            Wire::OpenAiChat,
+            "openai-chat/some/model",
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+        ),
+        (
+            Wire::Anthropic,
+            "anthropic/claude-opus-5",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+        ),
+        (
+            Wire::Gemini,
+            "gemini/gemini-3.5-flash",
+            "GEMINI_API_KEY",
+            "GOOGLE_GEMINI_BASE_URL",
+        ),
+    ] {
+        let answer = move |_: &_| reply(200, wire.events(&Answer::text(&["Hel", "lo."])));
+        with_server(answer, |url| {
+            let url = if url_variable == "OPENAI_BASE_URL" {
+                format!("{url}/v1")
+            } else {
+                url.to_owned()
+            };
+            let variables = [(key, "test-key"), (url_variable, url.as_str())];
+            let out = windlass(&["run", "hello", "--model", model], &variables);
+            assert_eq!(
+                text(&out.stdout),
+                "Hello.\n",
+                "{model}: {}",
+                text(&out.stderr)
+            );
+            assert!(out.status.success());
+        });
+    }
+}
+
+#[test]
+fn a_provider_that_fails_once_is_asked_again() {
+    let asked = AtomicUsize::new(0);
+    let answer = move |_: &_| match asked.fetch_add(1, Ordering::Relaxed) {
+        0 => reply(500, vec![Wire::Anthropic.error(500, "oops").to_string()]),
+        _ => reply(200, Wire::Anthropic.events(&Answer::text(&["fine"]))),
+    };
+    with_server(answer, |url| {
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
+        let out = windlass(&["run", "hello", "--json"], &variables);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let retried = text(&out.stdout)
+            .lines()
+            .any(|line| line.contains("\"retries\":1"));
+        assert!(retried, "{}", text(&out.stdout));
+    });
+}
+
+#[test]
+fn a_refused_key_is_an_error_that_does_not_show_it() {
+    let answer = |_: &_| {
+        let body = Wire::Anthropic.error(401, "invalid x-api-key: test-key");
+        reply(401, vec![body.to_string()])
+    };
+    with_server(answer, |url| {
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
+        let out = windlass(&["run", "hello"], &variables);
+        assert_eq!(out.status.code(), Some(1));
+        let told = text(&out.stderr);
+        assert!(
+            told.contains("error (auth)") && !told.contains("test-key"),
+            "{told}"
+        );
+        assert_eq!(text(&out.stdout), "");
+    });
+}
+
+#[test]
+fn a_wrong_command_line_or_configuration_exits_with_2() {
+    for arguments in [
+        &["run"][..],
+        &["run", "hello", "--model", "acme/x"],
+        &["run", "hello", "--model", "openai/gpt-5"],
+        &["run", "hello", "--config", "missing.toml"],
+    ] {
+        let out = windlass(arguments, &[]);
+        assert_eq!(
+            out.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            text(&out.stderr)
+        );
+    }
+}
+
+#[test]
+fn the_file_names_model_address_and_key() {
+    let answer = |request: &windlass_testkit::Request| {
+        // The key itself would be masked in the answer.
+        let seen = match request.header("authorization") {
+            Some("Bearer from-file") => "the key of the file",
+            Some(_) => "another key",
+            None => "no key",
+        };
+        reply(200, Wire::OpenAiChat.events(&Answer::text(&[seen])))
+    };
+    with_server(answer, |url| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.toml");
+        let config = format!(
+            "model = 'openai-chat/llama'\n[providers.openai-chat]\nbase_url = '{url}/v1'\napi_key = 'from-file'"
+        );
+        std::fs::write(&file, config).unwrap();
+        let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
+        assert_eq!(
+            text(&out.stdout),
+            "the key of the file\n",
+            "{}",
+            text(&out.stderr)
+        );
+        std::fs::write(
+            &file,
+            "[providers.openai]\napi_key = 'secret-value'\nnonsense = 1",
+        )
+        .unwrap();
+        let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(
+            !text(&out.stderr).contains("secret-value"),
+            "{}",
+            text(&out.stderr)
+        );
+    });
+}

@@ -1,0 +1,155 @@
+//! `windlass serve`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Output, Stdio};
+
+struct Running {
+    child: Child,
+    address: String,
+    state: tempfile::TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn windlass(state: &tempfile::TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command
+        .args(arguments)
+        .current_dir(state.path())
+        .env_clear()
+        .env("XDG_STATE_HOME", state.path())
+        .stdin(Stdio::null());
+    command
+}
+
+fn start(arguments: &[&str]) -> Running {
+    let state = tempfile::tempdir().unwrap();
+    let mut child = windlass(&state, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    let (_, address) = line
+        .trim_end()
+        .rsplit_once("listening on http://")
+        .unwrap_or_else(|| panic!("{line:?}"));
+    Running {
+        address: address.to_owned(),
+        child,
+        state,
+    }
+}
+
+/// Asks for a path and returns the status line.
+fn get(address: &str, path: &str, token: Option<&str>) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{}\r\n",
+        token.unwrap_or_default()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let state = tempfile::tempdir().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = windlass(&state, arguments).output().unwrap();
+    assert!(!status.success());
+    assert!(stdout.is_empty(), "{stdout:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn r5_a_token_that_was_made_can_be_read_by_its_owner_only() {
+    let running = start(&["serve", "--port", "0"]);
+    let file = running.state.path().join("windlass/token");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = std::fs::read_to_string(&file).unwrap();
+    assert!(token.len() >= 32);
+    assert_eq!(
+        get(&running.address, "/v1/threads", None),
+        "HTTP/1.1 401 Unauthorized"
+    );
+    assert_eq!(
+        get(&running.address, "/v1/threads", Some(&token)),
+        "HTTP/1.1 200 OK"
+    );
+}
+
+#[test]
+fn the_forms_that_clients_of_the_original_use_are_understood() {
+    let running = start(&[
+        "--workspace",
+        ".",
+        "serve",
+        "--http",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--insecure",
+    ]);
+    assert_eq!(
+        get(&running.address, "/v1/threads", None),
+        "HTTP/1.1 200 OK"
+    );
+    let running = start(&[
+        "app-server",
+        "--http",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--auth-token",
+        "T",
+    ]);
+    assert_eq!(
+        get(&running.address, "/v1/threads", Some("T")),
+        "HTTP/1.1 200 OK"
+    );
+    assert_eq!(get(&running.address, "/health", None), "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn a_token_is_read_from_a_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "from-a-file\n").unwrap();
+    let path = file.path().display().to_string();
+    let running = start(&["serve", "--port", "0", "--token-file", &path]);
+    assert_eq!(
+        get(&running.address, "/v1/threads", Some("from-a-file")),
+        "HTTP/1.1 200 OK"
+    );
+}
+
+#[test]
+fn others_are_not_let_in_without_a_token() {
+    for arguments in [
+        &["serve", "--port", "0", "--host", "0.0.0.0"][..],
+        &["serve", "--port", "0", "--host", "0.0.0.0", "--insecure"][..],
+    ] {
+        let complaint = refused(arguments);
+        assert!(complaint.contains("token"), "{complaint}");
+    }
+    let complaint = refused(&["serve", "--port", "0", "--token", " "]);
+    assert!(complaint.contains("blank"), "{complaint}");
+}

@@ -1,0 +1,76 @@
+//! `race`: the long form of the race test of the file system on disk.
+
+use crate::command;
+use crate::failure::Failure;
+use crate::word::Word;
+
+pub(crate) const WORD: Word = Word {
+    name: "race",
+    summary: "swaps names for links under 100,000 operations on files",
+    help: "\
+Builds windlass-store in release mode and runs its race test: threads swap directories for links to the
+outside while files are read, written, listed, searched and deleted below them. Nothing outside may be
+touched or seen. `cargo xtask test` does the same with 5,000 operations.
+
+Usage: cargo xtask race [operations]
+
+Examples:
+  cargo xtask race
+  cargo xtask race 1000000
+",
+    run,
+};
+
+/// How many operations there are when nobody says.
+const OPERATIONS: u64 = 100_000;
+/// What the test reads the number from.
+const VARIABLE: &str = "WINDLASS_RACE_OPERATIONS";
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let operations = operations(arguments)?;
+    let mut cargo = command::cargo();
+    cargo
+        .args(["test", "--release", "-p", "windlass-store", "--test", "it"])
+        .args(["--", "race::"])
+        .env(VARIABLE, operations.to_string());
+    command::run(cargo)?;
+    println!("{operations} operations, nothing outside was touched");
+    Ok(())
+}
+
+fn operations(arguments: &[String]) -> Result<u64, Failure> {
+    match arguments {
+        [] => Ok(OPERATIONS),
+        [count] => count
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| Failure::Usage(format!("`{count}` is not a number of operations"))),
+        [_, second, ..] => Err(Failure::Usage(format!(
+            "`race` takes one argument, but got `{second}` too; see `cargo xtask race --help`"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_operations_is_read_or_refused() {
+        let read = |line: &str| {
+            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            operations(&arguments).ok()
+        };
+        for (line, count) in [
+            ("", Some(OPERATIONS)),
+            ("7", Some(7)),
+            ("0", None),
+            ("-1", None),
+            ("many", None),
+            ("1 2", None),
+        ] {
+            assert_eq!(read(line), count, "{line}");
+        }
+    }
+}
