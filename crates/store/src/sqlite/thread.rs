@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::counter::Counter;
 use super::doorbells::{Doorbells, Ring};
-use super::error::explain;
+use super::error::{Fault, SqliteError, explain};
 use super::heads::Heads;
 use super::numbers::int;
 use super::owner::Owner;
@@ -104,6 +104,9 @@ impl Thread {
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     fn finish(mut self) {
+        if !self.state.projections.is_persisted(self.state.position) {
+            self.commit(vec![Box::new(Persist)]);
+        }
         let _ = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -121,11 +124,11 @@ impl Thread {
             let done = self.transact(&mut jobs, &mut replies);
             self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
-                Ok(()) => self
-                    .state
-                    .rings
-                    .drain(..)
-                    .for_each(|ring| self.doorbells.ring(ring)),
+                Ok(()) => {
+                    self.state.projections.publish();
+                    let rings = self.state.rings.drain(..);
+                    rings.for_each(|ring| self.doorbells.ring(ring));
+                }
                 Err(_) => {
                     self.state.rings.clear();
                     self.state.heads.forget_all();
@@ -162,6 +165,9 @@ impl Thread {
                 state.commit = before;
                 return Ok(false);
             }
+            let position = state.position;
+            let persisted = state.projections.persist_if_due(connection, position);
+            persisted.map_err(sql_error)?;
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(true)
@@ -232,6 +238,34 @@ fn run_jobs(
         mark("RELEASE job")?;
     }
     Ok(!replies.is_empty())
+}
+
+/// Whatever kept rows from being written takes the commit back.
+fn sql_error(fault: Fault) -> rusqlite::Error {
+    match fault {
+        Fault::Sql(error) => error,
+        other => rusqlite::Error::ToSqlConversionFailure(Box::new(SqliteError::from(other))),
+    }
+}
+
+/// Writes the newest rows of threads, so that the next open finds them.
+struct Persist;
+
+impl Job for Persist {
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+        let State {
+            projections,
+            position,
+            ..
+        } = work.state;
+        match projections.persist(work.connection, *position) {
+            Ok(()) => Ok(Box::new(|_| {})),
+            // The next open folds them.
+            Err(_) => Err(()),
+        }
+    }
+
+    fn refuse(self: Box<Self>, _why: &str) {}
 }
 
 /// SQLite ends a transaction by itself when there is no room for it.

@@ -23,7 +23,7 @@ pub(super) use page::Walk;
 use page::read_page;
 pub(super) use remove::{drop_blobs, remove};
 pub use streams::StreamInfo;
-pub(super) use streams::{find, list, names};
+pub(super) use streams::{find, list, named, names};
 
 /// A journal in a SQLite database; clones share it.
 #[derive(Debug, Clone)]

@@ -30,7 +30,7 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
         .execute([int(stream)])?;
     drop_blobs(connection, &blobs)?;
     work.state.heads.forget(stream);
-    work.state.projections.forget(stream);
+    work.state.projections.give_up(stream);
     work.state.lost_records = true;
     work.state.rings.push(Ring::Removed(key.clone()));
     Ok(true)

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::error::Fault;
-use super::super::numbers::uint;
+use super::super::numbers::{int, uint};
 use crate::journal::StreamKey;
 
 /// A stream without its records.
@@ -60,4 +60,14 @@ pub(in super::super) fn find(
 ) -> Result<Option<StreamInfo>, Fault> {
     let mut statement = reader.prepare_cached(&format!("{INFO} WHERE streams.key = ?1"))?;
     Ok(statement.query_row([key.as_str()], info).optional()?)
+}
+
+/// Returns the name of a stream.
+pub(in super::super) fn named(
+    connection: &Connection,
+    stream: u64,
+) -> Result<Option<StreamKey>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT key FROM streams WHERE id = ?1")?;
+    let name = statement.query_row([int(stream)], |row| row.get::<_, String>(0));
+    Ok(name.optional()?.map(StreamKey::new))
 }

@@ -18,6 +18,8 @@ pub(super) struct Fold {
     /// The last place where no turn was open.
     settled: Mark,
     now: Mark,
+    /// How much there was at the newest event that the thread's row must show.
+    news: Mark,
     /// Rows behind `taken`; those up to `settled` come first.
     rows: Rows,
     open: Vec<OpenTurn>,
@@ -27,8 +29,8 @@ pub(super) struct Fold {
     latest: Option<(TurnId, TurnStatus)>,
     /// The newest event that the thread's row must show; 0 when there was none.
     changed: u64,
-    /// The record for which the thread's row was written last; 0 when there is none.
-    written: u64,
+    /// The record for which the thread's row was shown last; 0 when there is none.
+    shown: u64,
     /// How many events have been folded since rows were taken out, and how many of them up to `settled`.
     events: (u64, u64),
 }
@@ -55,6 +57,7 @@ impl Fold {
             taken: mark,
             settled: mark,
             now: mark,
+            news: mark,
             latest,
             activity,
             ..Self::default()
@@ -64,7 +67,8 @@ impl Fold {
     /// Goes on from what is stored.
     pub(super) fn resume(row: &ThreadRow) -> Self {
         Self {
-            written: row.now.seq,
+            news: row.now,
+            shown: row.now.seq,
             ..Self::after(row.upto, row.latest, row.activity)
         }
     }
@@ -96,10 +100,11 @@ impl Fold {
         }
         let is_waiting = self.is_waiting_now();
         is_news |=
-            is_waiting != self.is_waiting || (self.taken.seq | self.changed | self.written) == 0;
+            is_waiting != self.is_waiting || (self.taken.seq | self.changed | self.shown) == 0;
         self.is_waiting = is_waiting;
         if is_news {
             self.changed = event.seq();
+            self.news = self.now;
             self.activity = event.ts.timestamp_micros();
         }
         if self.open.is_empty() {
@@ -158,12 +163,12 @@ impl Fold {
 
     /// Tells whether the thread's row shows less than it must.
     pub(super) fn is_news(&self) -> bool {
-        self.changed > self.written
+        self.changed > self.shown || (self.shown == 0 && self.is_begun())
     }
 
-    /// Tells whether there is no row of the thread.
-    pub(super) fn is_unwritten(&self) -> bool {
-        self.written == 0 && self.now.seq > 0
+    /// Tells whether there is something to show.
+    pub(super) fn is_begun(&self) -> bool {
+        self.now.seq > 0
     }
 
     /// Returns the newest event that the thread's row must show.
@@ -207,14 +212,14 @@ impl Fold {
             is_waiting: self.is_waiting,
             activity: self.activity,
             latest: self.latest,
-            now: self.now,
+            now: self.news,
             upto: self.taken,
         }
     }
 
-    /// Notes that the thread's row is stored.
-    pub(super) fn note_written(&mut self) {
-        self.written = self.now.seq;
+    /// Notes that the thread's row is shown.
+    pub(super) fn note_shown(&mut self) {
+        self.shown = self.now.seq;
     }
 
     /// Returns all rows that are not taken out, those of open turns included, and gives up the fold.

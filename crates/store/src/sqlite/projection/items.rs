@@ -8,9 +8,9 @@ use windlass_core::typed_id::{ExecId, ItemId, TurnId};
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
+use super::super::numbers::int;
 use super::load::{fold, range, ready};
 use super::rows::{ITEM_COLUMNS, ItemRow, TURN_COLUMNS, TurnRow, from_micros};
-use super::write::key;
 use crate::journal::StreamKey;
 
 /// One item of a turn, in short. The events that began and ended it hold the whole.
@@ -107,11 +107,11 @@ fn list(
 }
 
 pub(super) fn turn_query() -> String {
-    format!("SELECT {TURN_COLUMNS} FROM turns WHERE id = ?1 AND key >= ?2 AND key < ?3")
+    format!("SELECT {TURN_COLUMNS} FROM turns WHERE key >> 32 = ?1 AND id = ?2")
 }
 
 fn stored(reader: &Connection, stream: u64, turn: TurnId) -> Result<Option<TurnRow>, Fault> {
     let mut statement = reader.prepare_cached(&turn_query())?;
-    let parameters = (turn.uuid().into_bytes(), key(stream, 0), key(stream + 1, 0));
+    let parameters = (int(stream), turn.uuid().into_bytes());
     Ok(statement.query_row(parameters, TurnRow::read).optional()?)
 }

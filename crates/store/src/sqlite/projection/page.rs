@@ -55,6 +55,14 @@ pub struct ThreadCursor {
     pub(super) stream: u64,
 }
 
+impl ThreadCursor {
+    /// Behind which the whole list lies.
+    pub(super) const END: Self = Self {
+        activity: i64::MAX,
+        stream: u64::MAX,
+    };
+}
+
 impl fmt::Display for ThreadCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.activity, self.stream)

@@ -51,6 +51,7 @@ fn no_query_scans_and_none_sorts() {
     let connection = database();
     for query in [
         threads::query(),
+        threads::PLACE_QUERY.to_owned(),
         turns::older_query(),
         items::turn_query(),
         load::thread_query(),

@@ -10,7 +10,7 @@ use super::super::numbers::{int, uint};
 use super::fold::Fold;
 use super::load::{range, replay};
 use super::rows::{MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
-use super::write::{Flush, remove, remove_from, write};
+use super::write::{remove, remove_from, write};
 use crate::journal::{JournalError, StreamKey};
 
 /// How far a rebuild is.
@@ -81,7 +81,7 @@ impl SqliteStore {
     ) -> Result<(), SqliteError> {
         let key = stream.key.clone();
         let done = self.inner.writer()?.write(move |work| {
-            work.state.projections.forget(stream.stream);
+            work.state.projections.give_up(stream.stream);
             refill(work.connection, &stream)
         });
         match done.await {
@@ -105,6 +105,11 @@ pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
             done => done?,
         }
     }
+    connection
+        .prepare_cached(
+            "UPDATE state SET projected = coalesce((SELECT max(position) FROM records), 0)",
+        )?
+        .execute([])?;
     Ok(())
 }
 
@@ -123,11 +128,11 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
     replay(connection, &stream.key, number, kept.seq, |event| {
         fold.apply(event);
         match fold.is_due() {
-            true => write(connection, number, &mut fold, Flush::Now),
+            true => write(connection, number, &mut fold),
             false => Ok(()),
         }
     })?;
-    write(connection, number, &mut fold, Flush::Now)
+    write(connection, number, &mut fold)
 }
 
 /// Begins a fold behind what can no longer be folded: the turns whose first records are gone. Their rows are all that is

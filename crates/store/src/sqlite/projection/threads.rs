@@ -1,7 +1,7 @@
 //! Listing threads.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 use windlass_core::events::TokenUsage;
 use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::TurnId;
@@ -10,6 +10,7 @@ use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::numbers::{int, uint};
 use super::load::ready;
+use super::newest::{Newest, ThreadRows, fold_newest, projected};
 use super::page::{Listed, ThreadCursor, Window};
 use super::rows::{THREAD_COLUMNS, ThreadRow, from_micros};
 use crate::journal::StreamKey;
@@ -63,27 +64,29 @@ impl ThreadEntry {
         self.latest_turn.filter(|_| self.is_open)
     }
 
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let thread = ThreadRow::read(row)?;
-        let newest_at: i64 = row.get(18)?;
-        Ok(Self {
-            stream: StreamKey::new(row.get::<_, String>(15)?),
+    fn new(stream: u64, thread: &ThreadRow, place: Place) -> Self {
+        Self {
+            stream: place.name,
             is_open: thread.is_open,
             is_waiting: thread.is_waiting,
             latest_turn: thread.latest.map(|(turn, _)| turn),
             latest_status: thread.latest.map(|(_, status)| status),
             activity: from_micros(Some(thread.activity)).unwrap_or_default(),
-            head: uint(row, 17)?,
-            newest_at: DateTime::from_timestamp_millis(newest_at).unwrap_or_default(),
+            head: place.head,
+            newest_at: place.newest_at,
             turns: thread.now.turns,
             items: thread.now.items,
             messages: thread.now.messages,
             usage: thread.now.usage,
-            cursor: ThreadCursor {
-                activity: thread.activity,
-                stream: uint(row, 16)?,
-            },
-        })
+            cursor: cursor(stream, thread),
+        }
+    }
+}
+
+fn cursor(stream: u64, thread: &ThreadRow) -> ThreadCursor {
+    ThreadCursor {
+        activity: thread.activity,
+        stream,
     }
 }
 
@@ -94,59 +97,125 @@ impl SqliteStore {
         filter: ThreadFilter,
         window: Window<ThreadCursor>,
     ) -> Result<Listed<ThreadEntry, ThreadCursor>, SqliteError> {
-        let listed = self
-            .inner
-            .readers
-            .read(move |reader| list(reader, filter, window));
+        let newest = self.inner.newest.clone();
+        let readers = &self.inner.readers;
+        let listed = readers.read(move |reader| list(reader, newest.as_deref(), filter, window));
         Ok(listed.await?)
     }
 }
 
 fn list(
     reader: &Connection,
+    newest: Option<&Newest>,
     filter: ThreadFilter,
     window: Window<ThreadCursor>,
 ) -> Result<Listed<ThreadEntry, ThreadCursor>, Fault> {
     ready(reader)?;
-    let transaction = reader.unchecked_transaction()?;
-    let states: &[bool] = match filter {
-        ThreadFilter::All => &[true, false],
-        ThreadFilter::Open => &[true],
-        ThreadFilter::Idle => &[false],
+    let (transaction, newest) = begin(reader, newest)?;
+    let is_wanted = |row: &ThreadRow| match filter {
+        ThreadFilter::All => true,
+        ThreadFilter::Open => row.is_open,
+        ThreadFilter::Idle => !row.is_open,
     };
-    let mut entries = Vec::new();
-    for is_open in states {
-        entries.extend(of_state(&transaction, *is_open, &window)?);
+    let after = window.after.unwrap_or(ThreadCursor::END);
+    let mut found: Vec<(u64, ThreadRow)> = newest
+        .iter()
+        .filter(|(stream, row)| is_wanted(row) && cursor(**stream, row) < after)
+        .map(|(stream, row)| (*stream, *row))
+        .collect();
+    let limit = window.limit.saturating_add(1);
+    for is_open in [true, false] {
+        if filter
+            != (if is_open {
+                ThreadFilter::Idle
+            } else {
+                ThreadFilter::Open
+            })
+        {
+            let stored = of_state(&transaction, is_open, after, limit + newest.len())?;
+            let stored = stored.into_iter();
+            found.extend(stored.filter(|(stream, _)| !newest.contains_key(stream)));
+        }
     }
-    entries.sort_by_key(|entry| std::cmp::Reverse(entry.cursor));
+    found.sort_unstable_by_key(|(stream, row)| std::cmp::Reverse(cursor(*stream, row)));
+    found.truncate(limit);
+    let mut entries = Vec::with_capacity(found.len());
+    for (stream, row) in found {
+        if let Some(place) = place(&transaction, stream)? {
+            entries.push(ThreadEntry::new(stream, &row, place));
+        }
+    }
     Ok(Listed::cut(entries, window.limit, |entry| entry.cursor))
 }
 
-/// The query of one state; each of its parts is found by an index.
+/// Begins to read a state of the tables together with the rows that are newer.
+fn begin<'a>(
+    reader: &'a Connection,
+    newest: Option<&Newest>,
+) -> Result<(Transaction<'a>, ThreadRows), Fault> {
+    let Some(newest) = newest else {
+        let transaction = reader.unchecked_transaction()?;
+        let rows = fold_newest(&transaction)?;
+        return Ok((transaction, rows));
+    };
+    loop {
+        let (rows, generation) = newest.rows();
+        let transaction = reader.unchecked_transaction()?;
+        // The state that is read is that of the first query.
+        projected(&transaction)?;
+        if newest.generation() == generation {
+            return Ok((transaction, rows));
+        }
+    }
+}
+
+/// The query of one state; an index finds and orders what it returns.
 pub(super) fn query() -> String {
     format!(
-        "SELECT {THREAD_COLUMNS}, streams.key, threads.stream, newest.seq, newest.at FROM threads \
-         JOIN streams ON streams.id = threads.stream \
-         JOIN records AS newest ON newest.stream = threads.stream AND newest.seq = \
-         (SELECT max(seq) FROM records WHERE stream = threads.stream) \
-         WHERE is_open = ?1 AND (activity, threads.stream) < (?2, ?3) \
-         ORDER BY activity DESC, threads.stream DESC LIMIT ?4"
+        "SELECT {THREAD_COLUMNS}, stream FROM threads \
+         WHERE is_open = ?1 AND (activity, stream) < (?2, ?3) \
+         ORDER BY activity DESC, stream DESC LIMIT ?4"
     )
 }
 
 fn of_state(
     reader: &Connection,
     is_open: bool,
-    window: &Window<ThreadCursor>,
-) -> Result<Vec<ThreadEntry>, Fault> {
-    let end = ThreadCursor {
-        activity: i64::MAX,
-        stream: u64::MAX,
-    };
-    let after = window.after.unwrap_or(end);
-    let limit = int(window.limit as u64).saturating_add(1);
+    after: ThreadCursor,
+    limit: usize,
+) -> Result<Vec<(u64, ThreadRow)>, Fault> {
     let mut statement = reader.prepare_cached(&query())?;
-    let parameters = (is_open, after.activity, int(after.stream), limit);
-    let entries = statement.query_map(parameters, ThreadEntry::read)?;
-    Ok(entries.collect::<Result<_, _>>()?)
+    let parameters = (
+        is_open,
+        after.activity,
+        int(after.stream),
+        int(limit as u64),
+    );
+    let rows = statement.query_map(parameters, |row| {
+        Ok((uint(row, 15)?, ThreadRow::read(row)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What the records say about a stream that is listed.
+struct Place {
+    name: StreamKey,
+    head: u64,
+    newest_at: DateTime<Utc>,
+}
+
+pub(super) const PLACE_QUERY: &str = "SELECT streams.key, newest.seq, newest.at FROM streams \
+     JOIN records AS newest ON newest.stream = streams.id AND newest.seq = \
+     (SELECT max(seq) FROM records WHERE stream = ?1) WHERE streams.id = ?1";
+
+fn place(reader: &Connection, stream: u64) -> Result<Option<Place>, Fault> {
+    let mut statement = reader.prepare_cached(PLACE_QUERY)?;
+    let place = statement.query_row([int(stream)], |row| {
+        Ok(Place {
+            name: StreamKey::new(row.get::<_, String>(0)?),
+            head: uint(row, 1)?,
+            newest_at: DateTime::from_timestamp_millis(row.get(2)?).unwrap_or_default(),
+        })
+    });
+    Ok(place.optional()?)
 }

@@ -14,40 +14,19 @@ pub(super) fn key(stream: u64, place: u64) -> i64 {
     int((stream << 32).saturating_add(place))
 }
 
-/// Writes what the tables lack: settled rows if `flush`, and the thread's row if it shows less than it must.
-pub(super) fn write(
-    connection: &Connection,
-    stream: u64,
-    fold: &mut Fold,
-    flush: Flush,
-) -> Result<(), Fault> {
-    let flushes = match flush {
-        Flush::WhenDue => fold.is_due(),
-        Flush::Now => fold.settled().seq > fold.taken().seq,
-    };
-    if flushes {
+/// Writes what the tables lack: settled rows, and the row of the thread.
+pub(super) fn write(connection: &Connection, stream: u64, fold: &mut Fold) -> Result<(), Fault> {
+    if fold.settled().seq > fold.taken().seq {
         let rows = fold.take();
         put_turns(connection, stream, &rows.turns)?;
         put_items(connection, stream, &rows.items)?;
         put_messages(connection, stream, &rows.messages)?;
     }
-    let is_new = fold.is_unwritten();
-    match flushes || is_new {
-        true => put_thread(connection, stream, &fold.thread())?,
-        false if fold.is_news() => update_thread(connection, stream, &fold.thread())?,
-        false => return Ok(()),
+    if fold.is_begun() {
+        put_thread(connection, stream, &fold.thread())?;
+        fold.note_shown();
     }
-    fold.note_written();
     Ok(())
-}
-
-/// When rows go to the tables.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Flush {
-    /// When enough have come together.
-    WhenDue,
-    /// Before their records go.
-    Now,
 }
 
 fn put_turns(connection: &Connection, stream: u64, rows: &[TurnRow]) -> Result<(), Fault> {
@@ -112,7 +91,12 @@ fn put_messages(connection: &Connection, stream: u64, rows: &[MessageRow]) -> Re
     Ok(())
 }
 
-fn put_thread(connection: &Connection, stream: u64, row: &ThreadRow) -> Result<(), Fault> {
+/// Writes the row of a thread.
+pub(super) fn put_thread(
+    connection: &Connection,
+    stream: u64,
+    row: &ThreadRow,
+) -> Result<(), Fault> {
     let (now, upto) = (&row.now, &row.upto);
     connection
         .prepare_cached(
@@ -137,31 +121,6 @@ fn put_thread(connection: &Connection, stream: u64, row: &ThreadRow) -> Result<(
             int(upto.items),
             int(upto.messages),
             usage(upto.usage)?,
-        ))?;
-    Ok(())
-}
-
-/// Writes the row of a thread where the other tables stay as they are.
-fn update_thread(connection: &Connection, stream: u64, row: &ThreadRow) -> Result<(), Fault> {
-    let now = &row.now;
-    connection
-        .prepare_cached(
-            "UPDATE threads SET is_open = ?2, is_waiting = ?3, activity = ?4, latest_turn = ?5, \
-             latest_status = ?6, seen = ?7, turns = ?8, items = ?9, messages = ?10, usage = ?11 \
-             WHERE stream = ?1",
-        )?
-        .execute((
-            int(stream),
-            row.is_open,
-            row.is_waiting,
-            row.activity,
-            row.latest.map(|(turn, _)| *turn.uuid().as_bytes()),
-            row.latest.map(|(_, status)| status.code()),
-            int(now.seq),
-            int(now.turns),
-            int(now.items),
-            int(now.messages),
-            usage(now.usage)?,
         ))?;
     Ok(())
 }

@@ -1,6 +1,9 @@
 -- Projections: what the records fold to, so that listing needs no fold. `projection/mod.rs` says when they are written.
 -- The keys of `turns`, `items` and `messages` are the stream's number in the upper half and the place in the lower one.
 
+-- Up to this position the rows of `threads` are exact. What came later is folded, or in the writer's memory.
+ALTER TABLE state ADD COLUMN projected INTEGER NOT NULL DEFAULT 0;
+
 -- One row for each stream with records. `seen`: the record for which it was written last. The columns from `upto` on
 -- say how far the other tables reach, and how much there was at that record.
 CREATE TABLE threads (
@@ -40,7 +43,7 @@ CREATE TABLE turns (
     answer BLOB,
     detail TEXT NOT NULL
 ) STRICT;
-CREATE INDEX turns_by_id ON turns (id);
+CREATE INDEX turns_by_id ON turns (key >> 32, id);
 
 CREATE TABLE items (
     key INTEGER PRIMARY KEY,

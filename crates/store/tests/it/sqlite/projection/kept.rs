@@ -81,9 +81,7 @@ async fn text_chunks_touch_no_row() {
             let query = format!("SELECT count(*) FROM {table}");
             database.query_row(&query, [], |row| row.get(0)).unwrap()
         };
-        let seen = "SELECT seen FROM threads";
-        let seen: i64 = database.query_row(seen, [], |row| row.get(0)).unwrap();
-        (seen, count("turns"), count("items"), count("messages"))
+        ["threads", "turns", "items", "messages"].map(count)
     };
     append(&store, "s", &play.events[..begun], begun).await;
     let before = rows();

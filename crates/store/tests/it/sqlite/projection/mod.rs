@@ -4,5 +4,6 @@ mod any_sequence;
 mod differences;
 mod kept;
 mod lists;
+mod newest;
 mod play;
 mod shown;
