@@ -37,6 +37,7 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use crate::journal::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
@@ -47,10 +48,7 @@ use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
-pub use projection::{
-    ItemEntry, Listed, MessageEntry, RebuildProgress, RebuildReport, ThreadCursor, ThreadEntry,
-    ThreadFilter, TurnEntry, Window,
-};
+pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
 pub use records::SqliteRecords;
 pub use secrets::SecretsKey;
 pub use storage::SqliteSessionStorageStore;

@@ -8,9 +8,8 @@ use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
 use super::load::{fold, range, ready, thread};
-use super::page::Listed;
 use super::rows::{MESSAGE_COLUMNS, MessageRow};
-use crate::journal::StreamKey;
+use crate::journal::{Listed, StreamKey};
 
 /// One message of a transcript: where it stands, and which event holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

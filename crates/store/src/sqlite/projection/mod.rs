@@ -24,7 +24,6 @@ mod items;
 mod load;
 mod messages;
 mod newest;
-mod page;
 #[cfg(test)]
 mod plans;
 mod rebuild;
@@ -38,10 +37,9 @@ pub(super) use check::Check;
 pub use items::ItemEntry;
 pub use messages::MessageEntry;
 pub(super) use newest::Newest;
-pub use page::{Listed, ThreadCursor, Window};
 pub(super) use rebuild::fill;
 pub use rebuild::{RebuildProgress, RebuildReport};
-pub use threads::{ThreadEntry, ThreadFilter};
+pub(super) use threads::{find as find_thread, list as list_threads};
 pub use turns::TurnEntry;
 pub(super) use write::remove;
 

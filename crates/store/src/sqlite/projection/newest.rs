@@ -52,6 +52,10 @@ impl Newest {
         (rows.by_stream.clone(), rows.generation)
     }
 
+    pub(super) fn row(&self, stream: u64) -> Option<ThreadRow> {
+        self.lock().by_stream.get(&stream).copied()
+    }
+
     pub(super) fn generation(&self) -> u64 {
         self.lock().generation
     }

@@ -2,84 +2,31 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Transaction};
-use windlass_core::events::TokenUsage;
-use windlass_core::items::TurnStatus;
-use windlass_core::typed_id::TurnId;
 
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
+use super::super::journal::find as find_stream;
 use super::super::numbers::{int, uint};
-use super::load::ready;
+use super::load::{self, ready};
 use super::newest::{Newest, ThreadRows, fold_newest, projected};
-use super::page::{Listed, ThreadCursor, Window};
 use super::rows::{THREAD_COLUMNS, ThreadRow, from_micros};
-use crate::journal::StreamKey;
+use crate::journal::{Listed, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 
-/// Which threads are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ThreadFilter {
-    /// All that have a record.
-    #[default]
-    All,
-    /// Those in which a turn runs or waits for somebody.
-    Open,
-    /// Those in which no turn is open.
-    Idle,
-}
-
-/// One thread, as a list shows it. Counts and usage are those of the newest start or end of a turn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ThreadEntry {
-    /// Its stream.
-    pub stream: StreamKey,
-    /// Whether a turn is open.
-    pub is_open: bool,
-    /// Whether the open turn waits for somebody.
-    pub is_waiting: bool,
-    /// The turn that started last.
-    pub latest_turn: Option<TurnId>,
-    /// How far that turn is.
-    pub latest_status: Option<TurnStatus>,
-    /// When a turn last started, ended, or began or ceased to wait.
-    pub activity: DateTime<Utc>,
-    /// The number of the newest record.
-    pub head: u64,
-    /// When the newest record was written.
-    pub newest_at: DateTime<Utc>,
-    /// How many turns have started.
-    pub turns: u64,
-    /// How many items the ended turns have.
-    pub items: u64,
-    /// How many messages the transcript has.
-    pub messages: u64,
-    /// What the ended turns used.
-    pub usage: Option<TokenUsage>,
-    cursor: ThreadCursor,
-}
-
-impl ThreadEntry {
-    /// Returns the open turn.
-    #[must_use]
-    pub fn open_turn(&self) -> Option<TurnId> {
-        self.latest_turn.filter(|_| self.is_open)
-    }
-
-    fn new(stream: u64, thread: &ThreadRow, place: Place) -> Self {
-        Self {
-            stream: place.name,
-            is_open: thread.is_open,
-            is_waiting: thread.is_waiting,
-            latest_turn: thread.latest.map(|(turn, _)| turn),
-            latest_status: thread.latest.map(|(_, status)| status),
-            activity: from_micros(Some(thread.activity)).unwrap_or_default(),
-            head: place.head,
-            newest_at: place.newest_at,
-            turns: thread.now.turns,
-            items: thread.now.items,
-            messages: thread.now.messages,
-            usage: thread.now.usage,
-            cursor: cursor(stream, thread),
-        }
+fn entry(stream: u64, thread: &ThreadRow, place: Place) -> ThreadEntry {
+    ThreadEntry {
+        stream: place.name,
+        is_open: thread.is_open,
+        is_waiting: thread.is_waiting,
+        latest_turn: thread.latest.map(|(turn, _)| turn),
+        latest_status: thread.latest.map(|(_, status)| status),
+        activity: from_micros(Some(thread.activity)).unwrap_or_default(),
+        head: place.head,
+        newest_at: place.newest_at,
+        turns: thread.now.turns,
+        items: thread.now.items,
+        messages: thread.now.messages,
+        usage: thread.now.usage,
+        cursor: cursor(stream, thread),
     }
 }
 
@@ -104,7 +51,39 @@ impl SqliteStore {
     }
 }
 
-fn list(
+/// Finds the thread of one stream.
+pub(in super::super) fn find(
+    reader: &Connection,
+    newest: Option<&Newest>,
+    name: &StreamKey,
+) -> Result<Option<ThreadEntry>, Fault> {
+    ready(reader)?;
+    loop {
+        let generation = newest.map(Newest::generation);
+        let transaction = reader.unchecked_transaction()?;
+        let Some(stream) = find_stream(&transaction, name)? else {
+            return Ok(None);
+        };
+        let stream = stream.stream;
+        let row = match newest {
+            Some(newest) => newest.row(stream),
+            None => {
+                let (fold, _) = load::fold(&transaction, name, stream)?;
+                fold.is_begun().then(|| fold.thread())
+            }
+        };
+        let row = match row {
+            Some(row) => Some(row),
+            None => load::thread(&transaction, stream)?,
+        };
+        if newest.map(Newest::generation) == generation {
+            let both = row.zip(place(&transaction, stream)?);
+            return Ok(both.map(|(row, place)| entry(stream, &row, place)));
+        }
+    }
+}
+
+pub(in super::super) fn list(
     reader: &Connection,
     newest: Option<&Newest>,
     filter: ThreadFilter,
@@ -112,37 +91,27 @@ fn list(
 ) -> Result<Listed<ThreadEntry, ThreadCursor>, Fault> {
     ready(reader)?;
     let (transaction, newest) = begin(reader, newest)?;
-    let is_wanted = |row: &ThreadRow| match filter {
-        ThreadFilter::All => true,
-        ThreadFilter::Open => row.is_open,
-        ThreadFilter::Idle => !row.is_open,
-    };
-    let after = window.after.unwrap_or(ThreadCursor::END);
+    let after = window.after.unwrap_or(ThreadCursor::START);
     let mut found: Vec<(u64, ThreadRow)> = newest
         .iter()
-        .filter(|(stream, row)| is_wanted(row) && cursor(**stream, row) < after)
+        .filter(|(stream, row)| filter.takes(row.is_open) && cursor(**stream, row) < after)
         .map(|(stream, row)| (*stream, *row))
         .collect();
     let limit = window.limit.saturating_add(1);
-    for is_open in [true, false] {
-        if filter
-            != (if is_open {
-                ThreadFilter::Idle
-            } else {
-                ThreadFilter::Open
-            })
-        {
-            let stored = of_state(&transaction, is_open, after, limit + newest.len())?;
-            let stored = stored.into_iter();
-            found.extend(stored.filter(|(stream, _)| !newest.contains_key(stream)));
-        }
+    for is_open in [true, false]
+        .into_iter()
+        .filter(|is_open| filter.takes(*is_open))
+    {
+        let stored = of_state(&transaction, is_open, after, limit + newest.len())?;
+        let stored = stored.into_iter();
+        found.extend(stored.filter(|(stream, _)| !newest.contains_key(stream)));
     }
     found.sort_unstable_by_key(|(stream, row)| std::cmp::Reverse(cursor(*stream, row)));
     found.truncate(limit);
     let mut entries = Vec::with_capacity(found.len());
     for (stream, row) in found {
         if let Some(place) = place(&transaction, stream)? {
-            entries.push(ThreadEntry::new(stream, &row, place));
+            entries.push(entry(stream, &row, place));
         }
     }
     Ok(Listed::cut(entries, window.limit, |entry| entry.cursor))

@@ -9,10 +9,9 @@ use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
 use super::super::numbers::int;
 use super::load::{fold, range, ready};
-use super::page::{Listed, Window};
 use super::rows::{ItemRow, TURN_COLUMNS, TurnRow};
 use super::write::key;
-use crate::journal::StreamKey;
+use crate::journal::{Listed, StreamKey, Window};
 
 /// One turn of a thread.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,10 +1,13 @@
 //! Whatever is appended, in whatever groups: lists are the fold.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
+use windlass_core::events::Event;
 use windlass_core::items::TurnStatus;
+use windlass_store::{Batch, Journal, MemoryJournal, ThreadEntry};
 
-use super::super::support::Home;
+use super::super::support::{Home, key};
 use super::play::play;
 use super::shown::{append, findings, folded, listed, thread};
 
@@ -35,6 +38,7 @@ async fn lists_are_what_the_events_fold_to() {
         assert_eq!(row.turns, all.turns.len() as u64);
         assert_eq!(row.latest_turn, all.turns.last().map(|turn| turn.id));
         assert_eq!(row.latest_status, all.turns.last().map(|turn| turn.status));
+        assert_eq!(row, in_memory(&events).await, "seed {seed}");
         if open.is_none() {
             assert_eq!(row.messages, all.messages.len() as u64);
             assert_eq!(row.items, all.items.len() as u64);
@@ -57,6 +61,21 @@ async fn lists_are_what_the_events_fold_to() {
         assert_eq!(listed(&copy, "s").await, all, "seed {seed}, imported");
         assert_eq!(findings(&copy).await, [""; 0], "seed {seed}, imported");
     }
+}
+
+/// What a journal in memory says of the same events.
+async fn in_memory(events: &[Arc<Event>]) -> ThreadEntry {
+    let (journal, stream) = (MemoryJournal::new(), key("s"));
+    let claim = journal.claim(&stream).await.unwrap();
+    for part in events.chunks(50) {
+        let batch = Batch {
+            first_seq: part[0].seq(),
+            records: part.to_vec(),
+        };
+        journal.append(&claim, batch).await.unwrap();
+        journal.thread(&stream).await.unwrap();
+    }
+    journal.thread(&stream).await.unwrap().unwrap()
 }
 
 #[tokio::test]
