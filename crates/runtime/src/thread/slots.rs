@@ -65,6 +65,12 @@ impl Slots {
         slot
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+        let table = self.table();
+        let places = table.by_session.values();
+        places.map(|place| Arc::clone(&place.slot)).collect()
+    }
+
     pub(crate) fn take(&self, session_id: SessionId) -> Option<Arc<Slot>> {
         self.table().remove(session_id)
     }
