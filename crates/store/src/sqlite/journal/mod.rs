@@ -99,11 +99,7 @@ impl Journal for SqliteJournal {
     }
 
     async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        let streams = self.streams().await?;
-        let open = streams
-            .into_iter()
-            .filter(|stream| stream.open_from.is_some());
-        Ok(open.map(|stream| stream.key).collect())
+        Ok(self.inner.readers.read(streams::unfinished).await?)
     }
 
     async fn threads(

@@ -17,7 +17,7 @@ use super::rows::{
 use super::write::{TABLES, key};
 
 /// After how many events rows are compared and given up.
-const COMPARE_AFTER: u64 = 512;
+const COMPARE_AFTER: u64 = 1024;
 
 /// A comparison of the rows of one stream, event by event. Rows whose records are gone are taken as they are.
 pub(crate) struct Check<'a> {

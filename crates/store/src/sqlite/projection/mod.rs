@@ -44,4 +44,4 @@ pub use turns::TurnEntry;
 pub(super) use write::remove;
 
 /// How many events, text chunks apart, may be newer than the rows while no turn is open.
-pub(crate) const FLUSH_AFTER: u64 = 256;
+pub(crate) const FLUSH_AFTER: u64 = 512;

@@ -11,11 +11,17 @@ use super::super::support::{Home, key};
 use super::play::play;
 use super::shown::{append, findings, folded, listed, thread};
 
+const SEEDS: std::ops::Range<u64> = 0..16;
+
+fn choices(seed: u64) -> usize {
+    40 + seed as usize * 44
+}
+
 #[tokio::test]
 async fn lists_are_what_the_events_fold_to() {
-    for seed in 0..24 {
+    for seed in SEEDS {
         let home = Home::new();
-        let events = play(seed, 40 + seed as usize * 6);
+        let events = play(seed, choices(seed));
         let (first, second) = events.split_at(events.len() * 2 / 3);
         let group = 1 + seed as usize * 3 % 25;
         let store = home.open().await;
@@ -81,8 +87,12 @@ async fn in_memory(events: &[Arc<Event>]) -> ThreadEntry {
 #[tokio::test]
 async fn the_plays_reach_every_end_and_many_flushes() {
     let mut ends = Vec::new();
-    for seed in 0..24 {
-        let shown = folded(&play(seed, 40 + seed as usize * 6));
+    let mut longest = 0;
+    for seed in SEEDS {
+        let events = play(seed, choices(seed));
+        let whole = events.iter().filter(|event| !event.is_ephemeral());
+        longest = longest.max(whole.count());
+        let shown = folded(&events);
         ends.extend(shown.turns.iter().map(|turn| turn.status));
     }
     for status in [
@@ -93,4 +103,8 @@ async fn the_plays_reach_every_end_and_many_flushes() {
     ] {
         assert!(ends.contains(&status), "{status:?}");
     }
+    assert!(
+        longest > 2 * 512,
+        "{longest} events are too few for two flushes"
+    );
 }

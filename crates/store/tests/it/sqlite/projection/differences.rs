@@ -11,7 +11,7 @@ use super::shown::{append, findings, folded, listed};
 async fn check(change: &str, expected: &[&str]) {
     let home = Home::new();
     let store = home.open().await;
-    let events = plain_turns(1, 40);
+    let events = plain_turns(1, 80);
     append(&store, "s", &events, 50).await;
     fill(&store, "other", vec![custom("x")]).await;
     store.close().await;

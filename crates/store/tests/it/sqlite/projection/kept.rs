@@ -97,13 +97,13 @@ async fn a_removed_stream_leaves_no_row() {
     use windlass_store::Journal;
     let home = Home::new();
     let store = home.open().await;
-    append(&store, "s", &plain_turns(1, 30), 100).await;
-    append(&store, "t", &plain_turns(2, 30), 100).await;
+    append(&store, "s", &plain_turns(1, 90), 100).await;
+    append(&store, "t", &plain_turns(2, 90), 100).await;
     let stream = super::super::support::key("s");
     store.journal().remove(&stream).await.unwrap();
     assert_eq!(findings(&store).await, [""; 0]);
     assert_eq!(listed(&store, "s").await, folded(&[]));
-    assert_eq!(listed(&store, "t").await, folded(&plain_turns(2, 30)));
+    assert_eq!(listed(&store, "t").await, folded(&plain_turns(2, 90)));
     append(&store, "s", &plain_turns(3, 3), 100).await;
     assert_eq!(listed(&store, "s").await, folded(&plain_turns(3, 3)));
 }
