@@ -29,14 +29,15 @@ impl Step {
 /// The steps from one version to the next. A step that has been released is never changed: later ones build on it.
 const STEPS: &[Step] = &[
     Step::of(include_str!("schema/1.sql")),
+    Step::of(include_str!("schema/2.sql")),
     Step {
-        tables: include_str!("schema/2.sql"),
+        tables: include_str!("schema/3.sql"),
         fill: projection::fill,
     },
 ];
 
 /// The first version that has projections.
-pub(crate) const PROJECTIONS: u32 = 2;
+pub(crate) const PROJECTIONS: u32 = 3;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -37,6 +37,8 @@ pub(super) struct TurnDetail {
     error_fields: Option<ErrorFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compaction: Option<bool>,
     /// Only of turns that are folded on reading: an ended one waits for nothing.
     #[serde(skip)]
     waiting_for: Vec<WaitKind>,
@@ -72,6 +74,7 @@ impl TurnDetail {
             error_code: view.error_code.clone(),
             error_fields: view.error_fields.clone(),
             labels: outline.labels.clone(),
+            compaction: outline.compaction,
             waiting_for: view.waiting_for.clone(),
         }
     }
@@ -94,6 +97,7 @@ impl TurnDetail {
                 steer_count: self.steered,
                 resumed_count: self.resumed,
                 labels: self.labels,
+                compaction: self.compaction,
             },
             ended_at: row.ended_at,
             duration_ms: self.duration_ms,

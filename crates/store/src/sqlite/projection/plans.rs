@@ -11,6 +11,7 @@ fn database() -> Connection {
     for step in [
         include_str!("../schema/1.sql"),
         include_str!("../schema/2.sql"),
+        include_str!("../schema/3.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }

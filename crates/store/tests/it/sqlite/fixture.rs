@@ -24,8 +24,8 @@ async fn version_1_opens() {
 }
 
 #[tokio::test]
-async fn version_2_opens() {
-    opens("sqlite-2").await;
+async fn version_3_opens() {
+    opens("sqlite-3").await;
 }
 
 async fn opens(fixture: &str) {
