@@ -112,6 +112,7 @@ impl Actor {
         resting: Option<Box<Resting>>,
     ) {
         let _guard = FaultGuard { slot: &slot, life };
+        let runtime = Arc::clone(&inner);
         let worked = match Self::open(inner, &slot, life, resting).await {
             Ok(actor) => Box::pin(actor.run()).await,
             Err(error) => Err(error),
@@ -120,6 +121,7 @@ impl Actor {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
             slot.fault(life, error);
         }
+        runtime.note_rest(slot.session_id);
     }
 
     async fn open(

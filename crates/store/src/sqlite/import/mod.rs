@@ -6,6 +6,7 @@
 mod incoming;
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use windlass_core::agent::Agent;
 use windlass_core::events::Event;
@@ -120,7 +121,7 @@ impl Import<'_> {
                 event,
             } => {
                 let event_text = event.get();
-                let parsed: Event = parse(event_text)?;
+                let parsed: Arc<Event> = Arc::new(parse(event_text)?);
                 let stream = self.incoming()?;
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));

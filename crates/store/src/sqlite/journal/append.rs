@@ -34,6 +34,10 @@ impl Append {
             head.open.apply(head.seq, record.turn);
             insert(work, self.stream, &head, record)?;
         }
+        let records = self.records.iter();
+        work.state
+            .projections
+            .follow(work.connection, self.stream, &head, records)?;
         let ring = Ring::Head(head.key.clone(), head.seq);
         work.state.rings.push(ring);
         work.state.heads.put(self.stream, head);
