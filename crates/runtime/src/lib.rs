@@ -137,10 +137,13 @@ pub use easy::{
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
 pub use replay::{Divergence, Replay, ReplayReport};
-pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
+pub use runtime::{
+    EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter, SessionSummary,
+};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
+pub use thread::PROCESS_STOPPED;
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
@@ -151,10 +154,13 @@ pub use windlass_store::sqlite::{
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
-    InMemorySessionStore, Journal, MemoryJournal, Retention, WriteBlocklistFileStore,
+    InMemorySessionStore, Journal, Listed, MemoryJournal, Retention, ThreadCursor, ThreadEntry,
+    ThreadFilter, Window, WriteBlocklistFileStore,
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
+#[cfg(feature = "tools")]
+pub use windlass_tools as tools;
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 

@@ -65,6 +65,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// What the server keeps cannot be read.
+    #[error("the server's records cannot be read: {0}")]
+    Store(ApiError),
     /// The runtime cannot carry threads with these settings.
     #[error("the runtime cannot carry threads: {0}")]
     Runtime(#[from] AgentLoopError),
@@ -120,6 +123,8 @@ impl Server {
             path: settings.workspace.display().to_string(),
             source,
         })?;
+        let tools = &settings.environments;
+        environments::open_environments(tools, &settings.workspace, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.local_addr();
         let address = address.map_err(|source| StartError::Listen {
@@ -203,9 +208,13 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
+        // Tools that run come to their record; nothing else begins. Turns go on at the next start.
         let ended = async {
-            connections.wait().await;
-            self.app.working.wait().await;
+            tokio::join!(
+                connections.wait(),
+                self.app.working.wait(),
+                self.app.runtime.shutdown(grace)
+            )
         };
         if tokio::time::timeout(grace, ended).await.is_err() {
             tracing::warn!("connections were cut because they did not end in time");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
-    Decision as Verdict, Event, EventData, ToolCompletedData, TurnOutline, TurnStartedData,
+    ContextCompactedData, Decision as Verdict, Event, EventData, ToolCompletedData, ToolStatus,
+    TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
@@ -13,12 +14,16 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::state::{
-    Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+    Act, Answered, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
 
 /// What the model reads of a call whose result was lost.
 pub(crate) const REPAIRED: &str =
     "the result of this call was lost; it may or may not have taken effect";
+
+/// What the model reads before a summary.
+const SUMMARY: &str =
+    "This is a summary of the conversation so far, which stands in its place:\n\n";
 
 impl Thread {
     /// Moves the state on by one event.
@@ -43,6 +48,7 @@ impl Thread {
                     first_token_at: None,
                     last_message_id: None,
                     resumes: 0,
+                    resumes_in_a_row: 0,
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
@@ -146,12 +152,23 @@ impl Thread {
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.resumes = data.attempt;
+                    turn.resumes_in_a_row = turn.resumes_in_a_row.saturating_add(1);
                 }
             }
             EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
             EventData::SessionRewound(data) => self.rewind(data.to_turn),
+            EventData::ContextCompacting(_) => {
+                if let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) {
+                    let started_at = event.ts;
+                    turn.phase = Phase::Compacting(Compaction {
+                        exec_id,
+                        started_at,
+                    });
+                }
+            }
+            EventData::ContextCompacted(data) => self.compacted(event, data),
             EventData::TranscriptRepaired(data) => {
                 self.settle_dangling(&data.tool_call_id);
                 let part = ToolResultContentPart {
@@ -263,9 +280,17 @@ impl Thread {
             event.ts,
         ));
         let success = data.success;
+        let mut has_run = false;
         self.with_call(event, |call| {
-            call.state = CallState::Done { message, success }
+            has_run = matches!(call.state, CallState::Running { .. });
+            call.state = CallState::Done { message, success };
         });
+        if let Some(turn) = &mut self.turn
+            && has_run
+            && !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled)
+        {
+            turn.resumes_in_a_row = 0;
+        }
         if let Some(Turn {
             phase: Phase::Acting(act),
             ..
@@ -300,14 +325,38 @@ impl Thread {
         }
     }
 
+    /// The model reads the summary from now on; people still have everything.
+    fn compacted(&mut self, event: &Event, data: &ContextCompactedData) {
+        if let Some(turn) = &mut self.turn {
+            turn.phase = Phase::Between;
+            if let Some(usage) = &data.usage {
+                turn.llm_calls += 1;
+                turn.usage.get_or_insert_default().add(usage);
+                self.usage.get_or_insert_default().add(usage);
+            }
+        }
+        if let Some(summary) = &data.summary {
+            let message = Message::from_parts(
+                MessageId::from_uuid(event.id.uuid()),
+                MessageRole::User,
+                vec![ContentPart::text(format!("{SUMMARY}{summary}"))],
+                event.ts,
+            );
+            self.history.summarise(event.seq(), message);
+        }
+    }
+
     /// Cuts the conversation to where a turn ended. A turn that is not there is one whose records are gone, with all
     /// before it: then everything came later. What was used stays used.
     fn rewind(&mut self, to_turn: TurnId) {
         let later = self.ends.iter().rev();
         let later = later.take_while(|end| end.turn_id != to_turn).count();
         self.ends = self.ends.truncated(self.ends.len() - later);
-        let messages = self.ends.last().map_or(0, |end| end.messages);
-        self.history = self.history.truncated(messages);
+        let (messages, seq) = self
+            .ends
+            .last()
+            .map_or((0, 0), |end| (end.messages, end.seq));
+        self.history = self.history.truncated(messages, seq);
         self.dangling.clear();
         self.answered.clear();
     }

@@ -161,6 +161,11 @@ pub enum Input {
         /// What.
         message: InputMessage,
     },
+    /// Somebody wants the model to read a summary in the place of what was said so far.
+    Compact {
+        /// Why, and with which model. It is not part of the conversation.
+        message: InputMessage,
+    },
     /// Somebody wants a turn to stop.
     Interrupt {
         /// Which one; `None` is the running one.

@@ -8,9 +8,10 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_turn::OnBusy;
 
 use super::InProcessRuntime;
-use crate::thread::{Leave, Mail, Slot, Submission};
+use crate::thread::{Leave, Mail, Slot, Submission, Wanted};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
@@ -217,6 +218,7 @@ impl InProcessRuntime {
         } = options;
         slot.ask(&self.inner, |reply| {
             let submission = Submission {
+                wanted: Wanted::Answer,
                 ticket,
                 message,
                 on_busy,
@@ -227,6 +229,48 @@ impl InProcessRuntime {
                 reply,
             };
             Mail::Submit(Box::new(submission))
+        })
+        .await
+    }
+
+    /// Lets the model read a summary in the place of what was said so far; returns when that is under way. People still
+    /// have the whole conversation. The message says why, and may name a model; it is not part of the conversation.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// runtime.run_text_turn(session, "Hi").await?;
+    /// let turn = runtime.compact(session, "it became long").await?.wait().await?;
+    /// assert!(turn.success);
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn compact(
+        &self,
+        session_id: SessionId,
+        why: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let (ticket, message) = (self.next_ticket(), why.into());
+        slot.ask(&self.inner, |reply| {
+            Mail::Submit(Box::new(Submission {
+                wanted: Wanted::Compaction,
+                ticket,
+                message,
+                on_busy: OnBusy::Refuse,
+                turn_timeout: None,
+                tool_timeout: None,
+                on_event: None,
+                until_end: None,
+                reply,
+            }))
         })
         .await
     }

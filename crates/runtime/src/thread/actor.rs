@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
+use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::ExecId;
 use windlass_store::{Claim, StreamKey};
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
@@ -46,6 +47,9 @@ struct RunningTool {
     task: AbortHandle,
 }
 
+/// A tool's task that has come to its end.
+pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
+
 /// Streamed text that is not recorded yet.
 #[derive(Default)]
 struct Pending {
@@ -68,11 +72,13 @@ pub(crate) struct Actor {
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
-    tools: JoinSet<ToolOutcome>,
+    pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
     pub(super) real_calls: RealCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
+    /// Whether nothing more is to begin.
+    pub(super) is_retiring: bool,
     idle_plan: TurnPlan,
 }
 
@@ -92,7 +98,7 @@ enum Happened {
     Mail,
     Prepared(Result<Arc<TurnContext>>),
     Model(Progress),
-    Tool(Option<std::result::Result<(Id, ToolOutcome), JoinError>>),
+    Tool(Option<Joined>),
     ChunkDue,
     Deadline,
 }
@@ -106,6 +112,7 @@ impl Actor {
         resting: Option<Box<Resting>>,
     ) {
         let _guard = FaultGuard { slot: &slot, life };
+        let runtime = Arc::clone(&inner);
         let worked = match Self::open(inner, &slot, life, resting).await {
             Ok(actor) => Box::pin(actor.run()).await,
             Err(error) => Err(error),
@@ -114,6 +121,7 @@ impl Actor {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
             slot.fault(life, error);
         }
+        runtime.note_rest(slot.session_id);
     }
 
     async fn open(
@@ -145,6 +153,7 @@ impl Actor {
             tasks: HashMap::new(),
             real_calls: RealCalls::default(),
             alarm: None,
+            is_retiring: false,
             idle_plan: TurnPlan::default(),
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
@@ -163,7 +172,7 @@ impl Actor {
     /// Takes up what an earlier life left behind.
     async fn resume(&mut self) -> Result<()> {
         if self.thread.turn().is_some() {
-            match self.inner.settings.recovery {
+            match self.recovery() {
                 RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
                 RecoveryPolicy::Interrupt => {
                     let reason = Some(PROCESS_STOPPED.to_owned());
@@ -177,6 +186,18 @@ impl Actor {
         }
         self.restart_steps();
         Ok(())
+    }
+
+    /// What becomes of the turn that an earlier life left behind: the turn itself may have said so.
+    fn recovery(&self) -> RecoveryPolicy {
+        let input = self.thread.turn().map(|turn| turn.input_message_id);
+        let mut newest_first = self.thread.history().iter().rev();
+        let input = newest_first.find(|message| Some(message.id) == input);
+        let controls = input.and_then(|input| input.controls.as_ref());
+        match controls.is_some_and(|controls| TurnWishes::of(controls).interrupt_on_restart) {
+            true => RecoveryPolicy::Interrupt,
+            false => self.inner.settings.recovery,
+        }
     }
 
     /// Starts what should run and does not.
@@ -201,6 +222,7 @@ impl Actor {
             while let Some(mail) = self.next_mail() {
                 match mail {
                     Mail::Close { .. } => return self.close(mail).await,
+                    Mail::Retire { patience, reply } => return self.retire(patience, reply).await,
                     mail if self.must_wait(&mail) => self.deferred.push_back(mail),
                     mail => self.read(mail).await?,
                 }
@@ -299,7 +321,7 @@ impl Actor {
         }
     }
 
-    async fn read(&mut self, mail: Mail) -> Result<()> {
+    pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
             Mail::Open { reply } | Mail::Recover { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
@@ -395,7 +417,7 @@ impl Actor {
                 let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Close { .. } => {}
+            Mail::Close { .. } | Mail::Retire { .. } => {}
         }
         Ok(())
     }
@@ -467,6 +489,7 @@ impl Actor {
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
+            _ if self.is_retiring => {}
             Command::Prepare { turn_id } => {
                 self.preparing = Some(Preparing::to_begin(self, turn_id));
             }
@@ -478,6 +501,15 @@ impl Actor {
                     thread: &self.thread,
                 };
                 self.model = Some(ModelCall::start(&scope, exec_id, iteration));
+            }
+            Command::Summarise { exec_id } => {
+                let Some(context) = &self.context else { return };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                self.model = Some(ModelCall::summary(&scope, exec_id));
             }
             Command::RunTool { exec_id, call } => {
                 let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
@@ -510,8 +542,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|model| model.exec_id == exec_id)
         {
-            self.model = None;
-            self.pending = Pending::default();
+            self.drop_model();
         }
         if let Some(tool) = self.running.remove(&exec_id) {
             tool.task.abort();
@@ -520,6 +551,12 @@ impl Actor {
 
     async fn model_progress(&mut self, progress: Progress) -> Result<()> {
         match progress {
+            // A summary is shown to nobody before it is whole.
+            Progress::Text(_) | Progress::Thinking(_)
+                if self.model.as_ref().is_some_and(|model| !model.is_shown) =>
+            {
+                return Ok(());
+            }
             Progress::Text(text) => self.pending.tail.text.push_str(&text),
             Progress::Thinking(text) => self.pending.tail.thinking.push_str(&text),
             Progress::Finished(reply) => {
@@ -579,7 +616,7 @@ impl Actor {
     }
 
     /// Records the streamed text so far.
-    async fn flush_chunk(&mut self) -> Result<()> {
+    pub(super) async fn flush_chunk(&mut self) -> Result<()> {
         self.pending.flush = None;
         let Some(model) = &self.model else {
             return Ok(());
@@ -612,10 +649,12 @@ impl Actor {
         Ok(())
     }
 
-    async fn tool_joined(
-        &mut self,
-        joined: Option<std::result::Result<(Id, ToolOutcome), JoinError>>,
-    ) -> Result<()> {
+    pub(super) fn drop_model(&mut self) {
+        self.model = None;
+        self.pending = Pending::default();
+    }
+
+    pub(super) async fn tool_joined(&mut self, joined: Option<Joined>) -> Result<()> {
         let (id, outcome) = match joined {
             None => return Ok(()),
             Some(Ok((id, outcome))) => (id, Some(outcome)),

@@ -25,8 +25,18 @@ pub(crate) enum Leave {
     Cancelled,
 }
 
+/// What a submission asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A turn that answers its message.
+    Answer,
+    /// A turn that makes the history shorter.
+    Compaction,
+}
+
 /// An input with its wishes.
 pub(crate) struct Submission {
+    pub(crate) wanted: Wanted,
     /// Names the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
@@ -98,6 +108,11 @@ pub(crate) enum Mail {
         turn_id: TurnId,
         reply: Reply<()>,
     },
+    /// The process ends: begin nothing more, and leave the turn open.
+    Retire {
+        patience: Duration,
+        reply: Reply<()>,
+    },
     /// The session is removed: end what runs and take no more.
     Close {
         reply: Reply<()>,
@@ -133,6 +148,7 @@ impl Mail {
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }
+            | Self::Retire { reply, .. }
             | Self::Close { reply } => {
                 drop(reply.send(Err(error)));
             }

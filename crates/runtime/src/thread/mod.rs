@@ -2,7 +2,8 @@
 //!
 //! A [`Slot`] stands for the session all the time: it holds the mailbox and what readers may see. While there is
 //! work, an [`actor::Actor`] owns the state, takes mail, decides, records, and runs the steps. When nothing is left
-//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else.
+//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else. Where the
+//! journal is on disk, [`Slots`] lets go of that too.
 
 mod actor;
 mod commit;
@@ -10,7 +11,9 @@ mod mail;
 mod masking;
 mod prepare;
 mod repeat;
+mod retire;
 mod slot;
+mod slots;
 mod waiters;
 
 use std::sync::Arc;
@@ -21,10 +24,11 @@ use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
 /// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
-pub(crate) const PROCESS_STOPPED: &str = "the process stopped";
+pub const PROCESS_STOPPED: &str = "the process stopped";
 
-pub(crate) use mail::{Leave, Mail, Submission};
+pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;
+pub(crate) use slots::{Keep, Slots};
 
 /// What a step is started from.
 pub(crate) struct StepScope<'a> {

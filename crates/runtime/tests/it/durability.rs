@@ -55,6 +55,33 @@ async fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
 }
 
 #[tokio::test]
+async fn a_subscriber_outlasts_a_journal_that_cannot_be_read_for_a_while() {
+    let (fixture, journal) = on_spy([]).await;
+    fixture.run("go").await;
+    let written = fixture.events().await;
+    let mut events = fixture
+        .runtime
+        .subscribe_after(fixture.session, 0)
+        .await
+        .unwrap();
+    journal.fail_reads(2);
+    let reading = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        for _ in 0..written.len() {
+            seen.push(events.next().await.expect("the session is there"));
+        }
+        assert_eq!(seen, written);
+    });
+    for _ in 0..2 {
+        let pause = Duration::from_millis(250);
+        fixture.world.asleep_for(pause).await;
+        fixture.world.forget();
+        fixture.world.advance(pause);
+    }
+    soon(reading).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_journal_that_fails_at_the_start_is_heard_and_nothing_is_acknowledged() {
     let (fixture, journal) = on_spy([]).await;
     journal.fail_after(0);

@@ -17,12 +17,15 @@ mod examples;
 mod forks;
 mod hooks;
 mod host;
+#[cfg(feature = "sqlite")]
+mod idle;
 mod memory;
 mod network;
 #[cfg(feature = "sqlite")]
 mod on_disk;
 mod replay;
 mod secrets;
+mod shutdown;
 mod support;
 mod tools;
 mod turns;

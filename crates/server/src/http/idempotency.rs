@@ -62,6 +62,7 @@ async fn once(
     digest.update(&[0]);
     digest.update(&content);
     let digest = digest.finalize().to_hex().to_string();
+    scope::name_repeatable(&blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex());
     let turnstile = Turnstile::at(app, key);
     let _passed = turnstile.lock.lock().await;
     if let Some(kept) = app.store.answer(key).await? {

@@ -20,6 +20,7 @@ pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-windlass-ignor
 struct Scope {
     id: String,
     caller: OnceCell<Caller>,
+    repeatable: OnceCell<String>,
     ignored: RefCell<Vec<String>>,
 }
 
@@ -43,6 +44,17 @@ pub(crate) fn caller() -> Option<Caller> {
     caller.ok().flatten()
 }
 
+/// Says which request this is, of those that may come again.
+pub(crate) fn name_repeatable(digest: &str) {
+    let _ = SCOPE.try_with(|scope| scope.repeatable.set(digest.to_owned()));
+}
+
+/// Returns which request this is; `None` for one that may not come again.
+pub(crate) fn repeatable() -> Option<String> {
+    let digest = SCOPE.try_with(|scope| scope.repeatable.get().cloned());
+    digest.ok().flatten()
+}
+
 /// Notes fields that nobody reads.
 pub(crate) fn ignore(fields: impl IntoIterator<Item = String>) {
     let _ = SCOPE.try_with(|scope| scope.ignored.borrow_mut().extend(fields));
@@ -53,6 +65,7 @@ pub(crate) async fn enter(State(app): State<Shared>, request: Request, next: Nex
     let scope = Scope {
         id: format!("req_{}", Uuid::now_v7().as_simple()),
         caller: OnceCell::new(),
+        repeatable: OnceCell::new(),
         ignored: RefCell::default(),
     };
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());

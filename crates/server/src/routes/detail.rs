@@ -5,7 +5,7 @@ use windlass_core::items::Wait;
 use windlass_protocol::{ErrorCode, ThreadDetail, TurnDetail};
 
 use super::{Answer, ok};
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::query::Query;
 use crate::threads::{Fold, Told, conversation};
@@ -43,11 +43,12 @@ pub(super) async fn thread(
         detail.turns.push(turn);
         detail.items.extend(items);
     }
-    add_waits(&mut detail, entry.id, &fold);
+    add_waits(&app, &mut detail, entry.id, &fold);
     ok(&detail)
 }
 
 fn add_waits(
+    app: &App,
     detail: &mut ThreadDetail,
     session_id: windlass_core::typed_id::SessionId,
     fold: &Fold,
@@ -57,9 +58,11 @@ fn add_waits(
             Wait::CallRequested(data) => detail
                 .pending_dynamic_tool_calls
                 .extend(view::pending_call(session_id, &change, data)),
-            Wait::ApprovalRequired(data) => detail
-                .pending_approvals
-                .push(view::pending_approval(&change, data)),
+            Wait::ApprovalRequired(data) => {
+                app.threads.note_approval(change.exec_id, session_id);
+                let pending = view::pending_approval(&change, data);
+                detail.pending_approvals.push(pending);
+            }
             Wait::InputRequired(data) => detail
                 .pending_user_inputs
                 .push(view::pending_input(&change, data)),

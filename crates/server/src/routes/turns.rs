@@ -8,7 +8,7 @@ use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, Mode, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 
 use super::{Answer, json};
@@ -16,7 +16,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
-use crate::http::rules;
+use crate::http::{rules, scope};
 use crate::threads::Entry;
 use crate::view::{self, Labels};
 
@@ -27,9 +27,21 @@ pub(super) async fn start(
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
     let entry = app.threads.find(&app.runtime, &id).await?;
+    if let Some(answer) = app.started_before(&entry).await? {
+        return json(StatusCode::CREATED, &answer);
+    }
     let input = app.input(&entry.thread()?, &prompt, request).await?;
     let (_, answer) = app.start_turn(&entry, input).await?;
     json(StatusCode::CREATED, &answer)
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// To answer its input.
+    Answer,
+    /// To make the history shorter.
+    Compact,
 }
 
 /// Refuses a blank prompt.
@@ -58,19 +70,23 @@ impl App {
             None => thread.model.clone(),
             wished => models.name(wished)?,
         };
-        let own = request.dynamic_tools.unwrap_or_default();
+        let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
         let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
         let tools = external::joined(of_thread, &own)?;
         let environment = self
             .turn_environment(thread, request.environment_id.as_deref())
             .await?;
+        let narrowed = self.narrowed(&environment, thread, &request).await?;
+        let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
+        disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
         let wishes = TurnWishes {
             system_prompt: thread.system_prompt.clone(),
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
-            disallowed_tools: request.disallowed_tools.unwrap_or_default(),
+            disallowed_tools,
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
         };
         let effort = request
@@ -84,9 +100,12 @@ impl App {
             ..Controls::default()
         };
         wishes.put_into(&mut controls).map_err(ApiError::internal)?;
+        let put = narrowed.environment.put_into(&mut controls);
+        put.map_err(ApiError::internal)?;
         let labels = Labels {
             environment: Some(environment),
             provider: thread.model_provider.clone(),
+            request: scope::repeatable(),
         };
         let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
         let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
@@ -101,11 +120,42 @@ impl App {
         })
     }
 
-    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
+    /// process for example; the turn itself is proof.
+    async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+        let Some(request) = scope::repeatable() else {
+            return Ok(None);
+        };
+        let found = {
+            let digest = entry.digest();
+            let latest = digest.latest.as_ref();
+            latest
+                .filter(|latest| latest.request.as_deref() == Some(&request))
+                .map(|latest| (latest.id, latest.seq))
+        };
+        let Some((turn_id, seq)) = found else {
+            return Ok(None);
+        };
+        let turn = self.as_started(entry, turn_id, seq - 1).await?;
+        let thread = entry.thread()?;
+        Ok(Some(ThreadAndTurn { thread, turn }))
+    }
+
+    /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
         entry: &Entry,
         input: InputMessage,
+    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+        self.begin(entry, input, Work::Answer).await
+    }
+
+    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    pub(super) async fn begin(
+        &self,
+        entry: &Entry,
+        input: InputMessage,
+        work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
@@ -125,7 +175,10 @@ impl App {
             on_busy: OnBusy::Refuse,
             ..TurnOptions::default()
         };
-        let handle = self.runtime.submit_with(entry.id, input, options).await?;
+        let handle = match work {
+            Work::Answer => self.runtime.submit_with(entry.id, input, options).await?,
+            Work::Compact => self.runtime.compact(entry.id, input).await?,
+        };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
         let turn_id = handle.turn_id();
         let turn = self.as_started(entry, turn_id, seen).await?;

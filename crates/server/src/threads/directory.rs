@@ -56,10 +56,15 @@ impl Entry {
     }
 }
 
+/// How many approvals are known by their ids.
+const MAX_ASKED: usize = 10_000;
+
 /// All threads.
 #[derive(Default)]
 pub(crate) struct Directory {
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
+    /// Which thread has asked for an approval that somebody was shown.
+    asked: Mutex<HashMap<ExecId, SessionId>>,
 }
 
 impl Directory {
@@ -117,12 +122,29 @@ impl Directory {
             .collect()
     }
 
-    /// Finds the thread that has asked for an approval.
+    /// Notes that somebody is shown an approval, and may answer it.
+    pub(crate) fn note_approval(&self, id: ExecId, session_id: SessionId) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() >= MAX_ASKED {
+            asked.clear();
+        }
+        asked.insert(id, session_id);
+    }
+
+    /// Finds the thread that has asked for an approval. Who answers was mostly shown it by this daemon; all threads are
+    /// looked through only for what an earlier one has shown.
     pub(crate) async fn of_approval(
         &self,
         runtime: &InProcessRuntime,
         id: ExecId,
     ) -> Option<Arc<Entry>> {
+        let asked = {
+            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.get(&id).copied()
+        };
+        if let Some(entry) = asked.and_then(|session_id| self.get(session_id)) {
+            return Some(entry);
+        }
         let entries = self.all(runtime).await;
         let mut asking = entries
             .into_iter()

@@ -1,13 +1,14 @@
 //! What comes a second time is answered as it was the first time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use windlass_protocol::Environment;
+use windlass_protocol::{Environment, ErrorCode};
 use windlass_server::{ApiError, MemoryWireStore, StoredAnswer, WireStore};
 
 use crate::support::{Daemon, Setup, TOKEN, soon, text};
@@ -147,4 +148,62 @@ async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
     let detail = daemon.detail(&thread).await;
     assert_eq!(detail["turns"].as_array().unwrap().len(), 1);
     assert_eq!(detail["turns"][0]["id"], answer["turn"]["id"]);
+}
+
+/// A store that cannot keep its first answer.
+struct Forgetful {
+    store: MemoryWireStore,
+    has_forgotten: AtomicBool,
+}
+
+#[async_trait]
+impl WireStore for Forgetful {
+    fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
+        MemoryWireStore::new(1).runs()
+    }
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
+        self.store.answer(key).await
+    }
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+        if !self.has_forgotten.swap(true, Ordering::SeqCst) {
+            return Err(ApiError::new(ErrorCode::StoreUnavailable, "it is full"));
+        }
+        self.store.keep_answer(key, answer).await
+    }
+    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+        self.store.environments().await
+    }
+    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+        self.store.add_environment(environment).await
+    }
+    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
+        self.store.remove_environment(id).await
+    }
+}
+
+#[tokio::test]
+async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
+    let setup = Setup {
+        store: Arc::new(Forgetful {
+            store: MemoryWireStore::new(10),
+            has_forgotten: AtomicBool::new(false),
+        }),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let path = format!("{thread}/turns");
+    let body = json!({"prompt": "SILENT please"});
+    let keyed = daemon.client.with("idempotency-key", "k");
+    assert_eq!(keyed.post(&path, body.clone()).await.status, 503);
+    let found = keyed.post(&path, body.clone()).await.expect(201);
+    assert_eq!(found["turn"]["status"], "in_progress");
+    let again = keyed.post(&path, body.clone()).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.expect(201), found);
+    let other = daemon.client.with("idempotency-key", "other");
+    assert_eq!(other.post(&path, body).await.code(), "turn_active");
+    let turns = daemon.detail(&thread).await["turns"].clone();
+    assert_eq!(turns.as_array().unwrap().len(), 1);
+    assert_eq!(turns[0]["id"], found["turn"]["id"]);
 }

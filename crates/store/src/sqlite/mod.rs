@@ -23,6 +23,7 @@ mod numbers;
 mod open;
 mod options;
 mod owner;
+mod projection;
 mod prune;
 mod readers;
 mod record;
@@ -38,6 +39,7 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use crate::journal::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
@@ -49,6 +51,7 @@ use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
 pub use records::SqliteRecords;
 pub use runs::SqliteRuns;
 pub use secrets::SecretsKey;

@@ -23,6 +23,7 @@ use super::inspect::{
 };
 use super::options::SqliteOptions;
 use super::owner::Owner;
+use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
 use super::secrets::Vault;
@@ -65,6 +66,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     )
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
+    let projections = Projections::open(&connection)?;
+    let newest = projections.newest();
     let thread = Thread {
         connection,
         counter,
@@ -72,6 +75,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells: Arc::clone(&doorbells),
         state: State {
             heads: Heads::new(chain.clone()),
+            projections,
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),
@@ -90,6 +94,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells,
+        newest: Some(newest),
         writer: Some(writer),
     })
 }
@@ -115,6 +120,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
+        newest: None,
         writer: None,
     })
 }

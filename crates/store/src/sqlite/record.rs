@@ -46,11 +46,13 @@ pub(crate) struct Encoded {
     pub(crate) is_chunk: bool,
     pub(crate) at: i64,
     pub(crate) turn: Option<TurnChange>,
+    /// The event itself, for the projections; they do not look at pieces of text.
+    pub(crate) event: Option<Arc<Event>>,
 }
 
 impl Encoded {
-    pub(crate) fn new(event: &Event) -> Result<Self, Fault> {
-        let bytes = serde_json::to_vec(event)
+    pub(crate) fn new(event: &Arc<Event>) -> Result<Self, Fault> {
+        let bytes = serde_json::to_vec(event.as_ref())
             .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
         Ok(Self {
             seq: event.sequence,
@@ -58,6 +60,7 @@ impl Encoded {
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
             turn: TurnChange::of(event),
+            event: (!event.is_ephemeral()).then(|| Arc::clone(event)),
             bytes,
         })
     }
@@ -70,6 +73,7 @@ impl Encoded {
             is_chunk: false,
             at,
             turn: None,
+            event: None,
             bytes,
         }
     }
@@ -125,6 +129,11 @@ impl<'a> Stored<'a> {
             bytes,
             blob: is_blob.then_some(body),
         })
+    }
+
+    /// Returns how many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 
     /// Returns the bytes and their digest; says what is wrong where they are not there.

@@ -1,9 +1,12 @@
-//! Checking the journal against itself.
+//! Checking the journal against itself, and the projections against the journal.
 //!
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
+use windlass_core::events::Event;
 
 use super::SqliteStore;
 use super::chain::{Chain, hex};
@@ -12,8 +15,10 @@ use super::findings::Finding;
 use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
+use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
 use super::runs::decode as decode_run;
+use super::schema::{PROJECTIONS, version};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -86,12 +91,12 @@ impl SqliteStore {
     }
 }
 
-/// Reads a record, and says what it does to the open turns; one of a run does nothing.
-fn turn_change(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<TurnChange>, JournalError> {
+/// Reads the event of a record; one of a run is read too, but is no event.
+fn event_of(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<Arc<Event>>, JournalError> {
     if is_run_stream(key) {
         return decode_run(stored, key).map(|_| None);
     }
-    stored.decode(key).map(|event| TurnChange::of(&event))
+    stored.decode(key).map(Some)
 }
 
 /// Checks one stream to its end. What cannot be read is a finding too.
@@ -115,19 +120,28 @@ fn walk(
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
+    // Where a record cannot be read, what should be listed is not known.
+    let is_run = is_run_stream(&stream.key);
+    let mut check = match is_run || version(&transaction)? < PROJECTIONS {
+        true => None,
+        false => Some(Check::begin(&transaction, stream.stream)?),
+    };
     let mut walk = Walk::begin(&transaction, chain, stream);
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => turn_change(&stored, walk.key()),
+            Ok(()) => event_of(&stored, walk.key()),
             Err(Fault::Journal(error)) => Err(error),
             Err(fault) => return Err(fault),
         };
         match followed {
-            Ok(change) => {
-                open.apply(stored.seq, change);
+            Ok(event) => {
+                if let Some(event) = event {
+                    check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
+                    open.apply(stored.seq, TurnChange::of(&event));
+                }
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
                     report
@@ -138,9 +152,15 @@ fn walk(
             Err(error) => {
                 report.findings.push(Finding::of_error(walk.key(), error));
                 walk.resume(&stored);
+                check = None;
             }
         }
     }
+    let differences = check.map_or(Ok(Vec::new()), Check::end)?;
+    let differences = differences.into_iter();
+    report
+        .findings
+        .extend(differences.map(|what| Finding::of_stream(walk.key(), what)));
     report.pruned += walk
         .pruned
         .iter()
@@ -196,23 +216,50 @@ fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<Stri
     })
 }
 
+type Orphans = (&'static str, &'static str);
+
+const ORPHANS: [Orphans; 3] = [
+    (
+        "records belong to no stream",
+        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "pruned ranges belong to no stream",
+        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "blobs are named by no record",
+        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
+         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
+    ),
+];
+
+const PROJECTION_ORPHANS: [Orphans; 4] = [
+    (
+        "rows of threads belong to no stream",
+        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of turns belong to no stream",
+        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of items belong to no stream",
+        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of messages belong to no stream",
+        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+];
+
 /// Rows that nobody can reach.
 fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    for (what, query) in [
-        (
-            "records belong to no stream",
-            "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
-        ),
-        (
-            "pruned ranges belong to no stream",
-            "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
-        ),
-        (
-            "blobs are named by no record",
-            "SELECT count(*) FROM blobs WHERE NOT EXISTS \
-             (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
-        ),
-    ] {
+    let of_projections = match version(reader)? < PROJECTIONS {
+        true => &[][..],
+        false => &PROJECTION_ORPHANS,
+    };
+    for (what, query) in ORPHANS.iter().chain(of_projections) {
         match reader.query_row(query, [], |row| uint(row, 0)) {
             Ok(0) => {}
             Ok(count) => report

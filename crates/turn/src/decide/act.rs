@@ -251,7 +251,7 @@ impl Draft<'_> {
     pub(super) fn call(&self, exec_id: ExecId) -> Option<&Call> {
         match &self.turn()?.phase {
             Phase::Acting(act) => act.call(exec_id),
-            Phase::Between | Phase::Reasoning(_) => None,
+            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
         }
     }
 }

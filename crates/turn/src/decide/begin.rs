@@ -172,13 +172,7 @@ impl Draft<'_> {
         self.message_id = Some(message.id);
         let input_message_id = message.id;
         let input_text = Some(plain_text(&message.content).into_owned());
-        let outline = TurnOutline {
-            input_summary: input_summary(&message),
-            model: Some(self.plan().model.clone()),
-            created_at: Some(message.created_at).filter(|at| *at != self.now()),
-            labels: turn_labels(&message),
-            ..TurnOutline::default()
-        };
+        let outline = self.outline_of(&message);
         self.record(TurnStartedData {
             turn_id,
             input_message_id,
@@ -194,8 +188,19 @@ impl Draft<'_> {
         });
     }
 
+    /// Says what people see of a turn that a message starts.
+    pub(super) fn outline_of(&self, message: &Message) -> TurnOutline {
+        TurnOutline {
+            input_summary: input_summary(message),
+            model: Some(self.plan().model.clone()),
+            created_at: Some(message.created_at).filter(|at| *at != self.now()),
+            labels: turn_labels(message),
+            ..TurnOutline::default()
+        }
+    }
+
     /// A call without result makes every later request fail, so it gets one before anything else is said.
-    fn repair(&mut self) {
+    pub(super) fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
             let id = self.new_uuid();
             let message_id = MessageId::from_uuid(id);
@@ -224,7 +229,7 @@ impl Draft<'_> {
         });
     }
 
-    fn new_message(&mut self, input: InputMessage) -> Message {
+    pub(super) fn new_message(&mut self, input: InputMessage) -> Message {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
     }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Frame, Home, Model, assert_sound, text};
+use crate::support::{Daemon, Frame, Home, Model, TOKEN, assert_sound, text};
 
 const WEATHER: &str = "weather";
 
@@ -229,6 +229,59 @@ fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
         }
     }
     assert!(seen > 8, "the turn has more events than {seen}");
+}
+
+#[test]
+fn a_turn_or_a_daemon_that_wants_it_so_ends_its_turns_at_the_restart() {
+    for (thread, arguments) in [
+        (
+            json!({"on_restart": "interrupt"}),
+            &["--on-restart", "resume"],
+        ),
+        (json!({}), &["--on-restart", "interrupt"]),
+    ] {
+        let mut model = Model::start();
+        let home = Home::with_model(&model.url());
+        let daemon = home.start();
+        let thread = daemon.thread(&thread);
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        let before = events.until("item.delta");
+        daemon.kill();
+
+        let daemon = home.start_with(&[&["--token", TOKEN][..], &arguments[..]].concat());
+        let turn = daemon.detail(&thread)["turns"][0].clone();
+        assert_eq!(turn["status"], "interrupted", "before the first request");
+        assert_eq!(turn["error"], "Interrupted by process restart");
+        let frames = follow_to_the_end(&daemon, &thread, before);
+        let end = &frames.last().unwrap().data["payload"];
+        assert_eq!(end["recovered"], true);
+        let told = names(&frames);
+        assert!(told.contains(&"item.interrupted"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_leaves_its_turn_to_the_next_one() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "greet me");
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "Hel");
+    let before = events.until("item.delta");
+    assert!(daemon.stop().success());
+    assert_eq!(events.rest(), []);
+    drop(exchange);
+
+    let daemon = home.start();
+    model.answer(&Answer::text(&["Hello"]));
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::super::record::Encoded;
 use super::super::runs::project;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
+use crate::runs::is_run_stream;
 
 /// A stream that is being taken in.
 pub(super) struct Incoming {
@@ -43,7 +44,7 @@ impl Incoming {
 /// Writes the next pieces of a stream.
 pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
     let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
-    for piece in pieces {
+    for piece in &pieces {
         match piece {
             Piece::Record(record, run_record) => {
                 head.seq += 1;
@@ -53,14 +54,14 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .chain()
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
-                insert(work, stream, &head, &record)?;
+                insert(work, stream, &head, record)?;
                 if let Some(run_record) = run_record {
-                    project(work, stream, &head.key, &run_record)?;
+                    project(work, stream, &head.key, run_record)?;
                 }
             }
             Piece::Gap(digests) => {
                 let first = head.seq + 1;
-                for digest in &digests {
+                for digest in digests {
                     head.seq += 1;
                     head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
                 }
@@ -78,6 +79,15 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     ))?;
             }
         }
+    }
+    let records = pieces.iter().filter_map(|piece| match piece {
+        Piece::Record(record, _) => Some(record),
+        Piece::Gap(_) => None,
+    });
+    if !is_run_stream(&head.key) {
+        work.state
+            .projections
+            .follow(work.connection, stream, &head, records)?;
     }
     work.state.heads.put(stream, head);
     Ok(())

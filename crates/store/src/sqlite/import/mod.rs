@@ -6,6 +6,7 @@
 mod incoming;
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use windlass_core::agent::Agent;
 use windlass_core::events::Event;
@@ -128,7 +129,7 @@ impl Import<'_> {
                         let parsed: RunRecord = parse(text)?;
                         (Encoded::of_run(&parsed, seq)?, Some(Box::new(parsed)))
                     }
-                    false => (Encoded::new(&parse::<Event>(text)?)?, None),
+                    false => (Encoded::new(&Arc::new(parse::<Event>(text)?))?, None),
                 };
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));

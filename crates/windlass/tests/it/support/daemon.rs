@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::{Value, json};
 
@@ -92,6 +92,14 @@ impl Daemon {
     /// Ends the process as a crash would: it can do nothing about it.
     pub(crate) fn kill(mut self) {
         self.kill_now();
+    }
+
+    /// Asks the process to stop, and waits until it has.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let pid = self.pid().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(asked.unwrap().success());
+        self.child.wait().unwrap()
     }
 
     fn kill_now(&mut self) {
