@@ -156,6 +156,8 @@ pub use windlass_store::{
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
+#[cfg(feature = "tools")]
+pub use windlass_tools as tools;
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 
