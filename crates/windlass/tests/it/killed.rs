@@ -232,6 +232,40 @@ fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
 }
 
 #[test]
+fn r52_what_a_restart_changes_is_in_the_events_before_the_first_request() {
+    for (on_restart, last) in [
+        ("resume", "turn.lifecycle"),
+        ("interrupt", "turn.completed"),
+    ] {
+        let mut model = Model::start();
+        let home = Home::with_model(&model.url());
+        let daemon = home.start();
+        let thread = daemon.thread(&json!({}));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        events.until("item.delta");
+        daemon.kill();
+
+        let daemon = home.start_with(&["--token", TOKEN, "--on-restart", on_restart]);
+        let frames = daemon.client.events(&thread, 0).replay();
+        let newest = frames.iter().rev().take(3);
+        let newest: Vec<&str> = newest.map(|frame| frame.event.as_str()).collect();
+        assert!(newest.contains(&"item.interrupted"), "{newest:?}");
+        assert!(newest.contains(&last), "{newest:?}");
+        let detail = daemon.detail(&thread);
+        assert_eq!(detail["items"][1]["status"], "interrupted");
+        let mark = match on_restart {
+            "resume" => "resumed",
+            _ => "recovered",
+        };
+        let is_told = |frame: &Frame| frame.event == last && frame.data["payload"][mark] == true;
+        assert!(frames.iter().any(is_told), "{frames:#?}");
+    }
+}
+
+#[test]
 fn a_turn_or_a_daemon_that_wants_it_so_ends_its_turns_at_the_restart() {
     for (thread, arguments) in [
         (
