@@ -112,13 +112,14 @@ impl<'de> Visitor<'de> for EventVisitor {
                 Field::Ts => set(&mut ts, "ts", map.next_value::<Moment>()?.0)?,
                 Field::SessionId => set(&mut session_id, "session_id", map.next_value()?)?,
                 Field::Context => set(&mut context, "context", map.next_value()?)?,
-                Field::Data => {
-                    let read = match &event_type {
-                        Some(name) => Payload::Read(map.next_value_seed(PayloadOf(name))?),
-                        None => Payload::Waiting(map.next_value()?),
-                    };
-                    set(&mut payload, "data", read)?;
-                }
+                Field::Data if payload.is_some() => return Err(A::Error::duplicate_field("data")),
+                // Put in its place at once: a payload is large, and each move of it costs.
+                Field::Data => match &event_type {
+                    Some(name) => {
+                        payload = Some(Payload::Read(map.next_value_seed(PayloadOf(name))?));
+                    }
+                    None => payload = Some(Payload::Waiting(map.next_value()?)),
+                },
                 Field::Metadata => set(&mut metadata, "metadata", map.next_value()?)?,
                 Field::Tags => set(&mut tags, "tags", map.next_value()?)?,
                 Field::Sequence => set(&mut sequence, "sequence", map.next_value()?)?,

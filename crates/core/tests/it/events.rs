@@ -108,6 +108,11 @@ fn a_text_that_is_no_event_gives_an_error_that_says_why() {
             "{\"type\":\"a\",\"id\":",
             "duplicate field `type`",
         ),
+        (
+            "\"data\":",
+            "\"data\":{\"turn_id\":\"turn_00000000000000000000000000000001\",\"attempt\":1},\"data\":",
+            "duplicate field `data`",
+        ),
     ] {
         assert!(text.contains(from), "{from} is not in {text}");
         let error = serde_json::from_str::<Event>(&text.replacen(from, to, 1)).unwrap_err();
