@@ -22,6 +22,7 @@ mod numbers;
 mod open;
 mod options;
 mod owner;
+mod pack;
 mod prune;
 mod readers;
 mod record;
