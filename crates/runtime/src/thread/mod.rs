@@ -6,6 +6,7 @@
 
 mod actor;
 mod commit;
+mod fold;
 mod mail;
 mod masking;
 mod prepare;
