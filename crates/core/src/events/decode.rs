@@ -41,10 +41,6 @@ enum Field {
     Other,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one at a time, and a box for each event would cost"
-)]
 enum Payload {
     Read(EventData),
     Waiting(Value),

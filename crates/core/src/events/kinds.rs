@@ -57,7 +57,7 @@ macro_rules! events {
             pub(super) fn read<'de, D: Deserializer<'de>>(event_type: &str, payload: D) -> Result<Self, D::Error> {
                 let wrong = |error: D::Error| D::Error::custom(unreadable(event_type, &error));
                 match event_type {
-                    $($name => $data::deserialize(payload).map(Self::$variant).map_err(wrong),)*
+                    $($name => <$data>::deserialize(payload).map(Self::$variant).map_err(wrong),)*
                     _ => Err(D::Error::custom(EventDecodeError::UnknownType(event_type.to_owned()))),
                 }
             }
