@@ -20,7 +20,7 @@ const SHORT: u64 = 1_000;
 const PAGE: usize = 1_000;
 /// How many events of the end are asked for.
 const LAST: u64 = 100;
-const TRIES: usize = 7;
+const TRIES: usize = 12;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     let place = directory()?;
