@@ -8,9 +8,9 @@ pub(crate) const WORD: Word = Word {
     name: "race",
     summary: "swaps names for links under 100,000 operations on files",
     help: "\
-Builds windlass-store in release mode and runs its race test: threads swap directories for links to the
-outside while files are read, written, listed, searched and deleted below them. Nothing outside may be
-touched or seen. `cargo xtask test` does the same with 5,000 operations.
+Builds windlass-store and windlass-tools in release mode and runs their race tests: threads swap directories
+for links to the outside while files are read, written, listed, searched and deleted below them. Nothing
+outside may be touched or seen. `cargo xtask test` does the same with a few thousand operations.
 
 Usage: cargo xtask race [operations]
 
@@ -30,7 +30,15 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     let operations = operations(arguments)?;
     let mut cargo = command::cargo();
     cargo
-        .args(["test", "--release", "-p", "windlass-store", "--test", "it"])
+        .args([
+            "test",
+            "--release",
+            "-p",
+            "windlass-store",
+            "-p",
+            "windlass-tools",
+        ])
+        .args(["--test", "it"])
         .args(["--", "race::"])
         .env(VARIABLE, operations.to_string());
     command::run(cargo)?;

@@ -10,7 +10,7 @@ pub(crate) const WORD: Word = Word {
     name: "test",
     summary: "everything CI checks",
     help: "\
-Checks format, lints, the runtime without its default features and with typed tools, the store with SQLite,
+Checks format, lints, the runtime without its default features and with `tools` and `typed-tools`, the store with SQLite,
 documentation and the dependency budget, and runs all tests, examples included. On a fresh machine it first adds rustfmt and clippy through rustup.
 Every step runs, also after one that failed. The last line on stdout is the sum of the test results:
 `N passed, N failed`. The exit status is 0 only when every step succeeded.
@@ -50,7 +50,7 @@ const STEPS: &[Step] = &[
         "-p",
         "windlass-runtime",
         "--features",
-        "typed-tools",
+        "tools,typed-tools",
         "--all-targets",
         "--",
         "-D",
@@ -61,7 +61,7 @@ const STEPS: &[Step] = &[
         "-p",
         "windlass-runtime",
         "--features",
-        "typed-tools",
+        "tools,typed-tools",
         "--no-fail-fast",
     ]),
     Step::Cargo(&[

@@ -76,6 +76,9 @@ pub struct Thread {
     /// What becomes of an open turn when the daemon starts again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_restart: Option<OnRestart>,
+    /// The agent whose token made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.

@@ -120,6 +120,45 @@ impl InProcessRuntimeBuilder {
         self.platform.capability_registry_mut().register(capability);
         self
     }
+    /// Adds the capabilities `files` and `shell`, which work in these environments.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// use windlass_runtime::tools::{Environment, Environments, Policy, ShellSettings};
+    /// use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let root = directory.path();
+    /// # std::fs::write(root.join("log.md"), "Launched.")?;
+    /// # let call = SimToolCall::new("read", json!({ "path": "log.md" }));
+    /// # let script = LlmSimConfig::scripted(vec![SimTurn::ToolCalls(vec![call]), SimTurn::Assistant("She is launched.".into())]);
+    /// let local = Environment::new("local", root, Policy::read_only())?;
+    /// let environments = Environments::with_default(local);
+    /// let mut chat = Conversation::builder()
+    ///     .simulator(script)
+    ///     .with_runtime(|runtime| runtime.environments(&environments, ShellSettings::default()))
+    ///     .capability("files")
+    ///     .start()
+    ///     .await?;
+    /// assert_eq!(chat.say("What does the log say?").await?.text, "She is launched.");
+    /// # let messages = chat.messages().await?;
+    /// # let read = messages.iter().find_map(|message| message.tool_result_content()).unwrap();
+    /// # assert_eq!(read.result.as_ref().unwrap()["content"], "Launched.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(feature = "tools")]
+    #[must_use]
+    pub fn environments(
+        mut self,
+        environments: &windlass_tools::Environments,
+        shell: windlass_tools::ShellSettings,
+    ) -> Self {
+        let registry = self.platform.capability_registry_mut();
+        windlass_tools::register(registry, environments, shell);
+        self
+    }
     /// Replaces the platform's drivers.
     #[must_use]
     pub fn driver_registry(mut self, drivers: DriverRegistry) -> Self {

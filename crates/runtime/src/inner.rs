@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::task::JoinSet;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
@@ -21,6 +22,9 @@ use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::thread::{Mail, Slot};
 use crate::world::World;
+
+/// How many threads are woken at a time; their records share commits.
+const MAX_WAKING: usize = 64;
 
 /// What all clones of a runtime share.
 pub(crate) struct Inner {
@@ -129,29 +133,45 @@ impl Inner {
 
     /// Takes up the turns that an earlier life of the process left behind.
     ///
-    /// A stream without a session waits until its session is added.
+    /// When this returns, every turn that can go on does, and that it does is recorded. A turn that cannot, because its
+    /// journal is damaged or something that it needs is missing, keeps no other from going on. A stream without a
+    /// session waits until its session is added.
     pub(crate) async fn resume_unfinished(self: &Arc<Self>) -> Result<()> {
-        for stream in self
-            .backends
-            .journal
-            .unfinished()
-            .await
-            .map_err(from_journal)?
-        {
+        let mut waking = JoinSet::new();
+        for session_id in self.unfinished().await? {
+            if waking.len() >= MAX_WAKING {
+                waking.join_next().await;
+            }
+            let inner = Arc::clone(self);
+            waking.spawn(async move {
+                if let Err(error) = inner.resume(session_id).await {
+                    tracing::error!(session = %session_id, %error, "a turn of an earlier life cannot go on");
+                }
+            });
+        }
+        while waking.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// Returns the sessions with a turn that has not ended, or an input that waits for one.
+    pub(crate) async fn unfinished(&self) -> Result<Vec<SessionId>> {
+        let streams = self.backends.journal.unfinished().await;
+        let mut sessions = Vec::new();
+        for stream in streams.map_err(from_journal)? {
             let Ok(session_id) = stream.as_str().parse() else {
                 continue;
             };
             if self.backends.session_store.has_session(session_id).await? {
-                self.resume(session_id).await?;
+                sessions.push(session_id);
             }
         }
-        Ok(())
+        Ok(sessions)
     }
 
     /// Wakes the thread of a session, which takes up what it left behind.
     pub(crate) async fn resume(self: &Arc<Self>, session_id: SessionId) -> Result<()> {
         let slot = self.slot(session_id).await?;
-        slot.ask(self, |reply| Mail::Open { reply }).await
+        slot.ask(self, |reply| Mail::Recover { reply }).await
     }
 
     pub(crate) async fn import(

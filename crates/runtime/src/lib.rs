@@ -141,11 +141,14 @@ pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHos
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
+pub use thread::PROCESS_STOPPED;
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
-pub use windlass_store::sqlite::{SecretsKey, SqliteError, SqliteOptions, SqliteStore};
+pub use windlass_store::sqlite::{
+    HostRecord, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions, SqliteStore,
+};
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
@@ -153,6 +156,8 @@ pub use windlass_store::{
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
+#[cfg(feature = "tools")]
+pub use windlass_tools as tools;
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 

@@ -48,6 +48,10 @@ pub struct RuntimeSettings {
     pub model_silence: Option<Duration>,
     /// How many calls of one answer run at once.
     pub max_parallel_calls: usize,
+    /// How many calls of a session may wait for somebody outside; one more fails, and the model is told.
+    pub max_pending_calls: Option<usize>,
+    /// How many inputs of a session may wait, queued or steered; one more is refused.
+    pub max_waiting_inputs: Option<usize>,
     /// How many bytes of a tool's result the model gets.
     pub max_tool_result_bytes: usize,
     /// How much a session may hold.
@@ -66,6 +70,8 @@ impl Default for RuntimeSettings {
             wait_timeout: None,
             model_silence: Some(Duration::from_secs(120)),
             max_parallel_calls: 32,
+            max_pending_calls: None,
+            max_waiting_inputs: None,
             max_tool_result_bytes: 64 * 1024,
             limits: Limits::default(),
             retry: RetryPolicy::default(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
 
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub(crate) counters: Counters,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Requests that change something; they outlive their connections.
+    pub(crate) working: TaskTracker,
     /// Says that the server stops.
     pub(crate) stopping: CancellationToken,
     pub(crate) port: u16,

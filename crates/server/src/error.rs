@@ -95,6 +95,10 @@ impl From<AgentLoopError> for ApiError {
             }
             AgentLoopError::TurnBusy { turn_id, .. }
             | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
+            AgentLoopError::ShuttingDown => Self::new(
+                ErrorCode::ShuttingDown,
+                "the daemon is stopping and takes no more input",
+            ),
             AgentLoopError::NoActiveTurn(_) => {
                 Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
             }
@@ -106,7 +110,7 @@ impl From<AgentLoopError> for ApiError {
                 tracing::error!(%error, "the store is unavailable");
                 Self::new(
                     ErrorCode::StoreUnavailable,
-                    "nothing can be recorded now; what was acknowledged is safe",
+                    "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
                 )
             }
             _ => Self::internal(error),

@@ -21,11 +21,13 @@ mod settings;
 mod sse;
 mod store;
 mod threads;
+mod tokens;
 mod usage;
 pub mod view;
 
 pub use error::ApiError;
 pub use models::Models;
-pub use serve::{Server, StartError};
-pub use settings::{Access, Limits, Settings, Token};
-pub use store::{MemoryWireStore, StoredAnswer, WireStore};
+pub use serve::{Server, StartError, listen};
+pub use settings::{Access, Limits, Settings};
+pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, WireStore};
+pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope};

@@ -57,6 +57,15 @@ pub enum StartError {
     Runtime(#[from] AgentLoopError),
 }
 
+/// Takes a port; 0 is any that is free.
+pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind((host.trim_matches(['[', ']']), port)).await;
+    listener.map_err(|source| StartError::Listen {
+        address: format!("{host}:{port}"),
+        source,
+    })
+}
+
 /// A server that has its port and waits to be run.
 pub struct Server {
     app: Shared,
@@ -80,20 +89,29 @@ impl Server {
         settings: Settings,
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
+        let listener = listen(&settings.host, settings.port).await?;
+        Self::on(listener, runtime, settings, store).await
+    }
+
+    /// Serves on a port that was taken before. Who connects meanwhile waits, so a host can take the port first and
+    /// bring its runtime up behind it.
+    pub async fn on(
+        listener: TcpListener,
+        runtime: InProcessRuntime,
+        settings: Settings,
+        store: Arc<dyn WireStore>,
+    ) -> Result<Self, StartError> {
         let local = environments::local(&settings.workspace);
         let local = local.map_err(|source| StartError::Workspace {
             path: settings.workspace.display().to_string(),
             source,
         })?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
-        let listen = |source| StartError::Listen {
-            address: format!("{}:{}", settings.host, settings.port),
+        let address = listener.local_addr();
+        let address = address.map_err(|source| StartError::Listen {
+            address: settings.host.clone(),
             source,
-        };
-        let host = settings.host.trim_matches(['[', ']']);
-        let listener = TcpListener::bind((host, settings.port)).await;
-        let listener = listener.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        })?;
         if matches!(settings.access, Access::Open) && !address.ip().is_loopback() {
             return Err(StartError::OpenToOthers(address.to_string()));
         }
@@ -108,6 +126,7 @@ impl Server {
             git: crate::git::GitStates::default(),
             counters: crate::app::Counters::default(),
             under_way: Mutex::new(HashMap::new()),
+            working: TaskTracker::new(),
             stopping: CancellationToken::new(),
             port: address.port(),
         });
@@ -157,11 +176,17 @@ impl Server {
         drop(self.listener);
         self.app.stopping.cancel();
         connections.close();
+        self.app.working.close();
         let grace = self.app.settings.grace;
-        if tokio::time::timeout(grace, connections.wait())
-            .await
-            .is_err()
-        {
+        // Tools that run come to their record; nothing else begins. Turns go on at the next start.
+        let ended = async {
+            tokio::join!(
+                connections.wait(),
+                self.app.working.wait(),
+                self.app.runtime.shutdown(grace)
+            )
+        };
+        if tokio::time::timeout(grace, ended).await.is_err() {
             tracing::warn!("connections were cut because they did not end in time");
         }
     }

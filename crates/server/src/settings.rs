@@ -1,40 +1,26 @@
 //! What an operator can set.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
 
 use crate::models::Models;
-
-/// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
-#[derive(Clone)]
-pub struct Token(blake3::Hash);
-
-impl Token {
-    /// Keeps the digest of a secret; the secret itself is not kept.
-    pub fn new(secret: impl AsRef<[u8]>) -> Self {
-        Self(blake3::hash(secret.as_ref()))
-    }
-
-    /// Tells whether a secret is the one. Digests are compared, in constant time.
-    #[must_use]
-    pub fn is(&self, secret: &[u8]) -> bool {
-        self.0 == blake3::hash(secret)
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
-    }
-}
+use crate::tokens::{Token, TokenBook};
 
 /// Who may use the API.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Who shows the token.
+    /// Who shows the token, for everything.
     Token(Token),
+    /// Who shows the operator's token, for everything, or one that is stored, for what its scope allows.
+    Tokens {
+        /// The operator's own.
+        operator: Option<Token>,
+        /// Those that are stored.
+        book: Arc<TokenBook>,
+    },
     /// Everybody. Only on a loopback address.
     Open,
 }

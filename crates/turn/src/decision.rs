@@ -19,6 +19,11 @@ pub enum Command {
         /// Which model call of the turn it is, from 1.
         iteration: usize,
     },
+    /// Let the model summarise what it reads of the conversation; it answers as any model call.
+    Summarise {
+        /// The step.
+        exec_id: ExecId,
+    },
     /// Run a tool.
     RunTool {
         /// The step.
@@ -44,6 +49,7 @@ impl Command {
     pub fn exec_id(&self) -> Option<ExecId> {
         match self {
             Self::CallModel { exec_id, .. }
+            | Self::Summarise { exec_id }
             | Self::RunTool { exec_id, .. }
             | Self::Stop { exec_id } => Some(*exec_id),
             Self::Prepare { .. } => None,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
-    Decision as Verdict, Event, EventData, ToolCompletedData, ToolStatus, TurnOutline,
-    TurnStartedData,
+    ContextCompactedData, Decision as Verdict, Event, EventData, ToolCompletedData, ToolStatus,
+    TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
@@ -14,12 +14,16 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::state::{
-    Act, Answered, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+    Act, Answered, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
 
 /// What the model reads of a call whose result was lost.
 pub(crate) const REPAIRED: &str =
     "the result of this call was lost; it may or may not have taken effect";
+
+/// What the model reads before a summary.
+const SUMMARY: &str =
+    "This is a summary of the conversation so far, which stands in its place:\n\n";
 
 impl Thread {
     /// Moves the state on by one event.
@@ -29,7 +33,8 @@ impl Thread {
         match &event.data {
             EventData::TurnStarted(data) => {
                 self.queue.retain(|queued| queued.turn_id != data.turn_id);
-                self.answered.clear();
+                let answered = std::mem::take(&mut self.answered).into_iter();
+                answered.for_each(|answered| self.answered_before.push(answered));
                 self.started_at.get_or_insert(event.ts);
                 self.turn = Some(Turn {
                     id: data.turn_id,
@@ -154,6 +159,16 @@ impl Thread {
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
             EventData::SessionRewound(data) => self.rewind(data.to_turn),
+            EventData::ContextCompacting(_) => {
+                if let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) {
+                    let started_at = event.ts;
+                    turn.phase = Phase::Compacting(Compaction {
+                        exec_id,
+                        started_at,
+                    });
+                }
+            }
+            EventData::ContextCompacted(data) => self.compacted(event, data),
             EventData::TranscriptRepaired(data) => {
                 self.settle_dangling(&data.tool_call_id);
                 let part = ToolResultContentPart {
@@ -310,14 +325,38 @@ impl Thread {
         }
     }
 
+    /// The model reads the summary from now on; people still have everything.
+    fn compacted(&mut self, event: &Event, data: &ContextCompactedData) {
+        if let Some(turn) = &mut self.turn {
+            turn.phase = Phase::Between;
+            if let Some(usage) = &data.usage {
+                turn.llm_calls += 1;
+                turn.usage.get_or_insert_default().add(usage);
+                self.usage.get_or_insert_default().add(usage);
+            }
+        }
+        if let Some(summary) = &data.summary {
+            let message = Message::from_parts(
+                MessageId::from_uuid(event.id.uuid()),
+                MessageRole::User,
+                vec![ContentPart::text(format!("{SUMMARY}{summary}"))],
+                event.ts,
+            );
+            self.history.summarise(event.seq(), message);
+        }
+    }
+
     /// Cuts the conversation to where a turn ended. A turn that is not there is one whose records are gone, with all
     /// before it: then everything came later. What was used stays used.
     fn rewind(&mut self, to_turn: TurnId) {
         let later = self.ends.iter().rev();
         let later = later.take_while(|end| end.turn_id != to_turn).count();
         self.ends = self.ends.truncated(self.ends.len() - later);
-        let messages = self.ends.last().map_or(0, |end| end.messages);
-        self.history = self.history.truncated(messages);
+        let (messages, seq) = self
+            .ends
+            .last()
+            .map_or((0, 0), |end| (end.messages, end.seq));
+        self.history = self.history.truncated(messages, seq);
         self.dangling.clear();
         self.answered.clear();
     }

@@ -156,7 +156,14 @@ pub enum Input {
     },
     /// Somebody says something to the running turn.
     Steer {
+        /// Which one; `None` is whichever runs.
+        turn_id: Option<TurnId>,
         /// What.
+        message: InputMessage,
+    },
+    /// Somebody wants the model to read a summary in the place of what was said so far.
+    Compact {
+        /// Why, and with which model. It is not part of the conversation.
         message: InputMessage,
     },
     /// Somebody wants a turn to stop.

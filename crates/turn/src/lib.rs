@@ -15,9 +15,12 @@ mod evolve;
 mod input;
 mod plan;
 mod state;
+mod transcript;
 
 pub use decision::{Command, Decision, Rejected};
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
 pub use plan::{Limits, ToolSpec, TurnPlan};
-pub use state::{Act, Call, CallState, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd};
+pub use state::{
+    Act, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+};
 pub use windlass_core::derived_id::derive;

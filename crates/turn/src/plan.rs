@@ -49,6 +49,10 @@ pub struct TurnPlan {
     pub tool_names: Arc<[String]>,
     /// How many calls run at once.
     pub max_parallel_calls: usize,
+    /// How many calls may wait for somebody outside; one more fails.
+    pub max_pending_calls: Option<usize>,
+    /// How many inputs may wait for their place; one more is refused.
+    pub max_waiting_inputs: Option<usize>,
     /// How long the turn may take.
     pub turn_timeout: Option<Duration>,
     /// How long it waits for somebody.
@@ -66,6 +70,8 @@ impl Default for TurnPlan {
             tools: HashMap::new(),
             tool_names: Arc::new([]),
             max_parallel_calls: 32,
+            max_pending_calls: None,
+            max_waiting_inputs: None,
             turn_timeout: None,
             wait_timeout: None,
             limits: Limits::default(),

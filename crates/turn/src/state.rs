@@ -14,13 +14,14 @@ use windlass_core::tools::{SideEffectClass, ToolCall};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::decision::{Command, Decision};
+use crate::transcript::Transcript;
 
 /// One conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thread {
     pub(crate) session_id: SessionId,
     pub(crate) head: u64,
-    pub(crate) history: History,
+    pub(crate) history: Transcript,
     pub(crate) usage: Option<TokenUsage>,
     pub(crate) started_at: Option<DateTime<Utc>>,
     pub(crate) turn: Option<Turn>,
@@ -31,6 +32,8 @@ pub struct Thread {
     pub(crate) dangling: Vec<Arc<ToolCall>>,
     /// Answers from outside that were taken in the running or last turn, so that a repeat is known.
     pub(crate) answered: Vec<Answered>,
+    /// Those of turns before. Shared, because every decision starts from a copy.
+    pub(crate) answered_before: SharedList<Answered>,
 }
 
 /// Where a turn has ended.
@@ -108,6 +111,17 @@ pub enum Phase {
     Reasoning(Reason),
     /// Tools are called.
     Acting(Act),
+    /// The history is made shorter.
+    Compacting(Compaction),
+}
+
+/// A history that is being made shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compaction {
+    /// The step.
+    pub exec_id: ExecId,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
 }
 
 /// A model call.
@@ -253,7 +267,7 @@ impl Turn {
     pub fn act(&self) -> Option<&Act> {
         match &self.phase {
             Phase::Acting(act) => Some(act),
-            Phase::Between | Phase::Reasoning(_) => None,
+            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
         }
     }
 
@@ -290,7 +304,7 @@ impl Thread {
         Self {
             session_id,
             head: 0,
-            history: History::default(),
+            history: Transcript::default(),
             usage: None,
             started_at: None,
             turn: None,
@@ -298,6 +312,7 @@ impl Thread {
             ends: SharedList::default(),
             dangling: Vec::new(),
             answered: Vec::new(),
+            answered_before: SharedList::default(),
         }
     }
 
@@ -327,7 +342,12 @@ impl Thread {
     /// Returns what was said.
     #[must_use]
     pub fn history(&self) -> &History {
-        &self.history
+        self.history.whole()
+    }
+    /// Returns what the model reads of it: all, or a summary and what came after.
+    #[must_use]
+    pub fn context(&self) -> &History {
+        self.history.context()
     }
     /// Returns what all turns used.
     #[must_use]
@@ -393,6 +413,9 @@ impl Thread {
         };
         match &turn.phase {
             Phase::Between => Vec::new(),
+            Phase::Compacting(Compaction { exec_id, .. }) => {
+                vec![Command::Summarise { exec_id: *exec_id }]
+            }
             Phase::Reasoning(reason) => {
                 vec![Command::CallModel {
                     exec_id: reason.exec_id,

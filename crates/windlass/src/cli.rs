@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::serve::Serve;
+use crate::commands::token::Token;
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     /// Serves the Runtime API over HTTP and SSE.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Makes, lists and revokes tokens for the daemon.
+    Token(Token),
 }
 
 #[derive(Debug, Args)]

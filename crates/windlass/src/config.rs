@@ -15,6 +15,10 @@ const DEFAULT_FILE: &str = "windlass.toml";
 pub(crate) struct Config {
     /// The model, as `provider/model`.
     pub(crate) model: Option<String>,
+    /// Further models that clients of the daemon can name, as `provider/model`.
+    pub(crate) models: Vec<String>,
+    /// How much clients of the daemon may ask for.
+    pub(crate) limits: Limits,
     /// The proxy for calls to providers.
     pub(crate) proxy: Option<String>,
     /// A PEM file of certificates to trust beside the system's.
@@ -23,6 +27,26 @@ pub(crate) struct Config {
     pub(crate) prices_file: Option<PathBuf>,
     /// Settings by provider.
     pub(crate) providers: BTreeMap<String, Provider>,
+}
+
+/// How much clients of the daemon may ask for; what is not set stays as it is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// Bytes of a body.
+    pub(crate) body_bytes: Option<usize>,
+    /// Threads.
+    pub(crate) threads: Option<usize>,
+    /// Event streams that are open at once.
+    pub(crate) subscribers: Option<usize>,
+    /// Connections that are open at once.
+    pub(crate) connections: Option<usize>,
+    /// Calls of a thread that wait for a client.
+    pub(crate) pending_calls: Option<usize>,
+    /// Words to a running turn that it has not read yet.
+    pub(crate) waiting_inputs: Option<usize>,
+    /// How long a turn waits for somebody, in seconds.
+    pub(crate) wait_seconds: Option<u64>,
 }
 
 #[derive(Clone, Default, Deserialize)]

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod config;
+mod data;
 mod model;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ async fn main() -> ExitCode {
     let Cli { workspace, command } = Cli::parse();
     let done = match command {
         Command::Run(arguments) => commands::run::run(arguments).await,
+        Command::Token(token) => token.carry_out(),
         Command::Serve(serve) => serve.carry_out(workspace).await.map(|()| ExitCode::SUCCESS),
     };
     match done {

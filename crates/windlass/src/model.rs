@@ -62,6 +62,10 @@ pub(crate) enum Choice {
     Demonstration,
 }
 
+/// What people are told when nothing is configured.
+pub(crate) const DEMONSTRATION: &str = "no model is configured: the built-in demonstration model answers; set \
+OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model";
+
 /// Chooses by name, else by the first key that is set.
 pub(crate) fn choose(
     wanted: Option<&str>,
@@ -110,6 +114,28 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
         model
     };
     Ok(Choice::Real(known.model(model, key, base_url)))
+}
+
+/// Returns the models that clients can name beside the one that answers by default: those of the configuration, and
+/// the usual one of each provider that has a key.
+pub(crate) fn further(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(String, ModelWithProvider)>> {
+    let mut models = Vec::new();
+    for name in &config.models {
+        if let Choice::Real(model) = named(name, config, &variable)? {
+            models.push((name.clone(), model));
+        }
+    }
+    for known in KNOWN {
+        let (key, base_url) = known.credentials(config, &variable);
+        let name = format!("{}/{}", known.name, known.default_model);
+        if key.is_some() && !models.iter().any(|(listed, _)| *listed == name) {
+            models.push((name, known.model(known.default_model, key, base_url)));
+        }
+    }
+    Ok(models)
 }
 
 impl Known {

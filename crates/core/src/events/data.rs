@@ -171,6 +171,9 @@ pub struct TurnOutline {
     /// What the caller wants to see with the turn, as it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Value>,
+    /// Whether it only makes the history shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<bool>,
 }
 
 #[expect(
@@ -360,6 +363,11 @@ payloads! {
         /// Whether nobody asked for it.
         auto: bool,
         started_at: DateTime<Utc>,
+        usage: TokenUsage,
+        /// Why it was not; then everything is as it was.
+        error: String,
+        /// Whether somebody stopped it; then everything is as it was.
+        interrupted: bool,
     }
     /// A file was written.
     FileWrittenData { path: String, size_bytes: i64, }

@@ -103,7 +103,12 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
                 started_at: data.started_at,
                 ..reader.item(reader.step()?, ItemKind::ContextCompaction, body)
             };
-            Some(ItemStep::Ended(reader.end(item, ItemStatus::Completed)))
+            let status = match (&data.error, data.interrupted) {
+                (Some(_), _) => ItemStatus::Failed,
+                (None, Some(true)) => ItemStatus::Interrupted,
+                (None, _) => ItemStatus::Completed,
+            };
+            Some(ItemStep::Ended(reader.end(item, status)))
         }
         _ => None,
     }

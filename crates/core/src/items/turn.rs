@@ -94,7 +94,7 @@ impl TurnView {
         let mut outline = data.outline.clone().unwrap_or_default();
         outline.started_at.get_or_insert(event.ts);
         outline.created_at = outline.created_at.or(outline.started_at);
-        if outline.item_ids.is_empty() {
+        if outline.item_ids.is_empty() && outline.compaction.is_none() {
             outline.item_ids.push(of_message(data.input_message_id));
         }
         Self {

@@ -14,6 +14,7 @@ use crate::traits::{
     AgentStore, EventEmitter, SessionFileSystem, SessionMutator, SessionStorageStore, SessionStore,
     UserConnectionResolver,
 };
+use crate::turn_environment::TurnEnvironment;
 use crate::typed_id::SessionId;
 
 macro_rules! tool_context {
@@ -74,6 +75,8 @@ tool_context! {
     network_access: NetworkAccessList, with_network_access;
     /// The language to answer in.
     locale: String, with_locale;
+    /// Where the turn touches the world.
+    environment: TurnEnvironment, with_environment;
 }
 
 impl ToolContext {

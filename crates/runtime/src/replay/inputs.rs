@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::events::{Event, EventData, ToolStatus, TurnStartedData};
+use windlass_core::events::{Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_turn::{Input, OnBusy, Tail, Thread};
@@ -43,6 +43,18 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
     let Some(first) = rest.first() else {
         return Cause::Unknown;
     };
+    // What a compaction is made of was not decided from the conversation.
+    let compacts = |outline: Option<&TurnOutline>| {
+        outline.is_some_and(|outline| outline.compaction == Some(true))
+    };
+    match (&first.data, thread.turn()) {
+        (EventData::TurnStarted(data), None) if compacts(data.outline.as_ref()) => {
+            return Cause::Outside;
+        }
+        (EventData::SessionIdled(_), None) => return Cause::Outside,
+        (_, Some(turn)) if compacts(Some(&turn.outline)) => return Cause::Outside,
+        _ => {}
+    }
     match &first.data {
         EventData::TranscriptRepaired(_) | EventData::TurnStarted(_) => begin(thread, rest).into(),
         EventData::InputMessage(_) => begin(thread, rest).into(),
@@ -55,6 +67,7 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         }
         EventData::TurnSteered(_) => message_at(rest, 1)
             .map(|message| Input::Steer {
+                turn_id: None,
                 message: input_of(message),
             })
             .into(),

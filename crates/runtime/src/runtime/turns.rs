@@ -8,9 +8,10 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_turn::OnBusy;
 
 use super::InProcessRuntime;
-use crate::thread::{Leave, Mail, Slot, Submission};
+use crate::thread::{Leave, Mail, Slot, Submission, Wanted};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
@@ -217,6 +218,7 @@ impl InProcessRuntime {
         } = options;
         slot.ask(&self.inner, |reply| {
             let submission = Submission {
+                wanted: Wanted::Answer,
                 ticket,
                 message,
                 on_busy,
@@ -231,6 +233,48 @@ impl InProcessRuntime {
         .await
     }
 
+    /// Lets the model read a summary in the place of what was said so far; returns when that is under way. People still
+    /// have the whole conversation. The message says why, and may name a model; it is not part of the conversation.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello!"))
+    /// #     .single_session(|session| session.agent("greeter", "You greet people."))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// runtime.run_text_turn(session, "Hi").await?;
+    /// let turn = runtime.compact(session, "it became long").await?.wait().await?;
+    /// assert!(turn.success);
+    /// # Ok::<(), windlass_core::AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn compact(
+        &self,
+        session_id: SessionId,
+        why: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let (ticket, message) = (self.next_ticket(), why.into());
+        slot.ask(&self.inner, |reply| {
+            Mail::Submit(Box::new(Submission {
+                wanted: Wanted::Compaction,
+                ticket,
+                message,
+                on_busy: OnBusy::Refuse,
+                turn_timeout: None,
+                tool_timeout: None,
+                on_event: None,
+                until_end: None,
+                reply,
+            }))
+        })
+        .await
+    }
+
     fn next_ticket(&self) -> u64 {
         self.inner.tickets.fetch_add(1, Ordering::Relaxed)
     }
@@ -241,10 +285,35 @@ impl InProcessRuntime {
         session_id: SessionId,
         input: impl Into<InputMessage>,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        let message = Box::new(input.into());
-        slot.ask(&self.inner, |reply| Mail::Steer { message, reply })
+        self.steer_any(session_id, None, input.into()).await
+    }
+
+    /// Says something to a turn, if it is the one that runs. A turn that has ended meanwhile does not hear it, and
+    /// neither does the next one.
+    pub async fn steer_turn(
+        &self,
+        session_id: SessionId,
+        turn_id: TurnId,
+        input: impl Into<InputMessage>,
+    ) -> Result<TurnHandle> {
+        self.steer_any(session_id, Some(turn_id), input.into())
             .await
+    }
+
+    async fn steer_any(
+        &self,
+        session_id: SessionId,
+        turn_id: Option<TurnId>,
+        input: InputMessage,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let message = Box::new(input);
+        slot.ask(&self.inner, |reply| Mail::Steer {
+            turn_id,
+            message,
+            reply,
+        })
+        .await
     }
 
     /// Stops the running turn. What is finished, and what was said so far, is kept.

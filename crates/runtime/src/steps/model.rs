@@ -13,9 +13,9 @@ use windlass_core::atoms::{
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
 use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
 use windlass_core::llm_driver_registry::{
-    LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
+    LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
 };
-use windlass_core::message::ExecutionPhase;
+use windlass_core::message::{ExecutionPhase, Message};
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
@@ -25,6 +25,11 @@ use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::thread::StepScope;
 use crate::world::{Sleep, World};
+
+/// What the model is asked when its history becomes too long.
+const SUMMARISE: &str = "Summarise this conversation so that it can go on from the summary alone: what the user wants, what was \
+decided and why, what was done and found out (with exact names, paths, commands and values), what is still open, and what comes \
+next. Write only the summary, in the language of the conversation.";
 
 /// What a model call has to tell.
 pub(crate) enum Progress {
@@ -62,6 +67,8 @@ enum State {
 /// A model call under way. It is polled by its thread, and dropping it ends the call.
 pub(crate) struct ModelCall {
     pub(crate) exec_id: ExecId,
+    /// Whether people see the answer as it comes.
+    pub(crate) is_shown: bool,
     world: Arc<dyn World>,
     driver: Arc<dyn LlmDriver>,
     request: LlmRequest,
@@ -85,10 +92,7 @@ pub(crate) struct ModelCall {
 impl ModelCall {
     pub(crate) fn start(scope: &StepScope<'_>, exec_id: ExecId, iteration: usize) -> Self {
         let StepScope {
-            inner,
-            context,
-            thread,
-            ..
+            context, thread, ..
         } = scope;
         let turn_id = thread.turn().map(|turn| turn.id);
         let (history, prompt) = prompt_view::of(scope, iteration);
@@ -113,7 +117,53 @@ impl ModelCall {
             Err(error) => (Vec::new(), Box::pin(async { Err(error) }) as Connecting),
         };
         Self {
+            guardrails,
+            ..Self::with(scope, exec_id, request, prompt, connecting)
+        }
+    }
+
+    /// Lets the model summarise what it reads of the conversation, without any tool.
+    pub(crate) fn summary(scope: &StepScope<'_>, exec_id: ExecId) -> Self {
+        let StepScope {
+            context, thread, ..
+        } = scope;
+        let mut history = thread.context().clone();
+        history.push(Arc::new(Message::user(SUMMARISE)));
+        let prompt = PromptRef {
+            message_count: history.len(),
+            last_message_id: thread.context().last().map(|message| message.id),
+            digest: thread.context().digest().to_string(),
+        };
+        let config = LlmCallConfig {
+            tools: Vec::new(),
+            ..(*context.call_config).clone()
+        };
+        let request = LlmRequest {
+            session_id: thread.session_id(),
+            turn_id: thread.turn().map(|turn| turn.id),
+            exec_id: Some(exec_id),
+            system_prompt: Arc::clone(&context.system_prompt),
+            history,
+            config: Arc::new(config),
+        };
+        let connecting = connect(&context.driver, &request);
+        Self {
+            is_shown: false,
+            ..Self::with(scope, exec_id, request, Some(prompt), connecting)
+        }
+    }
+
+    fn with(
+        scope: &StepScope<'_>,
+        exec_id: ExecId,
+        request: LlmRequest,
+        prompt: Option<PromptRef>,
+        connecting: Connecting,
+    ) -> Self {
+        let StepScope { inner, context, .. } = scope;
+        Self {
             exec_id,
+            is_shown: true,
             world: Arc::clone(&inner.world),
             state: State::Connecting(connecting),
             driver: Arc::clone(&context.driver),
@@ -126,7 +176,7 @@ impl ModelCall {
             retry: RetryMetadata::default(),
             started_at: inner.world.now(),
             first_piece_at: None,
-            guardrails,
+            guardrails: Vec::new(),
             text: String::new(),
             thinking: None,
             thinking_signature: None,

@@ -15,7 +15,7 @@ use crate::thread::StepScope;
 /// A view that panics is left out: the model then sees more rather than nothing.
 pub(crate) fn of(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
     let parts = &scope.context.contributions;
-    let history = scope.thread.history();
+    let history = scope.thread.context();
     if parts.filters.is_empty() && parts.views.is_empty() {
         return (history.clone(), None);
     }

@@ -310,6 +310,7 @@ impl ToolRun {
             visible_tool_names: Some(Arc::clone(&self.context.visible_tool_names)),
             network_access: self.context.network_access.clone(),
             locale: self.context.locale.clone(),
+            environment: self.context.environment.clone(),
             ..ToolContext::new(self.session_id)
         }
     }

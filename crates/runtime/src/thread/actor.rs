@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
+use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::ExecId;
 use windlass_store::Claim;
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
@@ -153,6 +154,7 @@ impl Actor {
             idle_plan: TurnPlan::default(),
         };
         actor.idle_plan.limits = actor.inner.settings.limits;
+        actor.idle_plan.max_waiting_inputs = actor.inner.settings.max_waiting_inputs;
         if is_fresh {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;
@@ -167,7 +169,7 @@ impl Actor {
     /// Takes up what an earlier life left behind.
     async fn resume(&mut self) -> Result<()> {
         if self.thread.turn().is_some() {
-            match self.inner.settings.recovery {
+            match self.recovery() {
                 RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
                 RecoveryPolicy::Interrupt => {
                     let reason = Some(PROCESS_STOPPED.to_owned());
@@ -181,6 +183,18 @@ impl Actor {
         }
         self.restart_steps();
         Ok(())
+    }
+
+    /// What becomes of the turn that an earlier life left behind: the turn itself may have said so.
+    fn recovery(&self) -> RecoveryPolicy {
+        let input = self.thread.turn().map(|turn| turn.input_message_id);
+        let mut newest_first = self.thread.history().iter().rev();
+        let input = newest_first.find(|message| Some(message.id) == input);
+        let controls = input.and_then(|input| input.controls.as_ref());
+        match controls.is_some_and(|controls| TurnWishes::of(controls).interrupt_on_restart) {
+            true => RecoveryPolicy::Interrupt,
+            false => self.inner.settings.recovery,
+        }
     }
 
     /// Starts what should run and does not.
@@ -306,10 +320,15 @@ impl Actor {
 
     pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
-            Mail::Open { reply } => drop(reply.send(Ok(()))),
+            Mail::Open { reply } | Mail::Recover { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
-            Mail::Steer { message, reply } => {
-                let outcome = self.try_decide(Input::Steer { message: *message }).await?;
+            Mail::Steer {
+                turn_id,
+                message,
+                reply,
+            } => {
+                let message = *message;
+                let outcome = self.try_decide(Input::Steer { turn_id, message }).await?;
                 self.answer_with_handle(outcome, reply);
             }
             Mail::Interrupt {
@@ -480,6 +499,15 @@ impl Actor {
                 };
                 self.model = Some(ModelCall::start(&scope, exec_id, iteration));
             }
+            Command::Summarise { exec_id } => {
+                let Some(context) = &self.context else { return };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                self.model = Some(ModelCall::summary(&scope, exec_id));
+            }
             Command::RunTool { exec_id, call } => {
                 let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
                     return;
@@ -520,6 +548,12 @@ impl Actor {
 
     async fn model_progress(&mut self, progress: Progress) -> Result<()> {
         match progress {
+            // A summary is shown to nobody before it is whole.
+            Progress::Text(_) | Progress::Thinking(_)
+                if self.model.as_ref().is_some_and(|model| !model.is_shown) =>
+            {
+                return Ok(());
+            }
             Progress::Text(text) => self.pending.tail.text.push_str(&text),
             Progress::Thinking(text) => self.pending.tail.thinking.push_str(&text),
             Progress::Finished(reply) => {

@@ -25,8 +25,18 @@ pub(crate) enum Leave {
     Cancelled,
 }
 
+/// What a submission asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A turn that answers its message.
+    Answer,
+    /// A turn that makes the history shorter.
+    Compaction,
+}
+
 /// An input with its wishes.
 pub(crate) struct Submission {
+    pub(crate) wanted: Wanted,
     /// Names the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
@@ -45,8 +55,13 @@ pub(crate) enum Mail {
     Open {
         reply: Reply<()>,
     },
+    /// Nothing but to take up what an earlier life left behind; answered when that is recorded.
+    Recover {
+        reply: Reply<()>,
+    },
     Submit(Box<Submission>),
     Steer {
+        turn_id: Option<TurnId>,
         message: Box<InputMessage>,
         reply: Reply<TurnHandle>,
     },
@@ -109,7 +124,8 @@ impl Mail {
     pub(super) fn needs_plan(&self) -> bool {
         matches!(
             self,
-            Self::Steer { .. }
+            Self::Recover { .. }
+                | Self::Steer { .. }
                 | Self::ToolResults { .. }
                 | Self::Approval { .. }
                 | Self::UserAnswer { .. }
@@ -128,6 +144,7 @@ impl Mail {
             }
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
             Self::Open { reply }
+            | Self::Recover { reply }
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }

@@ -168,7 +168,9 @@ fn hide(arguments: &mut Value, name: &str) {
 /// What a tool returns is its own, and so is what a person answers in a tool's place.
 fn mask_input(mask: &Mask, input: &mut Input) {
     match input {
-        Input::Submit { message, .. } | Input::Steer { message } => {
+        Input::Submit { message, .. }
+        | Input::Steer { message, .. }
+        | Input::Compact { message } => {
             mask_parts(mask, &mut message.content);
             for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
                 mask.value(value);

@@ -23,9 +23,9 @@ use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
 /// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
-pub(crate) const PROCESS_STOPPED: &str = "the process stopped";
+pub const PROCESS_STOPPED: &str = "the process stopped";
 
-pub(crate) use mail::{Leave, Mail, Submission};
+pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;
 
 /// What a step is started from.

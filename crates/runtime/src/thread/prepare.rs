@@ -14,7 +14,7 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
-use super::mail::{Leave, Reply, Submission};
+use super::mail::{Leave, Reply, Submission, Wanted};
 use super::waiters::Ticket;
 use crate::errors::to_failure;
 use crate::turn_context::{TurnContext, Wishes, assemble};
@@ -292,9 +292,13 @@ impl Actor {
 }
 
 fn input_of(submission: &Submission) -> Input {
-    Input::Submit {
-        message: submission.message.clone(),
-        on_busy: submission.on_busy,
-        timeout: submission.turn_timeout,
+    let message = submission.message.clone();
+    match submission.wanted {
+        Wanted::Compaction => Input::Compact { message },
+        Wanted::Answer => Input::Submit {
+            message,
+            on_busy: submission.on_busy,
+            timeout: submission.turn_timeout,
+        },
     }
 }

@@ -19,6 +19,7 @@ use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::{ModelId, SessionId};
 use windlass_turn::{ToolSpec, TurnPlan};
@@ -40,6 +41,7 @@ pub(crate) struct TurnContext {
     pub(crate) network_access: Option<NetworkAccessList>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) visible_tool_names: Arc<HashSet<String>>,
+    pub(crate) environment: Option<TurnEnvironment>,
 }
 
 /// What the newest input of a conversation wishes, and who spoke before.
@@ -117,6 +119,7 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();
     let turn_wishes = TurnWishes::of(&controls);
+    let environment = TurnEnvironment::of(&controls);
     if let Some(wished) = &turn_wishes.system_prompt {
         let own = records.overlay.system_prompt.get_or_insert_default();
         let gap = if own.is_empty() { "" } else { "\n\n" };
@@ -164,6 +167,8 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
             .map(|tool| (tool.name().to_owned(), spec(tool)))
             .collect(),
         max_parallel_calls: settings.max_parallel_calls,
+        max_pending_calls: settings.max_pending_calls,
+        max_waiting_inputs: settings.max_waiting_inputs,
         turn_timeout: settings.turn_timeout,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
@@ -179,6 +184,7 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
         locale,
         network_access: records.overlay.network_access.clone(),
         tool_timeout: wishes.tool_timeout.or(settings.tool_timeout),
+        environment,
         model,
     };
     Ok(Assembled {

@@ -6,10 +6,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 
-use super::query;
+use super::{query, scope};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::settings::Access;
+use crate::tokens::Caller;
 
 /// Headers that carry a token as it is.
 pub(crate) const TOKEN_HEADERS: [&str; 3] = [
@@ -20,22 +21,40 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
 const PUBLIC: [&str; 3] = ["/health", "/ready", "/v1/runtime/info"];
 
-/// Lets requests pass that show the token.
+/// Lets requests pass that show a token which is good for them.
 pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let is_public = PUBLIC.contains(&request.uri().path());
-    let Access::Token(token) = &app.settings.access else {
+    if PUBLIC.contains(&request.uri().path()) {
         return next.run(request).await;
-    };
-    // Only what is served under a version is secret; other paths have nothing to show.
-    if !is_public
-        && !carried(request.headers())
-            .iter()
-            .any(|secret| token.is(secret))
-    {
+    }
+    let Some(caller) = caller(&app.settings.access, request.headers()) else {
         return ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
             .into_response();
+    };
+    let path = request.uri().path();
+    if let Err(refusal) = app.check_scope(&caller, request.method(), path).await {
+        return refusal.into_response();
     }
+    scope::name_caller(caller);
     next.run(request).await
+}
+
+/// Finds out who asks.
+fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
+    let (operator, book) = match access {
+        Access::Open => return Some(Caller::operator()),
+        Access::Token(token) => (Some(token), None),
+        Access::Tokens { operator, book } => (operator.as_ref(), Some(book)),
+    };
+    carried(headers).iter().find_map(|secret| {
+        if operator.is_some_and(|token| token.is(secret)) {
+            return Some(Caller::operator());
+        }
+        let record = book?.find(secret)?;
+        Some(Caller {
+            token_id: Some(record.id),
+            scope: record.scope,
+        })
+    })
 }
 
 /// Returns everything that a request shows as a token. A header that is no text is shown to nobody as one.

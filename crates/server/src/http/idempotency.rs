@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
 
-use super::body;
+use super::{body, scope};
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::store::StoredAnswer;
@@ -52,6 +52,9 @@ async fn once(
             format!("an idempotency key has 1 to {MAX_KEY} printable characters"),
         )
     })?;
+    // What one client calls a request is nobody else's business.
+    let of = scope::caller().and_then(|caller| caller.token_id);
+    let key = &of.map_or_else(|| key.to_owned(), |of| format!("{of}/{key}"));
     let (head, content) = request.into_parts();
     let content = body::bytes(app, content).await?;
     let mut digest = blake3::Hasher::new();
@@ -59,6 +62,7 @@ async fn once(
     digest.update(&[0]);
     digest.update(&content);
     let digest = digest.finalize().to_hex().to_string();
+    scope::name_repeatable(&blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex());
     let turnstile = Turnstile::at(app, key);
     let _passed = turnstile.lock.lock().await;
     if let Some(kept) = app.store.answer(key).await? {

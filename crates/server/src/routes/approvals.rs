@@ -32,7 +32,7 @@ pub(super) async fn decide(
         )
     };
     let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
-    let entry = app.threads.of_approval(&app.runtime, exec_id).await?;
+    let entry = app.threads.of_approval(&app.runtime, exec_id).await;
     let entry = entry.ok_or_else(not_pending)?;
     let allow = decision == ApprovalDecision::Allow;
     let decided = app

@@ -1,21 +1,28 @@
-//! Making the history shorter. The runtime cannot do that by itself yet.
+//! Making the history shorter for the model.
 
 use axum::extract::{Path, State};
-use windlass_protocol::CompactThread;
+use axum::http::StatusCode;
+use windlass_protocol::{CompactThread, StartTurn};
 
-use super::Answer;
+use super::create::filled;
+use super::turns::Work;
+use super::{Answer, json};
 use crate::app::Shared;
-use crate::error::ApiError;
 use crate::http::body::Optional;
+
+/// Why, when nobody says.
+const REASON: &str = "Manual context compaction";
 
 pub(super) async fn compact(
     State(app): State<Shared>,
     Path(id): Path<String>,
-    Optional(_): Optional<CompactThread>,
+    Optional(request): Optional<CompactThread>,
 ) -> Answer {
     let entry = app.threads.find(&app.runtime, &id).await?;
-    if let Some(active) = entry.digest().active() {
-        return Err(ApiError::turn_active(active.id));
-    }
-    Err(ApiError::not_implemented("compaction on request"))
+    let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
+    let input = app
+        .input(&entry.thread()?, &reason, StartTurn::default())
+        .await?;
+    let (_, answer) = app.begin(&entry, input, Work::Compact).await?;
+    json(StatusCode::ACCEPTED, &answer)
 }

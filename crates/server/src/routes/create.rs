@@ -14,6 +14,7 @@ use crate::app::{App, Shared};
 use crate::environments::inside;
 use crate::error::ApiError;
 use crate::http::body::Optional;
+use crate::http::rules;
 use crate::threads::Entry;
 use crate::{external, ids};
 
@@ -44,6 +45,7 @@ pub(super) fn filled(text: Option<String>) -> Option<String> {
 impl App {
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
     pub(super) async fn draft(&self, request: CreateThread) -> Result<Thread, ApiError> {
+        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
@@ -79,6 +81,7 @@ impl App {
             dynamic_tools: tools,
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
+            agent: rules::agent(),
         })
     }
 

@@ -5,7 +5,7 @@ use windlass_core::items::Wait;
 use windlass_protocol::{ErrorCode, ThreadDetail, TurnDetail};
 
 use super::{Answer, ok};
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::query::Query;
 use crate::threads::{Fold, Told, conversation};
@@ -19,13 +19,13 @@ pub(super) async fn thread(
     let newest = query.get::<usize>("turns")?;
     let entry = app.threads.find(&app.runtime, &id).await?;
     let fold = app.folds.now(&app.runtime, entry.id).await?;
-    entry.refresh(&app.runtime).await?;
-    let origin = entry.digest().origin;
-    let mut told = conversation(&app, entry.id, origin, &fold).await?;
+    let mut told = conversation(&app, entry.id, &fold).await?;
     if let Some(newest) = newest {
         told.drain(..told.len().saturating_sub(newest));
     }
-    let mut thread = entry.thread()?;
+    // Not that of the list, which may be newer than the fold.
+    let thread = fold.digest.thread();
+    let mut thread = thread.ok_or_else(|| ApiError::thread_not_found(&id))?;
     thread.latest_turn_id = told
         .last()
         .map(|told| told.turn.id.clone())
@@ -43,11 +43,12 @@ pub(super) async fn thread(
         detail.turns.push(turn);
         detail.items.extend(items);
     }
-    add_waits(&mut detail, entry.id, &fold);
+    add_waits(&app, &mut detail, entry.id, &fold);
     ok(&detail)
 }
 
 fn add_waits(
+    app: &App,
     detail: &mut ThreadDetail,
     session_id: windlass_core::typed_id::SessionId,
     fold: &Fold,
@@ -57,9 +58,11 @@ fn add_waits(
             Wait::CallRequested(data) => detail
                 .pending_dynamic_tool_calls
                 .extend(view::pending_call(session_id, &change, data)),
-            Wait::ApprovalRequired(data) => detail
-                .pending_approvals
-                .push(view::pending_approval(&change, data)),
+            Wait::ApprovalRequired(data) => {
+                app.threads.note_approval(change.exec_id, session_id);
+                let pending = view::pending_approval(&change, data);
+                detail.pending_approvals.push(pending);
+            }
             Wait::InputRequired(data) => detail
                 .pending_user_inputs
                 .push(view::pending_input(&change, data)),
@@ -74,8 +77,7 @@ pub(super) async fn turn(
 ) -> Answer {
     let entry = app.threads.find(&app.runtime, &id).await?;
     let fold = app.folds.now(&app.runtime, entry.id).await?;
-    let origin = entry.digest().origin;
-    let told = conversation(&app, entry.id, origin, &fold).await?;
+    let told = conversation(&app, entry.id, &fold).await?;
     let told = told.into_iter().find(|told| told.turn.id == turn_id);
     let Some(Told { turn, items, .. }) = told else {
         return Err(ApiError::new(ErrorCode::TurnNotFound, "Turn not found"));

@@ -43,7 +43,7 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
         ));
     }
     app.environment(&id).await?;
-    for entry in app.threads.all(&app.runtime).await? {
+    for entry in app.threads.all(&app.runtime).await {
         let digest = entry.digest();
         let active = digest.active().and_then(|turn| turn.environment.as_ref());
         if active.is_some_and(|environment| environment.environment_id == id) {

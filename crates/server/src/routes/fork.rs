@@ -108,8 +108,7 @@ fn cut_at(told: &Conversation, kept: usize, sequence: u64, depth: Option<u32>) -
 impl App {
     async fn told(&self, entry: &Entry) -> Result<(Conversation, u64), ApiError> {
         let fold = self.folds.now(&self.runtime, entry.id).await?;
-        let origin = entry.digest().origin;
-        let told = conversation(self, entry.id, origin, &fold).await?;
+        let told = conversation(self, entry.id, &fold).await?;
         Ok((told, fold.seq))
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn info(State(app): State<Shared>) -> Answer {
         version,
         bind_host: app.settings.host.clone(),
         port: app.port,
-        auth_required: matches!(app.settings.access, Access::Token(_)),
+        auth_required: !matches!(app.settings.access, Access::Open),
         transports: vec!["http".to_owned(), "sse".to_owned()],
         capabilities: RuntimeCapabilities {
             threads: true,

@@ -10,6 +10,7 @@ use super::{Answer, ok};
 use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::query::Query;
+use crate::http::rules;
 use crate::threads::Entry;
 
 pub(super) async fn list(State(app): State<Shared>, query: Query) -> Answer {
@@ -28,12 +29,14 @@ impl App {
     ) -> Result<Vec<(Thread, Arc<Entry>)>, ApiError> {
         let only = query.flag("archived_only")?;
         let all = query.flag("include_archived")?;
-        let entries = self.threads.all(&self.runtime).await?;
+        let entries = self.threads.all(&self.runtime).await;
         let threads = entries.into_iter().filter_map(|entry| {
             let thread = entry.thread().ok()?;
             Some((thread, entry))
         });
+        let agent = rules::agent();
         let mut threads: Vec<_> = threads
+            .filter(|(thread, _)| agent.is_none() || thread.agent == agent)
             .filter(|(thread, _)| match only {
                 true => thread.archived,
                 false => all || !thread.archived,

@@ -35,7 +35,7 @@ use windlass_protocol::ErrorCode;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::http::{auth, cors, idempotency, scope};
+use crate::http::{auth, cors, idempotency, scope, whole};
 
 /// What a handler answers.
 type Answer<T = Response> = Result<T, ApiError>;
@@ -104,6 +104,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.settings.cors_origins))
         .layer(from_fn_with_state(Shared::clone(app), scope::enter))
+        .layer(from_fn_with_state(Shared::clone(app), whole::carry))
         .with_state(Shared::clone(app))
 }
 

@@ -12,6 +12,7 @@ use crate::environments::LOCAL;
 use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
+use crate::http::rules;
 use crate::threads::Entry;
 
 pub(super) async fn patch(
@@ -61,6 +62,7 @@ impl App {
     }
 
     async fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {
+        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let PatchThread {
             archived,
             allow_shell,

@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use windlass_core::error::AgentLoopError;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
+use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, SteerTurn};
 
 use super::turns::said;
@@ -21,9 +22,9 @@ pub(super) async fn steer(
 ) -> Answer {
     said(&request.prompt)?;
     let entry = app.threads.find(&app.runtime, &id).await?;
-    app.check_active(&entry, &turn_id).await?;
+    let active = app.check_active(&entry, &turn_id)?;
     let input = InputMessage::user(request.prompt);
-    match app.runtime.steer(entry.id, input).await {
+    match app.runtime.steer_turn(entry.id, active, input).await {
         Ok(_) => {}
         // It ended between the look and the word.
         Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&entry)),
@@ -39,12 +40,12 @@ pub(super) fn no_active_turn(entry: &Entry) -> ApiError {
 
 impl App {
     /// Checks that a turn is the one that runs.
-    pub(super) async fn check_active(&self, entry: &Entry, turn_id: &str) -> Result<(), ApiError> {
+    fn check_active(&self, entry: &Entry, turn_id: &str) -> Result<TurnId, ApiError> {
         let digest = entry.digest();
         let latest = digest.latest.as_ref();
         match latest {
             Some(latest) if latest.id.to_string() == turn_id => match latest.status {
-                TurnStatus::InProgress => Ok(()),
+                TurnStatus::InProgress => Ok(latest.id),
                 TurnStatus::Interrupted => Err(ApiError::new(
                     ErrorCode::TurnStopping,
                     format!("Turn {turn_id} is stopping and cannot be steered"),

@@ -15,7 +15,7 @@ use windlass_runtime::EventStream;
 use super::Answer;
 use super::create::started;
 use super::turns::said;
-use crate::app::{Place, Shared};
+use crate::app::{App, Place, Shared};
 use crate::http::body::Payload;
 use crate::view::{self, Include};
 use crate::{ids, sse};
@@ -55,7 +55,7 @@ pub(super) async fn one_shot(
         let first = sse::named("turn.started", &opening);
         let telling = async {
             if frames.send(first).await.is_ok() {
-                tell(events, turn_id, &frames).await;
+                tell(&app, events, turn_id, &frames).await;
             }
         };
         tokio::select! {
@@ -70,7 +70,7 @@ pub(super) async fn one_shot(
 }
 
 /// Tells a turn until its end, or until nobody listens.
-async fn tell(mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<Bytes>) {
+async fn tell(app: &App, mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<Bytes>) {
     while let Some(event) = events.next().await {
         if event.context.turn_id != Some(turn_id) {
             continue;
@@ -78,6 +78,7 @@ async fn tell(mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<By
         let Some(change) = change(&event) else {
             continue;
         };
+        sse::note_approval(app, &event);
         let is_end = matches!(change, Change::TurnEnded(_));
         for frame in frames_of(&event, change) {
             if frames.send(frame).await.is_err() {

@@ -8,7 +8,7 @@ use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, Mode, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 
 use super::{Answer, json};
@@ -16,6 +16,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
+use crate::http::{rules, scope};
 use crate::threads::Entry;
 use crate::view::{self, Labels};
 
@@ -26,9 +27,21 @@ pub(super) async fn start(
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
     let entry = app.threads.find(&app.runtime, &id).await?;
+    if let Some(answer) = app.started_before(&entry).await? {
+        return json(StatusCode::CREATED, &answer);
+    }
     let input = app.input(&entry.thread()?, &prompt, request).await?;
     let (_, answer) = app.start_turn(&entry, input).await?;
     json(StatusCode::CREATED, &answer)
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// To answer its input.
+    Answer,
+    /// To make the history shorter.
+    Compact,
 }
 
 /// Refuses a blank prompt.
@@ -51,6 +64,7 @@ impl App {
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage, ApiError> {
+        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
             None => thread.model.clone(),
@@ -69,6 +83,7 @@ impl App {
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
             disallowed_tools: request.disallowed_tools.unwrap_or_default(),
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
         };
         let effort = request
@@ -85,6 +100,7 @@ impl App {
         let labels = Labels {
             environment: Some(environment),
             provider: thread.model_provider.clone(),
+            request: scope::repeatable(),
         };
         let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
         let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
@@ -99,11 +115,42 @@ impl App {
         })
     }
 
-    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
+    /// process for example; the turn itself is proof.
+    async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+        let Some(request) = scope::repeatable() else {
+            return Ok(None);
+        };
+        let found = {
+            let digest = entry.digest();
+            let latest = digest.latest.as_ref();
+            latest
+                .filter(|latest| latest.request.as_deref() == Some(&request))
+                .map(|latest| (latest.id, latest.seq))
+        };
+        let Some((turn_id, seq)) = found else {
+            return Ok(None);
+        };
+        let turn = self.as_started(entry, turn_id, seq - 1).await?;
+        let thread = entry.thread()?;
+        Ok(Some(ThreadAndTurn { thread, turn }))
+    }
+
+    /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
         entry: &Entry,
         input: InputMessage,
+    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+        self.begin(entry, input, Work::Answer).await
+    }
+
+    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    pub(super) async fn begin(
+        &self,
+        entry: &Entry,
+        input: InputMessage,
+        work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
@@ -123,7 +170,10 @@ impl App {
             on_busy: OnBusy::Refuse,
             ..TurnOptions::default()
         };
-        let handle = self.runtime.submit_with(entry.id, input, options).await?;
+        let handle = match work {
+            Work::Answer => self.runtime.submit_with(entry.id, input, options).await?,
+            Work::Compact => self.runtime.compact(entry.id, input).await?,
+        };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
         let turn_id = handle.turn_id();
         let turn = self.as_started(entry, turn_id, seen).await?;

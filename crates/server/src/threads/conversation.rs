@@ -46,10 +46,9 @@ fn told(fold: &Fold) -> Conversation {
 pub(crate) async fn conversation(
     app: &App,
     id: SessionId,
-    origin: Option<Origin>,
     own: &Fold,
 ) -> Result<Conversation, ApiError> {
-    let mut all = inherited(app, id, origin).await?;
+    let mut all = inherited(app, id, own.digest.origin).await?;
     all.extend(told(own));
     Ok(all)
 }

@@ -17,9 +17,13 @@ const PREVIEW_CHARS: usize = 140;
 #[derive(Debug, Clone)]
 pub(crate) struct Latest {
     pub(crate) id: TurnId,
+    /// The record that began it.
+    pub(crate) seq: u64,
     pub(crate) status: TurnStatus,
     pub(crate) input_summary: String,
     pub(crate) environment: Option<TurnEnvironmentParams>,
+    /// The digest of the request that started it.
+    pub(crate) request: Option<String>,
 }
 
 /// What a turn used.
@@ -75,10 +79,13 @@ impl Digest {
             }
             Some(Change::TurnStarted(turn)) => {
                 self.updated_at = Some(event.ts);
+                let labels = view::Labels::of(&turn);
                 self.latest = Some(Latest {
                     id: turn.id,
+                    seq: event.seq(),
                     status: turn.status,
-                    environment: view::environment_of(&turn),
+                    environment: labels.environment,
+                    request: labels.request,
                     input_summary: turn.outline.input_summary,
                 });
             }

@@ -56,10 +56,15 @@ impl Entry {
     }
 }
 
+/// How many approvals are known by their ids.
+const MAX_ASKED: usize = 10_000;
+
 /// All threads.
 #[derive(Default)]
 pub(crate) struct Directory {
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
+    /// Which thread has asked for an approval that somebody was shown.
+    asked: Mutex<HashMap<ExecId, SessionId>>,
 }
 
 impl Directory {
@@ -100,34 +105,50 @@ impl Directory {
         Ok(entry)
     }
 
-    /// Returns all threads, up to date.
-    pub(crate) async fn all(
-        &self,
-        runtime: &InProcessRuntime,
-    ) -> Result<Vec<Arc<Entry>>, ApiError> {
+    /// Returns all threads, up to date. One whose records cannot be read is shown as far as they could be.
+    pub(crate) async fn all(&self, runtime: &InProcessRuntime) -> Vec<Arc<Entry>> {
         let entries: Vec<Arc<Entry>> = {
             let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
             entries.values().cloned().collect()
         };
         for entry in &entries {
-            entry.refresh(runtime).await?;
+            if let Err(error) = entry.refresh(runtime).await {
+                tracing::warn!(thread = ids::thread(entry.id), %error, "a thread cannot be read");
+            }
         }
-        Ok(entries
+        entries
             .into_iter()
             .filter(|entry| entry.thread().is_ok())
-            .collect())
+            .collect()
     }
 
-    /// Finds the thread that has asked for an approval.
+    /// Notes that somebody is shown an approval, and may answer it.
+    pub(crate) fn note_approval(&self, id: ExecId, session_id: SessionId) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() >= MAX_ASKED {
+            asked.clear();
+        }
+        asked.insert(id, session_id);
+    }
+
+    /// Finds the thread that has asked for an approval. Who answers was mostly shown it by this daemon; all threads are
+    /// looked through only for what an earlier one has shown.
     pub(crate) async fn of_approval(
         &self,
         runtime: &InProcessRuntime,
         id: ExecId,
-    ) -> Result<Option<Arc<Entry>>, ApiError> {
-        let entries = self.all(runtime).await?;
+    ) -> Option<Arc<Entry>> {
+        let asked = {
+            let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.get(&id).copied()
+        };
+        if let Some(entry) = asked.and_then(|session_id| self.get(session_id)) {
+            return Some(entry);
+        }
+        let entries = self.all(runtime).await;
         let mut asking = entries
             .into_iter()
             .filter(|entry| entry.digest().approvals.contains(&id));
-        Ok(asking.next())
+        asking.next()
     }
 }

@@ -8,6 +8,7 @@ use windlass_core::items::TurnLog;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::InProcessRuntime;
 
+use super::digest::Digest;
 use crate::error::ApiError;
 
 /// How many folds are kept.
@@ -15,10 +16,11 @@ const MAX_KEPT: usize = 128;
 /// How many events are read at a time.
 const PAGE: usize = 1024;
 
-/// The turns and items of a thread up to a number.
+/// A thread up to a number: its turns and items, and what lists show of it.
 #[derive(Default)]
 pub(crate) struct Fold {
     pub(crate) log: TurnLog,
+    pub(crate) digest: Digest,
     pub(crate) seq: u64,
 }
 
@@ -35,6 +37,7 @@ impl Fold {
             let events = runtime.events_since(id, self.seq, page).await?;
             for event in &events {
                 self.log.apply(event);
+                self.digest.apply(event);
                 self.seq = event.seq();
             }
             if events.len() < page {

@@ -20,7 +20,7 @@ use crate::ids;
 
 pub(crate) use item::item;
 pub(crate) use thread::record_of;
-pub(crate) use turn::{Labels, environment_of, status, turn};
+pub(crate) use turn::{Labels, status, turn};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
 /// Numbered events that a stream shows only when it is asked to.
@@ -82,7 +82,10 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
             })
         }
         Change::TurnStarted(view) => {
-            let payload = json!({ "turn": turn(&view) });
+            let mut payload = json!({ "turn": turn(&view) });
+            if view.outline.compaction == Some(true) {
+                payload["manual_compaction"] = true.into();
+            }
             Some(of_turn(EventName::TurnStarted, view.id, payload))
         }
         Change::TurnWorks { turn_id } => {
@@ -111,7 +114,10 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
             json!({"thread_id": thread_id(), "turn_id": turn_id}),
         )),
         Change::TurnEnded(view) => {
-            let payload = json!({ "turn": turn(&view) });
+            let mut payload = json!({ "turn": turn(&view) });
+            if turn::is_end_of_process(&view) {
+                payload["recovered"] = true.into();
+            }
             Some(of_turn(EventName::TurnCompleted, view.id, payload))
         }
         Change::Item(step) => of_item(step, include),

@@ -6,6 +6,7 @@ use windlass_core::items::{TurnStatus, TurnView, WaitKind as CoreWait};
 use windlass_protocol::{
     RECORD_SCHEMA_VERSION, Status, TokenUsage, Turn, TurnEnvironmentParams, WaitKind,
 };
+use windlass_runtime::PROCESS_STOPPED;
 
 use crate::ids;
 
@@ -19,20 +20,18 @@ pub(crate) struct Labels {
     /// Who serves the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) provider: Option<String>,
+    /// The digest of the request that started it, if that carried an idempotency key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<String>,
 }
 
 impl Labels {
-    fn of(view: &TurnView) -> Self {
+    pub(crate) fn of(view: &TurnView) -> Self {
         let labels = view.outline.labels.as_ref();
         labels
             .and_then(|labels| Self::deserialize(labels).ok())
             .unwrap_or_default()
     }
-}
-
-/// Returns where a turn works.
-pub(crate) fn environment_of(view: &TurnView) -> Option<TurnEnvironmentParams> {
-    Labels::of(view).environment
 }
 
 pub(crate) fn status(status: TurnStatus) -> Status {
@@ -61,6 +60,7 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
     let Labels {
         environment,
         provider,
+        ..
     } = Labels::of(view);
     let outline = &view.outline;
     let created_at = outline.created_at.or(outline.started_at);
@@ -81,14 +81,31 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         effective_provider_id: provider.clone(),
         effective_provider: provider,
         effective_model: outline.model.clone(),
-        error: view.error.clone(),
-        error_code: view.error_code.clone(),
+        error: match is_end_of_process(view) {
+            true => Some("Interrupted by process restart".to_owned()),
+            false => view.error.clone(),
+        },
+        error_code: view.error_code.as_deref().map(error_code),
         item_ids: outline.item_ids.iter().map(ToString::to_string).collect(),
         steer_count: outline.steer_count,
         environment,
         waiting_for: (!waiting_for.is_empty()).then_some(waiting_for),
         resumed_count: Some(outline.resumed_count).filter(|count| *count > 0),
     }
+}
+
+/// Tells whether a turn was ended because the process was gone meanwhile.
+pub(super) fn is_end_of_process(view: &TurnView) -> bool {
+    view.status == TurnStatus::Interrupted && view.error.as_deref() == Some(PROCESS_STOPPED)
+}
+
+/// The wire has its own word for a turn that brought the process down again and again.
+fn error_code(code: &str) -> String {
+    match code {
+        "crashed" => "crash_loop",
+        code => code,
+    }
+    .to_owned()
 }
 
 fn wait(kind: &CoreWait) -> WaitKind {

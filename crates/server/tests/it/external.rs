@@ -453,5 +453,5 @@ async fn r47_a_turn_is_offered_exactly_what_is_allowed() {
         .await
         .until("turn.completed")
         .await;
-    assert_eq!(daemon.model.offered(), ["clock"]);
+    assert_eq!(daemon.model.offered(), ["clock", "stubborn", "again"]);
 }

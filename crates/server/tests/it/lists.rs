@@ -323,3 +323,40 @@ async fn usage_is_summed_by_what_is_asked_for() {
         .expect(200);
     assert_eq!(by_model["buckets"][0]["key"], "demo-model");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_detail_shows_no_change_that_is_newer_than_its_number() {
+    let daemon = Daemon::start().await;
+    let parent = daemon.thread(json!({})).await;
+    for _ in 0..5 {
+        daemon.say(&parent, "hello").await;
+    }
+    // The detail of a fork takes its time: it reads its parent too.
+    let fork = daemon.client.post(&format!("{parent}/fork"), json!({}));
+    let thread = format!("/v1/threads/{}", text(&fork.await.expect(201)["id"]));
+    let (client, path) = (daemon.client.clone(), thread.clone());
+    let changing = tokio::spawn(async move {
+        for n in 1..=200 {
+            let change = json!({ "title": n.to_string() });
+            client.patch(&path, change).await.expect(200);
+        }
+    });
+    let mut seen = Vec::new();
+    while !changing.is_finished() {
+        let detail = daemon.detail(&thread).await;
+        let title = detail["thread"]["title"].clone();
+        seen.push((detail["latest_seq"].as_u64().unwrap(), title));
+    }
+    changing.await.unwrap();
+    let mut events = daemon.events(&thread, 0).await;
+    let mut titles = vec![(0, json!(null))];
+    while titles.last().unwrap().1 != "200" {
+        let frame = events.next().await.unwrap();
+        let title = frame.data["payload"]["thread"]["title"].clone();
+        titles.push((frame.id.unwrap(), title));
+    }
+    for (seq, title) in seen {
+        let at = titles.iter().rev().find(|(at, _)| *at <= seq).unwrap();
+        assert_eq!(title, at.1, "the detail at {seq}");
+    }
+}

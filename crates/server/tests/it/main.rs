@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod compact;
 mod environments;
 mod events;
 mod external;
+mod killed;
 mod lists;
 mod openapi;
+mod repeats;
 mod replayed;
 mod support;
 mod transport;

@@ -93,11 +93,6 @@ async fn r1_every_rejection_is_json_with_a_code() {
         ),
         (client.patch(&thread, json!({})).await, 400, "no_changes"),
         (
-            client.post(&format!("{thread}/compact"), json!({})).await,
-            501,
-            "not_implemented",
-        ),
-        (
             client.post("/v1/tasks", json!({})).await,
             501,
             "not_implemented",
@@ -280,7 +275,6 @@ async fn r7_a_body_in_which_all_is_optional_may_be_missing() {
         ("fork", 201),
         ("undo", 201),
         ("retry", 201),
-        ("compact", 501),
     ] {
         let path = format!("{thread}/{verb}");
         for reply in [

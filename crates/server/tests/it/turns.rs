@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, assert_sound, text};
+use crate::support::{Daemon, Setup, assert_sound, text};
 
 #[tokio::test]
 async fn a_thread_has_one_turn_at_a_time() {
@@ -252,4 +252,91 @@ async fn a_turns_own_flags_are_for_that_turn_only() {
         .turn(&thread, json!({"prompt": "SHELL now", "mode": "agent"}))
         .await;
     events.until("approval.required").await;
+}
+
+#[tokio::test]
+async fn a_word_that_would_wait_behind_too_many_is_told_when_to_come_back() {
+    let setup = Setup {
+        runtime: Box::new(|settings| settings.max_waiting_inputs = Some(2)),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "SILENT please"}))
+        .await;
+    let steer = |text: &str| {
+        let path = format!("{turn}/steer");
+        daemon.client.post(&path, json!({ "prompt": text }))
+    };
+    for text in ["one", "two"] {
+        steer(text).await.expect(200);
+    }
+    let refused = steer("three").await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "limit_reached")
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.json()["error"]["details"]["limit"], 2);
+}
+
+#[tokio::test]
+async fn a_call_too_many_is_an_error_of_the_tool_and_not_of_the_turn() {
+    let setup = Setup {
+        runtime: Box::new(|settings| settings.max_pending_calls = Some(1)),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let tool = json!({"namespace": "tau_bench", "name": "get_reservation", "description": "", "defer_loading": false,
+        "input_schema": {"type": "object"}});
+    let thread = daemon.thread(json!({"dynamic_tools": [tool]})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "TWICE please"}))
+        .await;
+    let mut frames = events.until("item.failed").await;
+    let pending = daemon.detail(&thread).await["pending_dynamic_tool_calls"].clone();
+    assert_eq!(pending.as_array().unwrap().len(), 1);
+    let path = format!("{turn}/tool-calls/{}/result", text(&pending[0]["call_id"]));
+    let result = json!({"success": true, "content": []});
+    daemon.client.post(&path, result).await.expect(202);
+    frames.extend(events.until("turn.completed").await);
+    assert_sound(&frames, 0);
+    let end = &frames.last().unwrap().data["payload"]["turn"];
+    assert_eq!(end["status"], "completed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_interrupt_ends_a_turn_that_streams_stalls_or_has_a_tool_that_does_not_listen() {
+    for (prompt, until) in [
+        ("SLOW please", "item.delta"),
+        ("SILENT please", "turn.lifecycle"),
+        ("STUBBORN please", "item.started"),
+    ] {
+        let daemon = Daemon::start().await;
+        let thread = daemon.thread(json!({})).await;
+        let turn = daemon.turn(&thread, json!({ "prompt": prompt })).await;
+        let mut events = daemon.events(&thread, 0).await;
+        let mut frames = events.until("turn.lifecycle").await;
+        if until != "turn.lifecycle" {
+            frames.extend(events.until(until).await);
+        }
+        let interrupted = async {
+            let path = format!("{turn}/interrupt");
+            daemon.client.raw("POST", &path, None).await.expect(200);
+            events.until("turn.completed").await
+        };
+        let bound = std::time::Duration::from_secs(2);
+        let rest = tokio::time::timeout(bound, interrupted).await;
+        frames.extend(rest.unwrap_or_else(|_| panic!("{prompt} goes on")));
+        assert_sound(&frames, 0);
+        let end = &frames.last().unwrap().data["payload"]["turn"];
+        assert_eq!(end["status"], "interrupted", "{prompt}");
+        // The thread is not held by what does not listen: the next turn is carried.
+        let next = daemon.say(&thread, "hello").await;
+        let end = &next.last().unwrap().data["payload"]["turn"];
+        assert_eq!(end["status"], "completed", "{prompt}");
+        daemon.model.open();
+    }
 }

@@ -13,6 +13,7 @@ mod export;
 mod files;
 mod findings;
 mod heads;
+mod host_records;
 mod import;
 mod inner;
 mod inspect;
@@ -42,6 +43,7 @@ pub use error::SqliteError;
 pub use export::ExportReport;
 pub use files::SqliteSessionFileStore;
 pub use findings::Finding;
+pub use host_records::{HostRecord, SqliteHostRecords};
 pub use import::ImportReport;
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
@@ -83,6 +85,14 @@ impl SqliteStore {
     #[must_use]
     pub fn records(&self) -> SqliteRecords {
         SqliteRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns what the host keeps beside its sessions.
+    #[must_use]
+    pub fn host_records(&self) -> SqliteHostRecords {
+        SqliteHostRecords {
             inner: Arc::clone(&self.inner),
         }
     }

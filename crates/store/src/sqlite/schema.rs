@@ -9,7 +9,7 @@ use super::error::{Fault, SqliteError};
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
 
 /// The steps from one version to the next. A step that has been released is never changed: later ones build on it.
-const STEPS: &[&str] = &[include_str!("schema/1.sql")];
+const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

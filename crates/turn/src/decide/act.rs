@@ -16,6 +16,11 @@ use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState, Phase};
 
+/// Names the question that a step asks.
+pub(super) fn question_of(exec_id: ExecId) -> String {
+    format!("input_{}", exec_id.uuid().as_simple())
+}
+
 impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
         let Some(turn) = self.turn() else { return };
@@ -46,7 +51,7 @@ impl Draft<'_> {
         match outcome.wait {
             Some(Wait::Connection { provider }) => self.request_result(&call, Some(provider)),
             Some(Wait::UserInput { prompt }) => {
-                let request_id = format!("input_{}", exec_id.uuid().as_simple());
+                let request_id = question_of(exec_id);
                 let expires_at = self.after(self.plan().wait_timeout);
                 self.record_step(
                     exec_id,
@@ -101,6 +106,9 @@ impl Draft<'_> {
             )
         };
         let mut running = calls.iter().filter(has_place).count();
+        let is_outside = |call: &&Call| matches!(call.state, CallState::AwaitingResult { .. });
+        let mut outside = calls.iter().filter(is_outside).count();
+        let max_outside = self.plan().max_pending_calls.unwrap_or(usize::MAX);
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
@@ -131,7 +139,17 @@ impl Draft<'_> {
                     running += 1;
                     self.request_approval(call, spec);
                 }
-                ToolPolicy::ClientSide => self.request_result(call, None),
+                ToolPolicy::ClientSide if outside >= max_outside => {
+                    let text = format!(
+                        "{max_outside} calls wait for their results already, which is the limit; make fewer at a time"
+                    );
+                    let result = ToolResult::failure(&call.call.id, text);
+                    self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                }
+                ToolPolicy::ClientSide => {
+                    outside += 1;
+                    self.request_result(call, None);
+                }
             }
         }
     }
@@ -233,7 +251,7 @@ impl Draft<'_> {
     pub(super) fn call(&self, exec_id: ExecId) -> Option<&Call> {
         match &self.turn()?.phase {
             Phase::Acting(act) => act.call(exec_id),
-            Phase::Between | Phase::Reasoning(_) => None,
+            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
         }
     }
 }

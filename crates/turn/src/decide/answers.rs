@@ -8,10 +8,11 @@ use windlass_core::events::{
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
 
+use super::act::question_of;
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::evolve::verdict_digest;
-use crate::state::{Call, CallState};
+use crate::state::{Answered, Call, CallState};
 
 /// Whether an answer from outside is new.
 enum Novelty {
@@ -159,15 +160,22 @@ impl Draft<'_> {
     }
 
     /// Looks an answer up among those that were taken. One name may have had several: a call is first allowed and
-    /// then answered, and a provider may use an id again.
+    /// then answered, and a provider may use an id again. Of earlier turns only names that are never used again
+    /// count, those of steps and questions.
     fn answered_before(&self, name: &str, digest: &str) -> Option<Before> {
         let exec_id = name.parse::<ExecId>().ok();
-        let answered = self.thread.answered.iter();
-        let mut taken = answered.filter(|answered| match exec_id {
+        let means = |answered: &&Answered| match exec_id {
             Some(exec_id) => answered.exec_id == exec_id,
             None => answered.call_id == name,
-        });
-        taken.clone().next()?;
+        };
+        let is_unique = |answered: &&Answered| {
+            exec_id.is_some() || answered.call_id == question_of(answered.exec_id)
+        };
+        let earlier = self.thread.answered_before.iter().rev();
+        let earlier = earlier.filter(means).filter(is_unique);
+        let answered = self.thread.answered.iter().filter(means);
+        let mut taken = answered.chain(earlier).peekable();
+        taken.peek()?;
         match taken.any(|answered| answered.digest == digest) {
             true => Some(Before::Equally),
             false => Some(Before::Differently),

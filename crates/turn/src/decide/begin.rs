@@ -39,14 +39,17 @@ impl Draft<'_> {
                 }
                 // An input that waits goes first; its turn is as good as running.
                 (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
-                (Some(_), _) => self.enqueue(message, timeout, Place::Last),
+                (Some(_), _) => {
+                    self.check_waiting()?;
+                    self.enqueue(message, timeout, Place::Last);
+                }
             }
             return Ok(());
         };
         let turn_id = turn.id;
         let waiting_for = turn.waiting_for();
         match (on_busy, waiting_for) {
-            (OnBusy::Steer, _) => self.steer(message),
+            (OnBusy::Steer, _) => self.steer(None, message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
                 self.enqueue(message, timeout, Place::First);
@@ -59,6 +62,7 @@ impl Draft<'_> {
             }),
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
+                self.check_waiting()?;
                 self.enqueue(message, timeout, Place::Last);
                 Ok(())
             }
@@ -86,9 +90,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn steer(&mut self, message: InputMessage) -> Result<(), Rejected> {
-        let turn_id = self.turn().ok_or(Rejected::NoTurn)?.id;
+    /// What is said to a turn that is over does not reach the next one.
+    pub(super) fn steer(
+        &mut self,
+        wanted: Option<TurnId>,
+        message: InputMessage,
+    ) -> Result<(), Rejected> {
+        let running = self.turn().map(|turn| turn.id);
+        let turn_id = running.filter(|running| wanted.is_none_or(|wanted| wanted == *running));
+        let turn_id = turn_id.ok_or(Rejected::NoTurn)?;
         self.check_room()?;
+        self.check_waiting()?;
         check_input(&message)?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
@@ -160,13 +172,7 @@ impl Draft<'_> {
         self.message_id = Some(message.id);
         let input_message_id = message.id;
         let input_text = Some(plain_text(&message.content).into_owned());
-        let outline = TurnOutline {
-            input_summary: input_summary(&message),
-            model: Some(self.plan().model.clone()),
-            created_at: Some(message.created_at).filter(|at| *at != self.now()),
-            labels: turn_labels(&message),
-            ..TurnOutline::default()
-        };
+        let outline = self.outline_of(&message);
         self.record(TurnStartedData {
             turn_id,
             input_message_id,
@@ -182,8 +188,19 @@ impl Draft<'_> {
         });
     }
 
+    /// Says what people see of a turn that a message starts.
+    pub(super) fn outline_of(&self, message: &Message) -> TurnOutline {
+        TurnOutline {
+            input_summary: input_summary(message),
+            model: Some(self.plan().model.clone()),
+            created_at: Some(message.created_at).filter(|at| *at != self.now()),
+            labels: turn_labels(message),
+            ..TurnOutline::default()
+        }
+    }
+
     /// A call without result makes every later request fail, so it gets one before anything else is said.
-    fn repair(&mut self) {
+    pub(super) fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
             let id = self.new_uuid();
             let message_id = MessageId::from_uuid(id);
@@ -212,7 +229,7 @@ impl Draft<'_> {
         });
     }
 
-    fn new_message(&mut self, input: InputMessage) -> Message {
+    pub(super) fn new_message(&mut self, input: InputMessage) -> Message {
         let id = MessageId::from_uuid(self.new_uuid());
         input.into_message(id, self.now())
     }

@@ -8,6 +8,7 @@ use windlass_core::events::{
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::TurnId;
 
+use super::compact::Unchanged;
 use super::reason::{Leftover, millis, preview};
 use crate::decision::Rejected;
 use crate::draft::Draft;
@@ -224,6 +225,7 @@ impl Draft<'_> {
                 self.abandon_reason(why, Leftover::Keep, LlmGenerationMetadata::default());
             }
             Some(Phase::Acting(_)) => self.close_open_calls(why),
+            Some(Phase::Compacting(_)) => self.leave_history(&Unchanged::Interrupted, None),
             Some(Phase::Between) | None => {}
         }
     }

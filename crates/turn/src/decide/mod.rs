@@ -3,6 +3,7 @@
 mod act;
 mod answers;
 mod begin;
+mod compact;
 mod emit;
 mod end;
 mod note;
@@ -27,7 +28,8 @@ impl Thread {
                 timeout,
             } => draft.submit(message, on_busy, timeout)?,
             Input::Begin { turn_id, failure } => draft.begin_queued(turn_id, failure)?,
-            Input::Steer { message } => draft.steer(message)?,
+            Input::Steer { turn_id, message } => draft.steer(turn_id, message)?,
+            Input::Compact { message } => draft.compact(message)?,
             Input::Import { message } => draft.import(message)?,
             Input::Interrupt { turn_id, reason } => draft.interrupt(turn_id, reason)?,
             Input::ModelFinished { exec_id, answer } => draft.model_finished(exec_id, *answer)?,

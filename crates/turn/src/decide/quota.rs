@@ -16,6 +16,21 @@ impl Draft<'_> {
             .map_or(Ok(()), |quota| Err(Rejected::Quota(quota)))
     }
 
+    /// Refuses an input that would have to wait behind too many others.
+    pub(super) fn check_waiting(&self) -> Result<(), Rejected> {
+        let steered = self.turn().map_or(0, |turn| turn.steered.len());
+        let waiting = self.thread.queue.len() + steered;
+        let limit = self.plan().max_waiting_inputs;
+        match limit.filter(|limit| waiting >= *limit) {
+            None => Ok(()),
+            Some(limit) => Err(Rejected::Quota(QuotaExceeded {
+                what: "waiting inputs",
+                limit: limit as u64,
+                subject: format!("session {}", self.thread.session_id),
+            })),
+        }
+    }
+
     /// Says why a turn cannot make another model call.
     pub(super) fn quota_failure(&self) -> Option<Failure> {
         let quota = self.exceeded(0)?;

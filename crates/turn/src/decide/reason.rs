@@ -155,6 +155,10 @@ impl Draft<'_> {
         exec_id: ExecId,
         answer: Answer,
     ) -> Result<(), Rejected> {
+        if self.running_compaction(exec_id).is_some() {
+            self.compaction_finished(exec_id, answer);
+            return Ok(());
+        }
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
@@ -220,6 +224,10 @@ impl Draft<'_> {
         failure: Failure,
         metadata: LlmGenerationMetadata,
     ) -> Result<(), Rejected> {
+        if self.running_compaction(exec_id).is_some() {
+            self.compaction_failed(exec_id, &failure, metadata);
+            return Ok(());
+        }
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
@@ -358,14 +366,14 @@ impl Draft<'_> {
         self.record_as(data.message.id.uuid(), Some(exec_id), data);
     }
 
-    fn record_generation(
+    pub(super) fn record_generation(
         &mut self,
         exec_id: ExecId,
         calls: &[RequestedCall],
         metadata: LlmGenerationMetadata,
         prompt: Option<PromptRef>,
     ) {
-        let history = &self.thread.history;
+        let history = self.thread.context();
         let own_prompt = || PromptRef {
             message_count: history.len(),
             last_message_id: history.last().map(|message| message.id),

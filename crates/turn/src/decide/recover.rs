@@ -40,6 +40,8 @@ impl Draft<'_> {
                 self.repeat_reason();
             }
             Some(Phase::Acting(_)) => self.advance(),
+            // Nothing of it was shown: the same step is done again.
+            Some(Phase::Compacting(_)) => {}
             Some(Phase::Between) | None => self.start_reason(),
         }
     }

@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Say(&'static str),
     SayIf(&'static str, OnBusy),
     Steer(&'static str),
+    /// Somebody wants the history shorter; the model answers with the summary.
+    Compact,
     Begin,
     BeginFails,
     /// The model answers with a text and calls, each an id and a tool.
@@ -242,6 +244,12 @@ impl World {
                     self.names.insert(call.exec_id, call.call.id.clone());
                 }
             }
+            Phase::Compacting(compaction) => {
+                if self.models.last() != Some(&compaction.exec_id) {
+                    self.models.push(compaction.exec_id);
+                    self.names.insert(compaction.exec_id, "summary".to_owned());
+                }
+            }
             Phase::Between => {}
         }
     }
@@ -253,6 +261,7 @@ impl World {
             .unwrap_or_default();
         match command {
             Command::CallModel { .. } => "=> model".to_owned(),
+            Command::Summarise { .. } => "=> summarise".to_owned(),
             Command::RunTool { .. } => format!("=> run {name}"),
             Command::Stop { .. } => format!("=> stop {name}"),
             Command::Prepare { .. } => "=> prepare".to_owned(),
@@ -315,6 +324,11 @@ impl World {
         self.thread.history().iter().map(|m| line(m)).collect()
     }
 
+    /// What the model would read.
+    pub(crate) fn context(&self) -> Vec<String> {
+        self.thread.context().iter().map(|m| line(m)).collect()
+    }
+
     fn input(&mut self, step: Step) -> Input {
         let submit = |text: &str, on_busy| Input::Submit {
             message: InputMessage::user(text),
@@ -329,7 +343,11 @@ impl World {
                 on_busy: OnBusy::Queue,
                 timeout: Some(Duration::from_secs(seconds)),
             },
+            Step::Compact => Input::Compact {
+                message: InputMessage::user("it is long"),
+            },
             Step::Steer(text) => Input::Steer {
+                turn_id: None,
                 message: InputMessage::user(text),
             },
             Step::Begin | Step::BeginFails => {

@@ -2,4 +2,4 @@
 
 pub(crate) mod run;
 pub(crate) mod serve;
-mod token;
+pub(crate) mod token;

@@ -66,10 +66,7 @@ async fn runtime(choice: Choice, config: &Config, system: &str) -> Result<InProc
             .default_model(model),
         Choice::Simulator => builder.llm_sim(LlmSimConfig::echo()),
         Choice::Demonstration => {
-            note(
-                "no model is configured: the built-in demonstration model answers; set OPENAI_API_KEY, \
-                 ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model",
-            );
+            note(model::DEMONSTRATION);
             builder.llm_sim(LlmSimConfig::echo())
         }
     };

@@ -1,47 +1,99 @@
-//! The token that clients show: given, read from a file, or made.
+//! `windlass token`: tokens for others, each for what it is needed for.
 
-use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use uuid::Uuid;
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use windlass_server::{TokenBook, TokenRecord, TokenScope};
 
-/// Reads a token from a file.
-pub(super) fn read(path: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read the token file {}", path.display()))?;
-    match text.trim() {
-        "" => bail!("the token file {} is empty", path.display()),
-        token => Ok(token.to_owned()),
+use crate::cli::note;
+use crate::data;
+
+/// Makes, lists and revokes tokens of a data directory. A daemon that runs on it knows at once.
+#[derive(Args)]
+pub(crate) struct Token {
+    /// The data directory of the daemon [default: the user's own].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Word,
+}
+
+#[derive(Subcommand)]
+enum Word {
+    /// Makes a token and prints its secret, which is shown this once and kept nowhere.
+    Create {
+        /// What it may be used for: admin, client or agent:<id>.
+        #[arg(long, default_value = "client")]
+        scope: TokenScope,
+        /// What people call it.
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Lists the tokens, without their secrets.
+    List,
+    /// Revokes a token: the next request with it is refused.
+    Revoke {
+        /// The token's id, as `list` shows it.
+        id: String,
+    },
+}
+
+impl Token {
+    pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
+        let directory = data::directory(self.data);
+        let book = TokenBook::new(&directory);
+        let mut stdout = std::io::stdout().lock();
+        match self.word {
+            Word::Create { scope, name } => {
+                data::make(&directory)?;
+                let (record, secret) = book.create(scope, name)?;
+                if self.json {
+                    let mut shown = shown(&record);
+                    shown["token"] = secret.into();
+                    writeln!(stdout, "{shown}")?;
+                } else {
+                    note(&format!("{} may act as {}", record.id, record.scope));
+                    writeln!(stdout, "{secret}")?;
+                }
+            }
+            Word::List => {
+                for record in book.list()? {
+                    if self.json {
+                        writeln!(stdout, "{}", shown(&record))?;
+                        continue;
+                    }
+                    let made = record.created_at.format("%Y-%m-%d %H:%M");
+                    let name = record.name.as_deref().unwrap_or("-");
+                    writeln!(stdout, "{}  {}  {made}  {name}", record.id, record.scope)?;
+                }
+            }
+            Word::Revoke { id } => {
+                if !book.revoke(&id)? {
+                    bail!(
+                        "there is no token {id}; `windlass token list` shows those that there are"
+                    );
+                }
+                note(&format!("{id} is revoked"));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Makes a token and keeps it in a file that only its owner can read.
-pub(super) fn make(directory: &Path) -> anyhow::Result<(String, PathBuf)> {
-    let cannot = || format!("cannot keep a token in {}", directory.display());
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .with_context(cannot)?;
-    let token = format!(
-        "{}{}",
-        Uuid::new_v4().as_simple(),
-        Uuid::new_v4().as_simple()
-    );
-    let path = directory.join("token");
-    // A file of another making may be open to others: it is replaced, not written into.
-    let fresh = directory.join(format!(".token-{}", Uuid::new_v4().as_simple()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)
-        .with_context(cannot)?;
-    file.write_all(token.as_bytes()).with_context(cannot)?;
-    file.sync_all().with_context(cannot)?;
-    fs::rename(&fresh, &path).with_context(cannot)?;
-    Ok((token, path))
+fn shown(record: &TokenRecord) -> serde_json::Value {
+    let TokenRecord {
+        id,
+        name,
+        scope,
+        created_at,
+        ..
+    } = record;
+    json!({"id": id, "name": name, "scope": scope, "created_at": created_at})
 }

@@ -1,5 +1,9 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod kept;
+mod killed;
 mod run;
 mod serve;
+mod support;
+mod tokens;

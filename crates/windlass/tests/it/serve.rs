@@ -5,6 +5,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::json;
+use windlass_testkit::Answer;
+
+use crate::support::{Home, Model};
+
 struct Running {
     child: Child,
     address: String,
@@ -152,4 +157,45 @@ fn others_are_not_let_in_without_a_token() {
     }
     let complaint = refused(&["serve", "--port", "0", "--token", " "]);
     assert!(complaint.contains("blank"), "{complaint}");
+}
+
+#[test]
+fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count() {
+    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+    let home = Home::with_model(&model.url());
+    let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\n[limits]\nthreads = 3\nbody_bytes = 1000";
+    std::fs::write(home.data().with_file_name("windlass.toml"), config).unwrap();
+    let daemon = home.start();
+    for (wished, asked) in [
+        (json!({}), "first"),
+        (json!({"model": "auto"}), "first"),
+        (json!({"model": "anthropic/second"}), "second"),
+    ] {
+        let thread = daemon.thread(&wished);
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "who are you?");
+        let frames = events.until("turn.completed");
+        let turn = &frames.last().unwrap().data["payload"]["turn"];
+        assert_eq!(turn["effective_model"], asked);
+        assert_eq!(daemon.detail(&thread)["items"][1]["detail"], asked);
+    }
+    let unknown = daemon
+        .client
+        .post("/v1/threads", &json!({"model": "third"}));
+    assert_eq!(
+        (unknown.status, unknown.code().as_str()),
+        (422, "invalid_field")
+    );
+    assert!(
+        unknown.body.contains("anthropic/second"),
+        "{}",
+        unknown.body
+    );
+    let one_more = daemon.client.post("/v1/threads", &json!({}));
+    assert_eq!(
+        (one_more.status, one_more.code().as_str()),
+        (429, "limit_reached")
+    );
+    let large = json!({"title": "x".repeat(2000)});
+    assert_eq!(daemon.client.post("/v1/threads", &large).status, 413);
 }

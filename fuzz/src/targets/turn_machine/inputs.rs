@@ -54,8 +54,13 @@ impl Owner {
 
     fn say(&mut self, bytes: &mut Bytes<'_>) {
         let message = InputMessage::user(text(bytes));
-        let input = if bytes.one_in(4) {
-            Input::Steer { message }
+        let input = if bytes.one_in(12) {
+            Input::Compact { message }
+        } else if bytes.one_in(4) {
+            Input::Steer {
+                turn_id: None,
+                message,
+            }
         } else {
             Input::Submit {
                 message,
@@ -126,7 +131,9 @@ impl Owner {
     fn stream(&mut self, bytes: &mut Bytes<'_>) {
         let exec_id = self.step_or_stray(self.model_step(), bytes);
         let tail = tail(bytes);
-        let runs = self.model_step() == Some(exec_id);
+        // A summary is not streamed.
+        let phase = self.thread.turn().map(|turn| &turn.phase);
+        let runs = matches!(phase, Some(windlass_turn::Phase::Reasoning(reason)) if reason.exec_id == exec_id);
         let decision =
             self.with_moment(Some(&tail), |thread, moment| thread.chunk(exec_id, moment));
         match decision {

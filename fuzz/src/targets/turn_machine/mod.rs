@@ -103,7 +103,9 @@ impl Owner {
                     self.running.remove(&exec_id),
                     "{exec_id} is stopped but does not run"
                 ),
-                Command::CallModel { exec_id, .. } | Command::RunTool { exec_id, .. } => {
+                Command::CallModel { exec_id, .. }
+                | Command::Summarise { exec_id }
+                | Command::RunTool { exec_id, .. } => {
                     self.witness.start(exec_id);
                     self.running.insert(exec_id);
                 }
@@ -220,6 +222,7 @@ impl Owner {
     fn model_step(&self) -> Option<ExecId> {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some(reason.exec_id),
+            Phase::Compacting(compaction) => Some(compaction.exec_id),
             Phase::Between | Phase::Acting(_) => None,
         }
     }
@@ -269,6 +272,8 @@ mod tests {
         "approval.decided",
         "approval.required",
         "approval.timeout",
+        "context.compacted",
+        "context.compacting",
         "custom",
         "input.message",
         "input.queued",
@@ -320,6 +325,7 @@ mod tests {
         assert_eq!(Vec::from_iter(&reached), REACHED);
         let codes = [
             "crashed",
+            "empty_summary",
             "max_iterations",
             "quota_exceeded",
             "server",

@@ -86,7 +86,10 @@ impl Witness {
             .iter()
             .any(|event| matches!(event.data, EventData::TurnInterruptRequested(_)));
         let starts = |command: &Command| {
-            matches!(command, Command::CallModel { .. } | Command::RunTool { .. })
+            matches!(
+                command,
+                Command::CallModel { .. } | Command::Summarise { .. } | Command::RunTool { .. }
+            )
         };
         assert!(
             !(interrupts && commands.iter().any(starts)),
@@ -118,6 +121,11 @@ impl Witness {
                     "a call has two intents"
                 );
                 self.side_effects.insert(exec_id, data.side_effects);
+            }
+            // Nothing of a summary is shown before it is whole, so it may be made again.
+            EventData::ContextCompacting(_) => {
+                let (exec_id, _) = self.step_of(event);
+                self.side_effects.insert(exec_id, SideEffectClass::Pure);
             }
             EventData::ToolCompleted(data) => {
                 let (exec_id, turn_id) = self.step_of(event);

@@ -409,6 +409,9 @@ fn compaction_is_an_item_of_its_step() {
         summary: None,
         auto: Some(false),
         started_at: None,
+        usage: None,
+        error: None,
+        interrupted: None,
     };
     check(
         |journal| {

@@ -1,75 +1,37 @@
 //! A daemon on a loopback port, with a fake model and two tools.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass_core::capabilities::Capability;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
-use windlass_core::tools::{Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape};
+use windlass_core::typed_id::HarnessId;
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
-    RuntimeSettings,
+    RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteStore,
 };
-use windlass_server::{Access, MemoryWireStore, Models, Server, Settings, Token};
+use windlass_server::{
+    Access, MemoryWireStore, Models, Server, Settings, SqliteWireStore, Token, WireStore,
+};
 
+use super::tools::Commands;
 use super::{Client, FakeModel, Frame, Stream, text};
 
 /// The token of every daemon that has one.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
 
-struct Command(&'static str, ToolPolicy);
-
-#[async_trait]
-impl Tool for Command {
-    fn name(&self) -> &str {
-        self.0
-    }
-    fn description(&self) -> &str {
-        "Runs a shell command."
-    }
-    fn parameters_schema(&self) -> Value {
-        json!({"type": "object"})
-    }
-    fn policy(&self) -> ToolPolicy {
-        self.1
-    }
-    fn hints(&self) -> ToolHints {
-        ToolHints::default().with_shape(ToolShape::Command)
-    }
-    async fn execute(&self, _: Value) -> ToolExecutionResult {
-        ToolExecutionResult::Success(json!("hi\n"))
-    }
-}
-
-struct Commands;
-
-impl Capability for Commands {
-    fn id(&self) -> &str {
-        "commands"
-    }
-    fn name(&self) -> &str {
-        "Commands"
-    }
-    fn description(&self) -> &str {
-        "Commands for tests."
-    }
-    fn tools(&self) -> Vec<Box<dyn Tool>> {
-        vec![
-            Box::new(Command("shell", ToolPolicy::RequiresApproval)),
-            Box::new(Command("clock", ToolPolicy::Auto)),
-        ]
-    }
-}
-
 /// What a test wants different.
 pub(crate) struct Setup {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) settings: Box<dyn FnOnce(&mut Settings)>,
+    pub(crate) runtime: Box<dyn FnOnce(&mut RuntimeSettings)>,
     pub(crate) world: Option<Arc<ManualWorld>>,
+    pub(crate) store: Arc<dyn WireStore>,
+    /// Where everything is kept; in memory if nothing is said.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -77,7 +39,10 @@ impl Default for Setup {
         Self {
             workspace: tempfile::tempdir().unwrap(),
             settings: Box::new(|_| {}),
+            runtime: Box::new(|_| {}),
             world: None,
+            store: Arc::new(MemoryWireStore::new(100)),
+            data: None,
         }
     }
 }
@@ -90,15 +55,24 @@ impl Setup {
         }
     }
 
-    pub(crate) async fn start(self) -> Daemon {
+    pub(crate) async fn start(mut self) -> Daemon {
+        let backends = match &self.data {
+            None => RuntimeBackends::in_memory(),
+            Some(data) => {
+                let kept = SqliteStore::open(SqliteOptions::new(data)).await.unwrap();
+                self.store = Arc::new(SqliteWireStore::new(&kept, 100));
+                RuntimeBackends::on_sqlite(&kept)
+            }
+        };
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();
         let driver = model.clone();
         drivers.register(ProviderType::LlmSim, move |_, _| Box::new(driver.clone()));
-        let harness = HarnessBuilder::new("daemon", "Be brief.")
+        let mut harness = HarnessBuilder::new("daemon", "Be brief.")
             .with_capability("commands")
             .with_capability("ask_user")
             .build();
+        harness.id = HarnessId::from_seed(1);
         let mut settings = Settings::new(
             self.workspace.path(),
             harness.id,
@@ -111,31 +85,38 @@ impl Setup {
         };
         settings.grace = Duration::from_secs(5);
         (self.settings)(&mut settings);
+        let beside = self.data.as_deref().and_then(std::path::Path::parent);
+        let scratch = beside.unwrap_or(self.workspace.path());
+        let mut runtime_settings = RuntimeSettings {
+            wait_timeout: Some(Duration::from_secs(300)),
+            retry: RetryPolicy {
+                max_retries: 0,
+                ..RetryPolicy::default()
+            },
+            ..RuntimeSettings::default()
+        };
+        (self.runtime)(&mut runtime_settings);
         let mut builder = InProcessRuntimeBuilder::new()
+            .backends(backends)
             .driver_registry(drivers)
-            .capability(Commands)
+            .capability(Commands {
+                gate: model.gate(),
+                scratch: scratch.to_owned(),
+            })
             .default_model(ModelWithProvider {
                 model: "demo-model".to_owned(),
                 provider_type: LlmProviderType::LlmSim,
                 api_key: None,
                 base_url: None,
             })
-            .settings(RuntimeSettings {
-                wait_timeout: Some(Duration::from_secs(300)),
-                retry: RetryPolicy {
-                    max_retries: 0,
-                    ..RetryPolicy::default()
-                },
-                ..RuntimeSettings::default()
-            })
+            .settings(runtime_settings)
             .harness(harness);
         if let Some(world) = self.world {
             builder = builder.world(world);
         }
         let runtime = builder.build().await.unwrap();
         let has_token = matches!(settings.access, Access::Token(_));
-        let store = Arc::new(MemoryWireStore::new(100));
-        let server = Server::bind(runtime.clone(), settings, store)
+        let server = Server::bind(runtime.clone(), settings, self.store)
             .await
             .unwrap();
         let client = Client {

@@ -3,6 +3,7 @@
 mod client;
 mod daemon;
 mod model;
+mod tools;
 
 use std::future::Future;
 use std::time::Duration;

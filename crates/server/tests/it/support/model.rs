@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
@@ -22,6 +23,7 @@ use windlass_core::tools::{ToolCall, ToolDefinition};
 pub(crate) struct FakeModel {
     requests: Arc<Mutex<Vec<LlmRequest>>>,
     open: watch::Sender<bool>,
+    breaks_summaries: Arc<AtomicBool>,
 }
 
 impl Default for FakeModel {
@@ -29,8 +31,15 @@ impl Default for FakeModel {
         Self {
             requests: Arc::default(),
             open: watch::Sender::new(false),
+            breaks_summaries: Arc::default(),
         }
     }
+}
+
+/// Tells the request of a compaction by what it asks, since nothing else does.
+fn asks_for_summary(request: &LlmRequest) -> bool {
+    let last = request.history.last().and_then(|message| message.text());
+    last.is_some_and(|text| text.starts_with("Summarise this conversation"))
 }
 
 enum Piece {
@@ -59,6 +68,16 @@ impl FakeModel {
     /// Lets slow answers go on.
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
+    }
+
+    /// Lets requests for summaries fail.
+    pub(crate) fn break_summaries(&self, breaks: bool) {
+        self.breaks_summaries.store(breaks, Ordering::SeqCst);
+    }
+
+    /// Returns what says whether slow answers may go on.
+    pub(crate) fn gate(&self) -> watch::Receiver<bool> {
+        self.open.subscribe()
     }
 
     pub(crate) fn requests(&self) -> Vec<LlmRequest> {
@@ -117,6 +136,8 @@ impl FakeModel {
                 "tau_bench__get_reservation",
                 json!({"reservation_id": 7}),
             )]),
+            "AGAIN" => calls(vec![call("again", json!({}))]),
+            "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
             "BOTH" => calls(vec![
                 call("shell", json!({"command": "echo hi"})),
@@ -151,7 +172,15 @@ impl LlmDriver for FakeModel {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
-        let pieces = Self::answer(&request);
+        let breaks = self.breaks_summaries.load(Ordering::SeqCst);
+        let pieces = match asks_for_summary(&request) {
+            true if breaks => {
+                let error = ProviderError::new(ErrorKind::Other, "Server error (500): boom");
+                Err(AgentLoopError::provider(error))
+            }
+            true => Ok(vec![text("They "), text("talked.")]),
+            false => Self::answer(&request),
+        };
         self.requests.lock().unwrap().push(request);
         let mut pieces: VecDeque<Piece> = pieces?.into();
         let done = LlmCompletionMetadata {

@@ -6,6 +6,7 @@ mod files;
 mod fixture;
 mod full;
 mod groups;
+mod host_records;
 mod journal;
 mod lost;
 mod opening;

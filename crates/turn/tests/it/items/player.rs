@@ -263,7 +263,7 @@ impl Player<'_> {
     fn model(&self) -> Option<(ExecId, String)> {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some((reason.exec_id, reason.text.joined())),
-            Phase::Between | Phase::Acting(_) => None,
+            Phase::Between | Phase::Acting(_) | Phase::Compacting(_) => None,
         }
     }
 

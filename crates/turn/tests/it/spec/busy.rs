@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use windlass_core::message::{ContentPart, InputMessage, Message, ToolCallContentPart};
-use windlass_turn::Input;
 use windlass_turn::OnBusy::{Interrupt, Queue, Refuse, Steer};
+use windlass_turn::{Input, Rejected};
 
 use crate::world::Step::{Begin, Model, Say, SayIf};
 use crate::world::{World, check, plan, transcript};
@@ -151,8 +151,32 @@ fn an_input_cannot_bring_calls_or_results() {
             assert!(busy.decide(submit(policy)).is_err(), "{policy:?}");
         }
         let message = message.clone();
-        assert!(busy.decide(Input::Steer { message }).is_err());
+        assert!(
+            busy.decide(Input::Steer {
+                turn_id: None,
+                message
+            })
+            .is_err()
+        );
     }
+}
+
+#[test]
+fn what_is_said_to_a_turn_that_is_over_does_not_reach_the_next_one() {
+    let mut world = World::after(plan(), &[Say("hi")]);
+    let first = world.thread.turn().map(|turn| turn.id);
+    let steer = |turn_id| Input::Steer {
+        turn_id,
+        message: InputMessage::user("more"),
+    };
+    assert!(world.decide(steer(first)).is_ok());
+    for step in [Model("hello", &[]), Say("again")] {
+        world.play(step);
+    }
+    assert_eq!(world.decide(steer(first)).unwrap_err(), Rejected::NoTurn);
+    let second = world.thread.turn().map(|turn| turn.id);
+    assert_ne!(first, second);
+    assert!(world.decide(steer(second)).is_ok());
 }
 
 #[test]

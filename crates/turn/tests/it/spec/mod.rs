@@ -1,6 +1,7 @@
 mod approvals;
 mod busy;
 mod calls;
+mod compact;
 mod ends;
 mod figures;
 mod imports;

@@ -6,7 +6,9 @@ use windlass_core::events::{EventData, ToolStatus};
 use windlass_core::session::SessionStatus;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Allow, Connects, Interrupt, Model, ResultFails, Results, Say};
+use crate::world::Step::{
+    After, Allow, Connects, Deny, Done, Interrupt, Model, ResultFails, Results, Say,
+};
 use crate::world::{Step, World, check, plan, transcript};
 
 const ONE: &[Step] = &[Say("hi"), Model("", &[("a", "client")])];
@@ -124,17 +126,47 @@ fn a_failure_from_outside_is_a_failure_of_the_call() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_turn_is_not_known_any_more() {
+fn an_answer_to_an_earlier_turn_is_known_by_its_step_alone() {
     let next = [
         ONE,
         &[Results(&[("a", 1)]), Model("hello", &[]), Say("again")],
     ]
     .concat();
+    let later = [&next, &[Model("hello", &[]), Say("more")][..]].concat();
+    for given in [&next, &later] {
+        check(plan(), given, Results(&[("#a", 1)]), &[]);
+        check(
+            plan(),
+            given,
+            Results(&[("#a", 2)]),
+            &["! it was answered differently before"],
+        );
+        // A provider may use its id again, for another call.
+        check(
+            plan(),
+            given,
+            Results(&[("a", 1)]),
+            &["! the session has no such call"],
+        );
+    }
+}
+
+#[test]
+fn a_decision_about_an_earlier_turn_is_known() {
+    let given = [
+        Say("hi"),
+        Model("", &[("a", "ask")]),
+        Allow("a"),
+        Done("a"),
+        Model("hello", &[]),
+        Say("again"),
+    ];
+    check(plan(), &given, Allow("#a"), &[]);
     check(
         plan(),
-        &next,
-        Results(&[("a", 1)]),
-        &["! the session has no such call"],
+        &given,
+        Deny("#a"),
+        &["! it was answered differently before"],
     );
 }
 

@@ -3,7 +3,7 @@
 use windlass_core::events::EventData;
 use windlass_turn::{Limits, TurnPlan};
 
-use crate::world::Step::{Begin, Done, ImportUser, Model, Say, Steer};
+use crate::world::Step::{Begin, Done, ImportUser, Model, Results, Say, Steer};
 use crate::world::{World, check, plan};
 
 fn messages(n: u64) -> TurnPlan {
@@ -96,4 +96,40 @@ fn a_queued_input_that_finds_the_session_full_fails() {
             "session.idled",
         ],
     );
+}
+
+#[test]
+fn an_input_that_would_wait_behind_too_many_is_refused() {
+    let plan = || TurnPlan {
+        max_waiting_inputs: Some(2),
+        ..plan()
+    };
+    let given = [Say("hi"), Steer("and"), Say("then")];
+    for more in [Say("more"), Steer("more")] {
+        let mut world = World::after(plan(), &given);
+        let before = world.thread.clone();
+        let said = world.play(more);
+        assert!(said[0].contains("waiting inputs"), "{said:?}");
+        assert_eq!(world.thread, before);
+    }
+    // What was steered has its place with the next model call, and makes room.
+    let given = [&given[..], &[Model("hello", &[])]].concat();
+    check(plan(), &given, Say("more"), &["input.queued"]);
+}
+
+#[test]
+fn a_call_too_many_that_would_wait_outside_fails_and_the_turn_goes_on() {
+    let plan = TurnPlan {
+        max_pending_calls: Some(2),
+        ..plan()
+    };
+    let calls = &[("a", "client"), ("b", "client"), ("c", "client")];
+    let mut world = World::after(plan, &[Say("hi"), Model("", calls)]);
+    assert_eq!(world.count("tool.call_requested"), 2);
+    let EventData::ToolCompleted(end) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    assert!(!end.success);
+    let said = world.play(Results(&[("a", 1), ("b", 2)]));
+    assert_eq!(said.last().map(String::as_str), Some("=> model"));
 }

@@ -1,46 +1,14 @@
-//! What only the API knows, and the library does not.
+//! What only the API knows, in memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::Utc;
 use windlass_protocol::Environment;
 
+use super::{KEPT_FOR, StoredAnswer, WireStore};
 use crate::error::ApiError;
-
-/// How long an answer is kept for a repeated request.
-const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
-
-/// The answer to a request that carried an idempotency key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredAnswer {
-    /// The digest of the request: method, path and body.
-    pub request: String,
-    /// The status.
-    pub status: u16,
-    /// The media type of the body.
-    pub content_type: Option<String>,
-    /// The body.
-    pub body: Vec<u8>,
-    /// When it was given.
-    pub at: DateTime<Utc>,
-}
-
-/// Keeps what only the API knows. A durable one makes it survive restarts.
-#[async_trait]
-pub trait WireStore: Send + Sync {
-    /// Returns the answer that was given under a key, if it is not too old.
-    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError>;
-    /// Keeps an answer under a key.
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError>;
-    /// Returns all environments by id.
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError>;
-    /// Adds an environment; tells whether the id was free.
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
-    /// Removes an environment; tells whether it was there.
-    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
-}
 
 #[derive(Debug, Default)]
 struct Tables {

@@ -1,0 +1,282 @@
+//! Tokens in a file of the data directory: digests, never secrets.
+//!
+//! They are not in the database, because only the daemon writes that, and tokens are made and revoked beside a daemon
+//! that runs. The file is replaced as a whole, and read again when it is another one than before, so what was revoked
+//! is refused with the next request.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::TokenScope;
+
+const FILE: &str = "tokens.json";
+const LOCK: &str = "tokens.lock";
+const VERSION: u32 = 1;
+
+/// Why tokens cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenBookError {
+    /// The file cannot be used.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file does not hold tokens.
+    #[error("{} does not hold tokens that this program can read: {why}; it was left as it is", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What is kept of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    /// Names the token; not a secret.
+    pub id: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it may be used for.
+    pub scope: TokenScope,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// The digest of its secret.
+    digest: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    version: u32,
+    tokens: Vec<TokenRecord>,
+}
+
+/// Tells one file from another that has replaced it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    inode: u64,
+    modified: (i64, i64),
+    length: u64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    mark: Option<Mark>,
+    tokens: Vec<(blake3::Hash, TokenRecord)>,
+}
+
+/// The tokens of a data directory.
+#[derive(Debug)]
+pub struct TokenBook {
+    directory: PathBuf,
+    known: RwLock<Known>,
+}
+
+impl TokenBook {
+    /// Looks after the tokens of a directory, which must be there.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            known: RwLock::default(),
+        }
+    }
+
+    /// Makes a token; returns its record and its secret, which is kept nowhere.
+    pub fn create(
+        &self,
+        scope: TokenScope,
+        name: Option<String>,
+    ) -> Result<(TokenRecord, String), TokenBookError> {
+        let random = || Uuid::new_v4().simple().to_string();
+        let secret = format!("wl_{}{}", random(), random());
+        let record = TokenRecord {
+            id: format!("tok_{}", &random()[..12]),
+            name,
+            scope,
+            created_at: Utc::now(),
+            digest: blake3::hash(secret.as_bytes()).to_hex().to_string(),
+        };
+        self.change(|tokens| tokens.push(record.clone()))?;
+        Ok((record, secret))
+    }
+
+    /// Lists the tokens, oldest first.
+    pub fn list(&self) -> Result<Vec<TokenRecord>, TokenBookError> {
+        let path = self.directory.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(cannot("read", &path, source)),
+        };
+        let unreadable = |why: String| TokenBookError::Unreadable {
+            path: path.clone(),
+            why,
+        };
+        let contents: Contents =
+            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+        match contents.version {
+            VERSION => Ok(contents.tokens),
+            version => Err(unreadable(format!("it has version {version}"))),
+        }
+    }
+
+    /// Revokes a token; tells whether it was there.
+    pub fn revoke(&self, id: &str) -> Result<bool, TokenBookError> {
+        self.change(|tokens| {
+            let before = tokens.len();
+            tokens.retain(|token| token.id != id);
+            tokens.len() < before
+        })
+    }
+
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<TokenRecord>) -> T,
+    ) -> Result<T, TokenBookError> {
+        let lock = self.directory.join(LOCK);
+        let held = private().open(&lock);
+        let held = held.map_err(|source| cannot("open", &lock, source))?;
+        held.lock()
+            .map_err(|source| cannot("lock", &lock, source))?;
+        let mut tokens = self.list()?;
+        let result = change(&mut tokens);
+        let version = VERSION;
+        let path = self.directory.join(FILE);
+        let contents = serde_json::to_vec_pretty(&Contents { version, tokens });
+        let written = contents
+            .map_err(io::Error::other)
+            .and_then(|contents| replace(&path, &contents));
+        written.map_err(|source| cannot("write", &path, source))?;
+        Ok(result)
+    }
+
+    /// Finds the token of a secret. All are looked at, whichever it is.
+    pub(crate) fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
+        let digest = blake3::hash(secret);
+        self.refresh();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for (of, record) in &known.tokens {
+            if *of == digest {
+                found = Some(record);
+            }
+        }
+        found.cloned()
+    }
+
+    /// Reads the file if it is another one. What cannot be read lets nobody in.
+    fn refresh(&self) {
+        let mark = fs::metadata(self.directory.join(FILE)).ok();
+        let mark = mark.map(|of| Mark {
+            inode: of.ino(),
+            modified: (of.mtime(), of.mtime_nsec()),
+            length: of.len(),
+        });
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if known.mark == mark {
+                return;
+            }
+        }
+        let tokens = self.list().unwrap_or_else(|error| {
+            tracing::error!(%error, "stored tokens do not count now");
+            Vec::new()
+        });
+        let digested = |record: TokenRecord| {
+            let digest = blake3::Hash::from_hex(&record.digest).ok()?;
+            Some((digest, record))
+        };
+        let tokens = tokens.into_iter().filter_map(digested).collect();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Known { mark, tokens };
+    }
+}
+
+fn cannot(doing: &'static str, path: &Path, source: io::Error) -> TokenBookError {
+    TokenBookError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options
+}
+
+/// Puts a whole file in the place of another, durably.
+fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension(format!("new-{}", Uuid::new_v4().simple()));
+    let written = private().open(&fresh).and_then(|mut file| {
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_counts_until_it_is_revoked_and_its_secret_is_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenBook::new(directory.path());
+        assert_eq!(book.find(b"anything"), None);
+        let named = Some("bridge".to_owned());
+        let (record, secret) = book.create(TokenScope::Client, named).unwrap();
+        let (other, _) = book.create(TokenScope::Admin, None).unwrap();
+        assert_eq!(book.find(secret.as_bytes()), Some(record.clone()));
+        assert_eq!(book.find(b"anything"), None);
+        let file = directory.path().join(FILE);
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(!text.contains(&secret), "{text}");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+
+        // Another process revokes it while this one runs.
+        let beside = TokenBook::new(directory.path());
+        assert!(beside.revoke(&record.id).unwrap());
+        assert!(!beside.revoke(&record.id).unwrap());
+        assert_eq!(book.find(secret.as_bytes()), None);
+        assert_eq!(book.list().unwrap(), [other]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_book_lets_nobody_in_and_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let book = TokenBook::new(directory.path());
+        let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
+        for text in ["{", r#"{"version": 2, "tokens": []}"#] {
+            fs::write(directory.path().join(FILE), text).unwrap();
+            assert_eq!(book.find(secret.as_bytes()), None);
+            assert!(book.create(TokenScope::Admin, None).is_err());
+            let left = fs::read_to_string(directory.path().join(FILE)).unwrap();
+            assert_eq!(left, text);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Who may use the API, and for what.
+
+mod book;
+mod scope;
+
+pub use book::{TokenBook, TokenBookError, TokenRecord};
+pub use scope::{BadScope, TokenScope};
+
+/// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
+#[derive(Clone)]
+pub struct Token(blake3::Hash);
+
+impl Token {
+    /// Keeps the digest of a secret; the secret itself is not kept.
+    pub fn new(secret: impl AsRef<[u8]>) -> Self {
+        Self(blake3::hash(secret.as_ref()))
+    }
+
+    /// Tells whether a secret is the one. Digests are compared, in constant time.
+    #[must_use]
+    pub fn is(&self, secret: &[u8]) -> bool {
+        self.0 == blake3::hash(secret)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Who sent a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The record of its token; `None` for the operator's own.
+    pub(crate) token_id: Option<String>,
+    pub(crate) scope: TokenScope,
+}
+
+impl Caller {
+    /// Whoever started the daemon.
+    pub(crate) fn operator() -> Self {
+        Self {
+            token_id: None,
+            scope: TokenScope::Admin,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a token may be used for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a token may be used for. What that means route by route is decided in one place, `http::rules`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TokenScope {
+    /// Everything.
+    Admin,
+    /// All threads, but not what the machine is opened to.
+    Client,
+    /// The threads of one agent, which cannot allow its own calls.
+    Agent(String),
+}
+
+/// A text that names no scope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
+)]
+pub struct BadScope(String);
+
+impl FromStr for TokenScope {
+    type Err = BadScope;
+
+    fn from_str(text: &str) -> Result<Self, BadScope> {
+        let is_id = |id: &str| {
+            let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+            (1..=64).contains(&id.len()) && id.bytes().all(legal)
+        };
+        match (text, text.strip_prefix("agent:")) {
+            ("admin", _) => Ok(Self::Admin),
+            ("client", _) => Ok(Self::Client),
+            (_, Some(id)) if is_id(id) => Ok(Self::Agent(id.to_owned())),
+            _ => Err(BadScope(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for TokenScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admin => f.write_str("admin"),
+            Self::Client => f.write_str("client"),
+            Self::Agent(id) => write!(f, "agent:{id}"),
+        }
+    }
+}
+
+impl TryFrom<String> for TokenScope {
+    type Error = BadScope;
+
+    fn try_from(text: String) -> Result<Self, BadScope> {
+        text.parse()
+    }
+}
+
+impl From<TokenScope> for String {
+    fn from(scope: TokenScope) -> Self {
+        scope.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_reads_as_it_is_written() {
+        for text in ["admin", "client", "agent:writer-2"] {
+            assert_eq!(text.parse::<TokenScope>().unwrap().to_string(), text);
+        }
+        for text in ["", "Admin", "agent", "agent:", "agent:a b", "root"] {
+            assert!(text.parse::<TokenScope>().is_err(), "{text}");
+        }
+    }
+}

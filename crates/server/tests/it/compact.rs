@@ -1,0 +1,108 @@
+//! Making the history shorter on request.
+
+use serde_json::json;
+
+use crate::support::{Daemon, assert_sound, text};
+
+#[tokio::test]
+async fn a_compaction_is_a_turn_with_one_item_and_the_model_goes_on_from_the_summary() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    daemon.say(&thread, "answer briefly").await;
+    let since = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
+    let mut events = daemon.events(&thread, since).await;
+    let path = format!("{thread}/compact");
+    let answer = daemon.client.post(&path, json!({"reason": "test"})).await;
+    let answer = answer.expect(202);
+    assert_eq!(answer["turn"]["input_summary"], "test");
+    assert_eq!(answer["turn"]["status"], "in_progress");
+    assert_eq!(answer["turn"]["item_ids"], json!([]));
+    assert_eq!(answer["thread"]["latest_turn_id"], answer["turn"]["id"]);
+    let frames = events.until("turn.completed").await;
+    assert_sound(&frames, since);
+    let names: Vec<_> = frames.iter().map(|frame| frame.event.as_str()).collect();
+    let expected = [
+        "turn.started",
+        "item.started",
+        "item.completed",
+        "turn.completed",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(frames[0].data["payload"]["manual_compaction"], true);
+    assert_eq!(frames[1].data["payload"]["auto"], false);
+    let item = &frames[1].data["payload"]["item"];
+    assert_eq!(item["kind"], "context_compaction");
+    assert_eq!(item["summary"], "Manual context compaction started");
+    let done = &frames[2].data["payload"];
+    assert_eq!(
+        (
+            &done["auto"],
+            &done["messages_before"],
+            &done["messages_after"]
+        ),
+        (&json!(false), &json!(4), &json!(1))
+    );
+    let summary = text(&done["item"]["summary"]);
+    assert!(summary.starts_with("Compaction complete: 4"), "{summary}");
+    let turn = &frames[3].data["payload"]["turn"];
+    assert_eq!(turn["status"], "completed");
+    assert_eq!(
+        turn["usage"]["input_tokens"], 100,
+        "what it cost is counted"
+    );
+    let asked = daemon.model.requests().pop().unwrap();
+    assert!(asked.config.tools.is_empty(), "a summary needs no tools");
+    let told = daemon.model.told();
+    assert!(told.iter().any(|line| line == "user: hello"), "{told:?}");
+
+    daemon.say(&thread, "go on").await;
+    let told = daemon.model.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("They talked."), "{told:?}");
+    assert_eq!(told[1], "user: go on");
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["turns"].as_array().unwrap().len(), 4);
+    let first = &detail["items"][0]["detail"];
+    assert_eq!(first, "hello", "people still have everything");
+    let usage = daemon.client.get("/v1/usage").await.expect(200);
+    assert_eq!(usage["totals"]["turns"], 4);
+    assert_eq!(usage["totals"]["input_tokens"], 400);
+}
+
+#[tokio::test]
+async fn a_compaction_waits_for_no_turn_and_changes_nothing_when_it_fails() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let path = format!("{thread}/compact");
+    daemon.say(&thread, "hello").await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "SILENT please"}))
+        .await;
+    let busy = daemon.client.raw("POST", &path, None).await;
+    assert_eq!((busy.status, busy.code().as_str()), (409, "turn_active"));
+    let stop = format!("{turn}/interrupt");
+    daemon.client.raw("POST", &stop, None).await.expect(200);
+
+    daemon.model.break_summaries(true);
+    let since = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
+    let mut events = daemon.events(&thread, since).await;
+    let answer = daemon.client.raw("POST", &path, None).await.expect(202);
+    assert_eq!(answer["turn"]["input_summary"], "Manual context compaction");
+    let frames = events.until("turn.completed").await;
+    let names: Vec<_> = frames.iter().map(|frame| frame.event.as_str()).collect();
+    let expected = [
+        "turn.started",
+        "item.started",
+        "item.failed",
+        "turn.completed",
+    ];
+    assert_eq!(names, expected);
+    let end = &frames.last().unwrap().data["payload"]["turn"];
+    assert_eq!(end["status"], "failed");
+    assert!(text(&end["error"]).contains("boom"), "{end}");
+    daemon.model.break_summaries(false);
+    daemon.say(&thread, "go on").await;
+    let told = daemon.model.told();
+    assert_eq!(told[0], "user: hello", "nothing was lost: {told:?}");
+}

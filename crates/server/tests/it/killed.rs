@@ -1,0 +1,190 @@
+//! A daemon with tools of its own that is killed with SIGKILL, in the middle of a tool and of an approval.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, Frame, Setup, TOKEN, assert_sound, text};
+
+const DATA: &str = "WINDLASS_TEST_DATA";
+
+/// The process that is killed: this program again, with this test alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "it is the daemon of the tests beside it"]
+#[expect(
+    clippy::print_stdout,
+    reason = "the test that started it reads the address"
+)]
+async fn daemon() {
+    let Ok(data) = std::env::var(DATA) else {
+        return;
+    };
+    let setup = Setup {
+        data: Some(Path::new(&data).join("store")),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    println!("listening on {}", daemon.client.address);
+    std::future::pending::<()>().await;
+}
+
+struct Process {
+    client: Client,
+    child: Child,
+}
+
+impl Process {
+    fn start(data: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "killed::daemon", "--ignored", "--nocapture"])
+            .env(DATA, data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("listening on ")?.1.to_owned()));
+        Self {
+            client: Client {
+                address: address.unwrap().parse().unwrap(),
+                token: Some(TOKEN.to_owned()),
+                headers: Vec::new(),
+            },
+            child,
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Says something, kills the daemon at the first event of a name, starts it again, answers what waits, and returns
+/// the events of the turn as one client saw them.
+async fn killed_at(prompt: &str, event: &str) -> Vec<Frame> {
+    let data = tempfile::tempdir().unwrap();
+    let mut first = Process::start(data.path());
+    let thread = first
+        .client
+        .post("/v1/threads", json!({}))
+        .await
+        .expect(201);
+    let thread = format!("/v1/threads/{}", text(&thread["id"]));
+    let events = format!("{thread}/events?since_seq=0");
+    let mut live = first.client.stream(&events).await;
+    let body = json!({ "prompt": prompt });
+    let turn = first.client.post(&format!("{thread}/turns"), body).await;
+    turn.expect(201);
+    live.until("turn.lifecycle").await;
+    let mut seen = live.until(event).await;
+    let cursor = seen.last().unwrap().id.unwrap();
+    if prompt.starts_with("AGAIN") {
+        // The intent is recorded before the tool begins; it must have begun.
+        while !data.path().join("began").exists() {
+            tokio::task::yield_now().await;
+        }
+    }
+    first.kill();
+
+    let second = Process::start(data.path());
+    let detail = second.client.get(&thread).await.expect(200);
+    for approval in detail["pending_approvals"].as_array().unwrap() {
+        let asked = &seen.last().unwrap().data["payload"];
+        assert_eq!(approval["id"], asked["approval_id"]);
+        assert_eq!(approval["expires_at"], asked["expires_at"]);
+        let path = format!("/v1/approvals/{}", text(&approval["id"]));
+        for _ in 0..2 {
+            let allow = json!({"decision": "allow"});
+            second.client.post(&path, allow).await.expect(200);
+        }
+    }
+    let back = second.client.with("last-event-id", &cursor.to_string());
+    seen = back.stream(&events).await.until("turn.completed").await;
+    let whole = second
+        .client
+        .stream(&events)
+        .await
+        .until("turn.completed")
+        .await;
+    assert_sound(&whole, 0);
+    let missed: Vec<&Frame> = whole
+        .iter()
+        .filter(|frame| frame.id > Some(cursor))
+        .collect();
+    assert_eq!(
+        seen.iter().collect::<Vec<_>>(),
+        missed,
+        "no gap and no duplicate"
+    );
+    let end = &whole.last().unwrap().data["payload"]["turn"];
+    assert_eq!(end["status"], "completed", "{end}");
+    whole
+}
+
+fn tool_item(frames: &[Frame]) -> Value {
+    let ends = ["item.completed", "item.failed"];
+    let end = frames.iter().find(|frame| {
+        let item = &frame.data["payload"]["item"];
+        ends.contains(&frame.event.as_str()) && item["metadata"]["tool"].is_object()
+    });
+    end.unwrap().data["payload"]["item"].clone()
+}
+
+fn said(frames: &[Frame]) -> String {
+    let messages = frames
+        .iter()
+        .filter(|frame| frame.event == "item.completed");
+    let last = messages.last().unwrap();
+    text(&last.data["payload"]["item"]["detail"])
+}
+
+#[tokio::test]
+async fn r50_killed_in_the_middle_of_a_tool_that_runs_once_the_model_hears_that_its_outcome_is_unknown()
+ {
+    let frames = killed_at("STUBBORN please", "item.started").await;
+    let item = tool_item(&frames);
+    assert_eq!(item["status"], "failed");
+    assert!(
+        text(&item["detail"]).contains("outcome is unknown"),
+        "{item}"
+    );
+    assert!(said(&frames).contains("outcome is unknown"), "{frames:#?}");
+}
+
+#[tokio::test]
+async fn r50_killed_in_the_middle_of_a_tool_that_may_run_again_it_runs_again() {
+    let frames = killed_at("AGAIN please", "item.started").await;
+    let item = tool_item(&frames);
+    assert_eq!(
+        (&item["status"], &item["detail"]),
+        (&json!("completed"), &json!("ran again"))
+    );
+    let started = frames
+        .iter()
+        .filter(|frame| frame.data["item_id"] == item["id"]);
+    assert_eq!(started.count(), 2, "one item with one end");
+}
+
+#[tokio::test]
+async fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
+    let frames = killed_at("SHELL now", "approval.required").await;
+    let item = tool_item(&frames);
+    assert_eq!(
+        (&item["status"], &item["detail"]),
+        (&json!("completed"), &json!("hi\n"))
+    );
+    let decided = frames
+        .iter()
+        .filter(|frame| frame.event == "approval.decided");
+    assert_eq!(decided.count(), 1);
+}

@@ -1,0 +1,203 @@
+//! What comes a second time is answered as it was the first time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use windlass_protocol::{Environment, ErrorCode};
+use windlass_server::{ApiError, MemoryWireStore, StoredAnswer, WireStore};
+
+use crate::support::{Daemon, Setup, TOKEN, soon, text};
+
+#[tokio::test]
+async fn r37_an_equal_repeat_is_known_after_later_turns_too() {
+    let daemon = Daemon::start().await;
+    let tool = json!({"namespace": "tau_bench", "name": "get_reservation", "description": "", "defer_loading": false,
+        "input_schema": {"type": "object"}});
+    let thread = daemon.thread(json!({"dynamic_tools": [tool]})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let mut answers: Vec<(String, Value, Value, u16)> = Vec::new();
+    for (prompt, waits) in [
+        ("SHELL now", "approval.required"),
+        ("LOOKUP it", "tool_call.requested"),
+        ("ASK me", "user_input.required"),
+    ] {
+        let turn = daemon.turn(&thread, json!({ "prompt": prompt })).await;
+        let asked = events.until(waits).await.pop().unwrap().data["payload"].clone();
+        let (path, equal, other, status) = match waits {
+            "approval.required" => (
+                format!("/v1/approvals/{}", text(&asked["approval_id"])),
+                json!({"decision": "allow"}),
+                json!({"decision": "deny"}),
+                200,
+            ),
+            "tool_call.requested" => (
+                format!("{turn}/tool-calls/{}/result", text(&asked["call_id"])),
+                json!({"success": true, "content": [{"type": "input_text", "text": "booked"}]}),
+                json!({"success": false}),
+                202,
+            ),
+            _ => (
+                format!(
+                    "/v1/user-input/{}/{}",
+                    thread.trim_start_matches("/v1/threads/"),
+                    text(&asked["id"])
+                ),
+                json!({"answers": [{"id": "colour", "label": "Red", "value": "red"}]}),
+                json!({"answers": [{"id": "colour", "label": "Blue", "value": "blue"}]}),
+                200,
+            ),
+        };
+        daemon
+            .client
+            .post(&path, equal.clone())
+            .await
+            .expect(status);
+        events.until("turn.completed").await;
+        answers.push((path, equal, other, status));
+    }
+    daemon.say(&thread, "go on").await;
+    for (path, equal, other, status) in answers {
+        let repeated = daemon.client.post(&path, equal).await;
+        assert_eq!(repeated.status, status, "{path}: {:?}", repeated.body);
+        assert_eq!(daemon.client.post(&path, other).await.status, 404, "{path}");
+    }
+    let requests = daemon.model.requests().len();
+    assert_eq!(requests, 7, "a repeat starts nothing");
+}
+
+/// A store that keeps an answer only when it is let.
+struct Slow {
+    store: MemoryWireStore,
+    asked: Notify,
+    released: Notify,
+}
+
+#[async_trait]
+impl WireStore for Slow {
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
+        self.store.answer(key).await
+    }
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+        self.asked.notify_one();
+        self.released.notified().await;
+        self.store.keep_answer(key, answer).await
+    }
+    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+        self.store.environments().await
+    }
+    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+        self.store.add_environment(environment).await
+    }
+    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
+        self.store.remove_environment(id).await
+    }
+}
+
+#[tokio::test]
+async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
+    let store = Arc::new(Slow {
+        store: MemoryWireStore::new(10),
+        asked: Notify::new(),
+        released: Notify::new(),
+    });
+    let setup = Setup {
+        store: Arc::clone(&store) as Arc<dyn WireStore>,
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let connections = || async {
+        let metrics = daemon.client.get("/metrics").await;
+        let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("windlass_connections "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let body = r#"{"prompt":"SILENT please"}"#;
+    let mut leaving = TcpStream::connect(daemon.client.address).await.unwrap();
+    let request = format!(
+        "POST {thread}/turns HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nidempotency-key: k\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    leaving.write_all(request.as_bytes()).await.unwrap();
+    soon(store.asked.notified()).await;
+    drop(leaving);
+    // The one that asks is there, and the other is known to be gone.
+    soon(async {
+        while connections().await > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    store.released.notify_one();
+    let again = daemon.client.with("idempotency-key", "k");
+    let path = format!("{thread}/turns");
+    let reply = again.raw("POST", &path, Some(body)).await;
+    assert_eq!(reply.header("idempotency-replayed"), Some("true"));
+    let answer = reply.expect(201);
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(detail["turns"][0]["id"], answer["turn"]["id"]);
+}
+
+/// A store that cannot keep its first answer.
+struct Forgetful {
+    store: MemoryWireStore,
+    has_forgotten: AtomicBool,
+}
+
+#[async_trait]
+impl WireStore for Forgetful {
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
+        self.store.answer(key).await
+    }
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+        if !self.has_forgotten.swap(true, Ordering::SeqCst) {
+            return Err(ApiError::new(ErrorCode::StoreUnavailable, "it is full"));
+        }
+        self.store.keep_answer(key, answer).await
+    }
+    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+        self.store.environments().await
+    }
+    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+        self.store.add_environment(environment).await
+    }
+    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
+        self.store.remove_environment(id).await
+    }
+}
+
+#[tokio::test]
+async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
+    let setup = Setup {
+        store: Arc::new(Forgetful {
+            store: MemoryWireStore::new(10),
+            has_forgotten: AtomicBool::new(false),
+        }),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let path = format!("{thread}/turns");
+    let body = json!({"prompt": "SILENT please"});
+    let keyed = daemon.client.with("idempotency-key", "k");
+    assert_eq!(keyed.post(&path, body.clone()).await.status, 503);
+    let found = keyed.post(&path, body.clone()).await.expect(201);
+    assert_eq!(found["turn"]["status"], "in_progress");
+    let again = keyed.post(&path, body.clone()).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.expect(201), found);
+    let other = daemon.client.with("idempotency-key", "other");
+    assert_eq!(other.post(&path, body).await.code(), "turn_active");
+    let turns = daemon.detail(&thread).await["turns"].clone();
+    assert_eq!(turns.as_array().unwrap().len(), 1);
+    assert_eq!(turns[0]["id"], found["turn"]["id"]);
+}

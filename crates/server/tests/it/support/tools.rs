@@ -1,0 +1,112 @@
+//! Tools of the daemon in tests: one that must be allowed, one that runs, one that does not listen, one that can run again.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass_core::capabilities::Capability;
+use windlass_core::tools::{
+    SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
+};
+
+struct Command(&'static str, ToolPolicy);
+
+#[async_trait]
+impl Tool for Command {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn description(&self) -> &str {
+        "Runs a shell command."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+    fn policy(&self) -> ToolPolicy {
+        self.1
+    }
+    fn hints(&self) -> ToolHints {
+        ToolHints::default().with_shape(ToolShape::Command)
+    }
+    async fn execute(&self, _: Value) -> ToolExecutionResult {
+        ToolExecutionResult::Success(json!("hi\n"))
+    }
+}
+
+/// A tool that blocks its thread and hears nothing until the model's slow answers may go on.
+struct Stubborn(watch::Receiver<bool>);
+
+/// A tool that can run again, and does not come to its end the first time.
+struct Again(PathBuf);
+
+#[async_trait]
+impl Tool for Again {
+    fn name(&self) -> &str {
+        "again"
+    }
+    fn description(&self) -> &str {
+        "Can run again."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+    fn hints(&self) -> ToolHints {
+        ToolHints::default().with_side_effect_class(SideEffectClass::Idempotent)
+    }
+    async fn execute(&self, _: Value) -> ToolExecutionResult {
+        let mark = self.0.join("began");
+        if !mark.exists() {
+            std::fs::write(mark, "").unwrap();
+            std::future::pending::<()>().await;
+        }
+        ToolExecutionResult::Success(json!("ran again"))
+    }
+}
+
+#[async_trait]
+impl Tool for Stubborn {
+    fn name(&self) -> &str {
+        "stubborn"
+    }
+    fn description(&self) -> &str {
+        "Does not listen."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+    async fn execute(&self, _: Value) -> ToolExecutionResult {
+        while !*self.0.borrow() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ToolExecutionResult::Success(json!("done at last"))
+    }
+}
+
+/// All of them.
+pub(crate) struct Commands {
+    pub(crate) gate: watch::Receiver<bool>,
+    /// Where the one that can run again notes that it ran.
+    pub(crate) scratch: PathBuf,
+}
+
+impl Capability for Commands {
+    fn id(&self) -> &str {
+        "commands"
+    }
+    fn name(&self) -> &str {
+        "Commands"
+    }
+    fn description(&self) -> &str {
+        "Commands for tests."
+    }
+    fn tools(&self) -> Vec<Box<dyn Tool>> {
+        vec![
+            Box::new(Command("shell", ToolPolicy::RequiresApproval)),
+            Box::new(Command("clock", ToolPolicy::Auto)),
+            Box::new(Stubborn(self.gate.clone())),
+            Box::new(Again(self.scratch.clone())),
+        ]
+    }
+}

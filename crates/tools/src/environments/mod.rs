@@ -1,0 +1,98 @@
+//! Named root directories, what may be done in them, and where a turn works.
+
+mod environment;
+mod error;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use windlass_core::turn_environment::TurnEnvironment;
+
+pub use environment::{Environment, Network, Policy, Unconfined};
+pub use error::EnvironmentError;
+
+use crate::workspace::ResolvedWorkspace;
+
+/// The environments that tools may work in. A cheap handle: all clones show the same, whoever changes it.
+#[derive(Debug, Clone, Default)]
+pub struct Environments {
+    shared: Arc<RwLock<Registry>>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    by_id: BTreeMap<String, Arc<Environment>>,
+    /// Where a turn works that names no environment.
+    default: Option<String>,
+}
+
+impl Environments {
+    /// Makes a registry without environments.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a registry with one environment, in which turns work that name none.
+    #[must_use]
+    pub fn with_default(environment: Environment) -> Self {
+        let environments = Self::new();
+        let id = environment.id().to_owned();
+        environments.change(|registry| {
+            registry.default = Some(id.clone());
+            registry.by_id.insert(id, Arc::new(environment));
+        });
+        environments
+    }
+
+    /// Adds an environment; the same id replaces. Calls that run keep what they began with.
+    pub fn put(&self, environment: Environment) {
+        let id = environment.id().to_owned();
+        self.change(|registry| registry.by_id.insert(id, Arc::new(environment)));
+    }
+
+    /// Removes an environment; tells whether there was one.
+    pub fn remove(&self, id: &str) -> bool {
+        self.change(|registry| registry.by_id.remove(id)).is_some()
+    }
+
+    /// Returns an environment.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<Arc<Environment>> {
+        self.look(|registry| registry.by_id.get(id).cloned())
+    }
+
+    /// Returns all environments, ordered by id.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Environment>> {
+        self.look(|registry| registry.by_id.values().cloned().collect())
+    }
+
+    /// Opens what a turn works in. A turn that names nothing works in the root of the default environment.
+    ///
+    /// This touches the disk: call it where blocking does no harm.
+    pub fn resolve(
+        &self,
+        turn: Option<&TurnEnvironment>,
+    ) -> Result<ResolvedWorkspace, EnvironmentError> {
+        let id = match turn {
+            Some(turn) => turn.environment_id.clone(),
+            None => self
+                .look(|registry| registry.default.clone())
+                .ok_or(EnvironmentError::NoneNamed)?,
+        };
+        let environment = self.get(&id).ok_or(EnvironmentError::NotFound { id })?;
+        let cwd = turn.map_or(Path::new(""), |turn| turn.cwd.as_path());
+        let policy = environment.policy().narrowed(turn);
+        ResolvedWorkspace::open(&environment, cwd, policy)
+    }
+
+    fn look<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
+        read(&self.shared.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T>(&self, write: impl FnOnce(&mut Registry) -> T) -> T {
+        write(&mut self.shared.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

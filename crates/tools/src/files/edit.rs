@@ -1,0 +1,116 @@
+//! `edit`: replaces an exact piece of a text file.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
+
+use super::diff::Diff;
+use crate::tool::{Call, FileTool, changes, object, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace};
+
+pub(super) struct Edit;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    path: String,
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl FileTool for Edit {
+    type Args = Args;
+    const NAME: &'static str = "edit";
+    const DESCRIPTION: &'static str = "Replace a piece of a text file. `old_string` must occur exactly once, or \
+                                       `replace_all` be set; add lines around it until it is unique.";
+
+    fn schema() -> Value {
+        object(
+            json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file" },
+                "old_string": { "type": "string", "minLength": 1, "description": "The text to replace, exactly as it is in the file" },
+                "new_string": { "type": "string", "description": "The text to put there" },
+                "replace_all": { "type": "boolean", "description": "Whether to replace it wherever it occurs" }
+            }),
+            &["path", "old_string", "new_string"],
+        )
+    }
+    /// Made again, an edit may find what it put there itself: it is not repeated in silence.
+    fn hints() -> ToolHints {
+        changes(SideEffectClass::AtMostOnce)
+            .with_destructive(true)
+            .with_shape(ToolShape::FileChange)
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+        let mut replacements = 0;
+        let written = at.edit_text(&at.inside(&args.path)?, |text| {
+            let (edited, count) = replaced(text, &args)?;
+            replacements = count;
+            Ok(edited)
+        })?;
+        let path = at.shown(&written.path);
+        let before = written.before.unwrap_or_default();
+        let diff = Diff::between(&path, &before, &written.after);
+        let result = json!({
+            "path": path,
+            "replacements": replacements,
+            "lines_added": diff.added,
+            "lines_removed": diff.removed,
+            "diff": diff.text
+        });
+        Ok(with_remarks(result, diff.remark().into_iter().collect()))
+    }
+}
+
+/// Returns the text with its pieces replaced, and how many there were.
+fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
+    let Args {
+        path,
+        old_string: old,
+        new_string: new,
+        replace_all,
+    } = args;
+    let refuse = |why: String| Err(FileError::Edit(why));
+    if old.is_empty() {
+        return refuse("`old_string` must not be empty".to_owned());
+    }
+    if old == new {
+        return refuse("`old_string` and `new_string` are the same".to_owned());
+    }
+    if *replace_all {
+        return match text.matches(old.as_str()).count() {
+            0 => refuse(no_match(text, args)),
+            count => Ok((text.replace(old.as_str(), new), count)),
+        };
+    }
+    match occurrences(text, old) {
+        0 => refuse(no_match(text, args)),
+        1 => Ok((text.replacen(old.as_str(), new, 1), 1)),
+        many => refuse(format!(
+            "`old_string` has {many} matches in {path}; add text around it until it is unique, or set `replace_all`"
+        )),
+    }
+}
+
+fn no_match(text: &str, args: &Args) -> String {
+    let Args {
+        path, old_string, ..
+    } = args;
+    let hint = match text.contains("\r\n") && !old_string.contains("\r\n") {
+        true => "its lines end with \\r\\n, and those of `old_string` do not",
+        false => "read the file again and copy the text exactly",
+    };
+    format!("`old_string` has 0 matches in {path}; {hint}")
+}
+
+/// Counts every place where the text begins, overlapping ones too: `aa` is not unique in `aaa`.
+fn occurrences(text: &str, piece: &str) -> usize {
+    let step = piece.chars().next().map_or(1, char::len_utf8);
+    let (mut count, mut from) = (0, 0);
+    while let Some(found) = text[from..].find(piece) {
+        count += 1;
+        from += found + step;
+    }
+    count
+}

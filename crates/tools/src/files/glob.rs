@@ -1,0 +1,84 @@
+//! `glob`: files whose path fits a pattern.
+
+use std::ops::ControlFlow;
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::tools::ToolHints;
+
+use crate::tool::{Call, FileTool, object, reads, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace, Walk};
+
+/// How many files are shown.
+const MAX_SHOWN: usize = 500;
+
+pub(super) struct Glob;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    pattern: String,
+    path: Option<String>,
+    #[serde(default)]
+    include_ignored: bool,
+}
+
+impl FileTool for Glob {
+    type Args = Args;
+    const NAME: &'static str = "glob";
+    const DESCRIPTION: &'static str = "Find files by pattern, such as `src/**/*.rs` or `*.{js,ts}`, ordered by path. A pattern \
+                                       without `/` fits names at any depth. What .gitignore names is left out.";
+
+    fn schema() -> Value {
+        object(
+            json!({
+                "pattern": { "type": "string", "minLength": 1, "description": "The pattern, relative to `path`" },
+                "path": { "type": "string", "description": "Where to look; the working directory unless said otherwise" },
+                "include_ignored": { "type": "boolean", "description": "Whether to find what .gitignore names too" }
+            }),
+            &["pattern"],
+        )
+    }
+    fn hints() -> ToolHints {
+        reads()
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+        let matcher = matcher("pattern", &args.pattern)?;
+        let start = at.canonical(&at.inside(args.path.as_deref().unwrap_or("."))?)?;
+        let (mut files, mut is_cut) = (Vec::new(), false);
+        let walk = Walk::new(at, args.include_ignored, call.cancelled.clone());
+        let end = walk.files(&start, |path| {
+            if matcher.is_match(path.strip_prefix(&start).unwrap_or(path)) {
+                is_cut = files.len() == MAX_SHOWN;
+                if is_cut {
+                    return ControlFlow::Break(());
+                }
+                files.push(at.shown(path));
+            }
+            ControlFlow::Continue(())
+        })?;
+        let mut remarks: Vec<_> = end.remark().into_iter().collect();
+        if is_cut {
+            remarks.push(format!(
+                "only the first {MAX_SHOWN} files are shown; use a narrower pattern"
+            ));
+        }
+        Ok(with_remarks(json!({ "files": files }), remarks))
+    }
+}
+
+/// Reads a pattern. Without a `/` it stands for names at any depth.
+pub(super) fn matcher(what: &'static str, pattern: &str) -> Result<GlobMatcher, FileError> {
+    let anywhere = (!pattern.contains('/')).then(|| format!("**/{pattern}"));
+    let whole = anywhere.as_deref().unwrap_or(pattern);
+    let whole = whole.strip_prefix("./").unwrap_or(whole);
+    let glob = GlobBuilder::new(whole)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build();
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| FileError::Pattern {
+            what,
+            why: error.kind().to_string(),
+        })
+}

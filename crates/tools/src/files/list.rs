@@ -1,0 +1,80 @@
+//! `list`: what is in a directory.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::tools::ToolHints;
+
+use crate::tool::{Call, FileTool, object, reads, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace, is_temporary};
+
+/// How many entries are shown.
+const MAX_SHOWN: usize = 500;
+
+pub(super) struct List;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    path: Option<String>,
+}
+
+impl FileTool for List {
+    type Args = Args;
+    const NAME: &'static str = "list";
+    const DESCRIPTION: &'static str = "List a directory: names, kinds and sizes, ordered by name.";
+
+    fn schema() -> Value {
+        object(
+            json!({ "path": { "type": "string", "description": "The directory; the working directory unless said otherwise" } }),
+            &[],
+        )
+    }
+    fn hints() -> ToolHints {
+        reads()
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+        let path = at.inside(args.path.as_deref().unwrap_or("."))?;
+        let directory = at.open_directory(&path)?;
+        let failure = |source| at.failure("list", &path, source);
+        let (mut entries, mut unreadable) = (Vec::new(), 0_usize);
+        for entry in directory.entries().map_err(failure)? {
+            let entry = entry.map_err(failure)?;
+            match entry.file_name().into_string() {
+                Ok(name) if is_temporary(&name) => {}
+                Ok(name) => entries.push((name, entry)),
+                Err(_) => unreadable += 1,
+            }
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let count = entries.len();
+        // What vanishes meanwhile is left out.
+        let shown = entries
+            .into_iter()
+            .take(MAX_SHOWN)
+            .filter_map(|(name, entry)| {
+                let metadata = entry.metadata().ok()?;
+                let kind = metadata.file_type();
+                Some(match () {
+                    () if kind.is_dir() => json!({ "name": name, "kind": "directory" }),
+                    () if kind.is_symlink() => json!({ "name": name, "kind": "link" }),
+                    () if kind.is_file() => {
+                        json!({ "name": name, "kind": "file", "bytes": metadata.len() })
+                    }
+                    () => json!({ "name": name, "kind": "other" }),
+                })
+            });
+        let shown: Vec<_> = shown.collect();
+        let mut remarks = Vec::new();
+        if count > MAX_SHOWN {
+            remarks.push(format!(
+                "{MAX_SHOWN} of {count} entries are shown; find others with `glob`"
+            ));
+        }
+        if unreadable > 0 {
+            remarks.push(format!(
+                "{unreadable} names that are not UTF-8 are left out"
+            ));
+        }
+        let result = json!({ "path": at.shown(&path), "entry_count": count, "entries": shown });
+        Ok(with_remarks(result, remarks))
+    }
+}

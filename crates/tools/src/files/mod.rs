@@ -1,0 +1,80 @@
+//! Files of an environment: read, write, edit, list, glob, grep.
+
+mod diff;
+mod edit;
+mod glob;
+mod grep;
+mod list;
+mod read;
+mod write;
+
+use serde_json::Value;
+use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::tools::{Tool, ToolPolicy};
+
+use crate::approval::Approval;
+use crate::environments::Environments;
+use crate::tool::boxed;
+
+/// The files of the turn's environment.
+#[derive(Debug, Clone)]
+pub struct FilesCapability {
+    environments: Environments,
+}
+
+impl FilesCapability {
+    /// Works in these environments.
+    #[must_use]
+    pub fn new(environments: Environments) -> Self {
+        Self { environments }
+    }
+
+    fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
+        let (at, looks, changes) = (&self.environments, ToolPolicy::Auto, approval.policy());
+        vec![
+            boxed::<read::Read>(at, looks),
+            boxed::<write::Write>(at, changes),
+            boxed::<edit::Edit>(at, changes),
+            boxed::<list::List>(at, looks),
+            boxed::<glob::Glob>(at, looks),
+            boxed::<grep::Grep>(at, looks),
+        ]
+    }
+}
+
+impl Capability for FilesCapability {
+    fn id(&self) -> &str {
+        "files"
+    }
+    fn name(&self) -> &str {
+        "Files"
+    }
+    fn description(&self) -> &str {
+        "Reads, searches and changes files in the environment of the turn."
+    }
+    fn category(&self) -> Option<&str> {
+        Some("Files")
+    }
+    fn risk_level(&self) -> RiskLevel {
+        RiskLevel::Medium
+    }
+    fn config_schema(&self) -> Option<Value> {
+        Some(Approval::schema())
+    }
+    fn validate_config(&self, config: &Value) -> Result<(), String> {
+        Approval::of(config).map(drop)
+    }
+    fn tools(&self) -> Vec<Box<dyn Tool>> {
+        self.tools_for(Approval::Ask)
+    }
+    fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
+        // What cannot be read was refused before; here it asks rather than not.
+        self.tools_for(Approval::of(config).unwrap_or_default())
+    }
+    fn system_prompt_addition(&self) -> Option<&str> {
+        Some(
+            "Paths of the tools `read`, `write`, `edit`, `list`, `glob` and `grep` are relative to the working directory. \
+             Read a file before you edit it.",
+        )
+    }
+}

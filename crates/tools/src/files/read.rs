@@ -1,0 +1,196 @@
+//! `read`: the lines of a text file.
+
+use std::io::{BufRead, BufReader, Read as _};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::tools::ToolHints;
+
+use crate::tool::{Call, FileTool, object, reads, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
+
+const DEFAULT_LINES: usize = 1000;
+const MAX_LINES: usize = 5000;
+/// How many bytes of lines are shown, so that the result is not cut by others.
+const MAX_SHOWN_BYTES: usize = 40 * 1024;
+/// How much of a line is shown.
+const MAX_LINE_BYTES: usize = 4 * 1024;
+/// How much of a file is gone through to find and count its lines.
+const MAX_SCANNED_BYTES: u64 = 64 * 1024 * 1024;
+/// How much is looked at before anything is shown, to tell text from other bytes.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+pub(super) struct Read;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    path: String,
+    start_line: Option<usize>,
+    lines: Option<usize>,
+}
+
+impl FileTool for Read {
+    type Args = Args;
+    const NAME: &'static str = "read";
+    const DESCRIPTION: &'static str = "Read a text file, or some lines of it. Long files are cut, and a remark says how to go on.";
+
+    fn schema() -> Value {
+        object(
+            json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file" },
+                "start_line": { "type": "integer", "minimum": 1, "description": "The first line to show; 1 unless said otherwise" },
+                "lines": { "type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines to show; 1000 unless said otherwise" }
+            }),
+            &["path"],
+        )
+    }
+    fn hints() -> ToolHints {
+        reads()
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+        let path = at.inside(&args.path)?;
+        let opened = at.open_file(&path)?;
+        let bytes = opened.metadata.len();
+        let mut source =
+            BufReader::with_capacity(BUFFER_BYTES, opened.file.take(MAX_SCANNED_BYTES));
+        let failure = |error| at.failure("read", &path, error);
+        if is_binary(source.fill_buf().map_err(failure)?) {
+            let path = at.shown(&path);
+            return Err(FileError::Binary { path, bytes });
+        }
+        let first = args.start_line.unwrap_or(1).max(1);
+        let wanted = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
+        let mut lines = Lines::new(first, wanted);
+        lines.scan(&mut source).map_err(failure)?;
+        let is_whole = bytes <= MAX_SCANNED_BYTES;
+        Ok(lines.into_result(at.shown(&path), bytes, is_whole))
+    }
+}
+
+/// Some lines of a file, gathered while the whole of it passes by.
+struct Lines {
+    first: usize,
+    wanted: usize,
+    /// How many lines have begun.
+    seen: usize,
+    at_line_start: bool,
+    /// How many bytes of the present line were kept.
+    kept_of_line: usize,
+    kept: Vec<u8>,
+    last: usize,
+    long_lines: usize,
+    is_full: bool,
+}
+
+impl Lines {
+    fn new(first: usize, wanted: usize) -> Self {
+        Self {
+            first,
+            wanted,
+            seen: 0,
+            at_line_start: true,
+            kept_of_line: 0,
+            kept: Vec::new(),
+            last: 0,
+            long_lines: 0,
+            is_full: false,
+        }
+    }
+
+    fn scan(&mut self, source: &mut impl BufRead) -> std::io::Result<()> {
+        loop {
+            let buffer = source.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(());
+            }
+            let length = buffer.len();
+            for piece in buffer.split_inclusive(|byte| *byte == b'\n') {
+                self.take(piece);
+            }
+            source.consume(length);
+        }
+    }
+
+    /// Takes a piece of a line; the end of the line is its last byte, if at all.
+    fn take(&mut self, piece: &[u8]) {
+        if self.at_line_start {
+            self.seen += 1;
+            self.kept_of_line = 0;
+            let is_wanted = self.seen >= self.first && self.seen - self.first < self.wanted;
+            if is_wanted && !self.is_full {
+                self.is_full = self.kept.len() >= MAX_SHOWN_BYTES;
+                if !self.is_full {
+                    self.last = self.seen;
+                }
+            }
+        }
+        let ends = piece.ends_with(b"\n");
+        if self.last == self.seen {
+            self.keep(piece, ends);
+        }
+        self.at_line_start = ends;
+    }
+
+    fn keep(&mut self, piece: &[u8], ends: bool) {
+        let text = if ends {
+            &piece[..piece.len() - 1]
+        } else {
+            piece
+        };
+        let room = MAX_LINE_BYTES - self.kept_of_line;
+        if text.len() > room && room > 0 {
+            self.long_lines += 1;
+        }
+        let taken = text.len().min(room);
+        self.kept.extend_from_slice(&text[..taken]);
+        self.kept_of_line += taken;
+        if ends {
+            self.kept.push(b'\n');
+        }
+    }
+
+    fn into_result(self, path: String, bytes: u64, is_whole: bool) -> Value {
+        let mut remarks = Vec::new();
+        if !is_whole {
+            remarks.push(format!(
+                "the file is large and only its first {MAX_SCANNED_BYTES} bytes were gone through"
+            ));
+        }
+        if self.last == 0 && self.seen > 0 {
+            remarks.push(format!(
+                "the file has {} lines, so there is none to show",
+                self.seen
+            ));
+        } else if self.last < self.seen {
+            let next = self.last + 1;
+            remarks.push(format!(
+                "lines {} to {} of {} are shown; go on with `start_line` {next}",
+                self.first, self.last, self.seen
+            ));
+        }
+        if self.long_lines > 0 {
+            let count = self.long_lines;
+            remarks.push(format!(
+                "{count} lines are longer than {MAX_LINE_BYTES} bytes and cut"
+            ));
+        }
+        let content = match String::from_utf8(self.kept) {
+            Ok(content) => content,
+            Err(error) => {
+                let is_cut_character = self.long_lines > 0;
+                if !is_cut_character {
+                    remarks.push("the file is not UTF-8; odd bytes are shown as �, and it cannot be edited here".to_owned());
+                }
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            }
+        };
+        let result = json!({
+            "path": path,
+            "bytes": bytes,
+            "line_count": self.seen,
+            "start_line": self.first,
+            "content": content
+        });
+        with_remarks(result, remarks)
+    }
+}

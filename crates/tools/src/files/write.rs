@@ -1,0 +1,55 @@
+//! `write`: puts a text into a file.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
+
+use super::diff::Diff;
+use crate::tool::{Call, FileTool, changes, object, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace};
+
+pub(super) struct Write;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    path: String,
+    content: String,
+}
+
+impl FileTool for Write {
+    type Args = Args;
+    const NAME: &'static str = "write";
+    const DESCRIPTION: &'static str = "Write a text file. Makes the file and its directories where they are missing, and \
+                                       replaces the whole file where there is one; change a part with `edit`.";
+
+    fn schema() -> Value {
+        object(
+            json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file" },
+                "content": { "type": "string", "description": "Everything that the file is to hold" }
+            }),
+            &["path", "content"],
+        )
+    }
+    fn hints() -> ToolHints {
+        changes(SideEffectClass::Idempotent)
+            .with_destructive(true)
+            .with_shape(ToolShape::FileChange)
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+        let written = at.write_text(&at.inside(&args.path)?, args.content)?;
+        let path = at.shown(&written.path);
+        let result =
+            json!({ "path": path, "bytes": written.after.len(), "created": written.is_new });
+        // A new file is what the call says; a diff would only say it again.
+        let Some(before) = written.before.filter(|before| *before != written.after) else {
+            return Ok(result);
+        };
+        let diff = Diff::between(&path, &before, &written.after);
+        let mut result = with_remarks(result, diff.remark().into_iter().collect());
+        result["lines_added"] = diff.added.into();
+        result["lines_removed"] = diff.removed.into();
+        result["diff"] = diff.text.into();
+        Ok(result)
+    }
+}

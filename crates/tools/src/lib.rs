@@ -1,0 +1,68 @@
+//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*.
+//!
+//! An [`Environment`] is a named root directory with a [`Policy`]. A registry of them, [`Environments`], is shared by the
+//! host and the tools: the host adds and removes, the tools look up where their turn works. A turn says so with a
+//! [`TurnEnvironment`](windlass_core::turn_environment::TurnEnvironment) in its input's controls, which is recorded with the
+//! input; one that says nothing works in the root of the default environment.
+//!
+//! ```
+//! use windlass_core::capabilities::CapabilityRegistry;
+//! use windlass_tools::{Environment, Environments, Policy, ShellSettings, register};
+//!
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let root = directory.path();
+//! let environments = Environments::with_default(Environment::new("local", root, Policy::default())?);
+//! let mut capabilities = CapabilityRegistry::new();
+//! register(&mut capabilities, &environments, ShellSettings::default());
+//! // Harnesses, agents and sessions now enable `files` and `shell` by name.
+//! # Ok::<(), windlass_tools::EnvironmentError>(())
+//! ```
+//!
+//! | capability | tools | effect | approval |
+//! | --- | --- | --- | --- |
+//! | `files` | `read`, `list`, `glob`, `grep` | pure: run again after a crash | none |
+//! | `files` | `write` | idempotent: run again after a crash | asked for |
+//! | `files` | `edit` | at most once | asked for |
+//! | `shell` | `shell` | at most once | asked for |
+//!
+//! Calls that change something run one after the other; calls that look run beside each other. Whether somebody is asked
+//! is set per capability with the configuration `{"approval": "ask"}` (the default) or `{"approval": "never"}`, and a turn whose
+//! wishes approve everything is not asked either.
+//!
+//! # What holds
+//!
+//! - **No path leaves the root.** Paths are resolved below a handle of the root; `..`, absolute paths and links that lead
+//!   out fail with `path_outside_environment`, also when a name is swapped for a link midway.
+//! - **Files are whole.** A write makes a new file and renames it. Two edits of one file never lose one another, and what
+//!   an editor of the user changed meanwhile is not overwritten.
+//! - **Commands are confined** by bubblewrap where it works, else by landlock, and else refused unless the policy allows
+//!   them to run unconfined. The root is all that they can write; their variables are an allow-list; they have no input.
+//! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
+//!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
+//!   for the start of a host.
+//! - **Limits everywhere,** and a remark in the result that says what was left out.
+
+mod approval;
+mod environments;
+mod files;
+mod shell;
+mod tool;
+mod workspace;
+
+use windlass_core::capabilities::CapabilityRegistry;
+
+pub use approval::Approval;
+pub use environments::{Environment, EnvironmentError, Environments, Network, Policy, Unconfined};
+pub use files::FilesCapability;
+pub use shell::{ALLOWED_VARIABLES, Confinement, ShellCapability, ShellSettings, end_leftovers};
+pub use workspace::{FileError, ResolvedWorkspace};
+
+/// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.
+pub fn register(
+    registry: &mut CapabilityRegistry,
+    environments: &Environments,
+    shell: ShellSettings,
+) {
+    registry.register(FilesCapability::new(environments.clone()));
+    registry.register(ShellCapability::new(environments.clone(), shell));
+}

@@ -1,0 +1,48 @@
+//! Why a command did not run, or did not end by itself.
+
+use std::io;
+
+use crate::environments::EnvironmentError;
+use crate::workspace::FileError;
+
+/// Why a command did not run, or did not end by itself. The model reads the text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ShellError {
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("environment `{id}` allows no commands here; use the files tools")]
+    NotAllowed { id: String },
+    #[error("`command` contains a NUL character")]
+    Nul,
+    #[error("`command` must not be blank")]
+    Blank,
+    #[error(
+        "no sandbox works on this machine, and environment `{id}` does not allow commands without one; install bubblewrap, use a \
+         Linux with landlock, or let the environment's policy allow unconfined commands"
+    )]
+    NoSandbox { id: String },
+    #[error("the sandbox refused to start: {0}")]
+    Sandbox(String),
+    #[error("cannot {doing}: {source}")]
+    Io {
+        doing: &'static str,
+        source: io::Error,
+    },
+    #[error(
+        "the command did not end within {limit_ms} ms and was stopped; its output so far:\n{output}"
+    )]
+    TimedOut { limit_ms: u128, output: String },
+    #[error("the command could not be killed and still runs; its output so far:\n{output}")]
+    Immortal { output: String },
+    #[error("nobody looks after the command any more; what became of it is unknown")]
+    Lost,
+}
+
+impl ShellError {
+    /// Returns what turns an error of the system into ours.
+    pub(super) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}

@@ -1,0 +1,194 @@
+//! What a command prints: the beginning and the end are kept, and what is new is shown meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Says that no more is shown meanwhile.
+const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
+
+/// The output of a command, written by the thread that reads it.
+pub(super) struct Output {
+    kept: Mutex<Kept>,
+    changed: Notify,
+}
+
+struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// How much is kept of each.
+    half: usize,
+    total: u64,
+    /// What was not shown yet.
+    fresh: Vec<u8>,
+    /// How much may still be shown.
+    showable: usize,
+    is_closed: bool,
+}
+
+impl Output {
+    pub(super) fn new(max_kept: usize, max_shown: usize) -> Self {
+        let kept = Kept {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            half: max_kept / 2,
+            total: 0,
+            fresh: Vec::new(),
+            showable: max_shown,
+            is_closed: false,
+        };
+        Self {
+            kept: Mutex::new(kept),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn push(&self, bytes: &[u8]) {
+        self.lock().push(bytes);
+        self.changed.notify_one();
+    }
+
+    /// Says that nothing more comes.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for something to show; `None` when nothing more comes.
+    pub(super) async fn fresh(&self) -> Option<String> {
+        loop {
+            {
+                let mut kept = self.lock();
+                let text = kept.take_fresh();
+                if !text.is_empty() {
+                    return Some(text);
+                }
+                if kept.is_closed {
+                    return None;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Waits until nothing more comes.
+    pub(super) async fn closed(&self) {
+        while !self.lock().is_closed {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Returns the text, and what to say about what was left out.
+    pub(super) fn text(&self) -> (String, Option<String>) {
+        self.lock().text()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let shown = &bytes[..bytes.len().min(self.showable)];
+        if !shown.is_empty() {
+            self.fresh.extend_from_slice(shown);
+            self.showable -= shown.len();
+            if self.showable == 0 {
+                self.fresh.extend_from_slice(NO_MORE_SHOWN.as_bytes());
+            }
+        }
+        let to_head = bytes.len().min(self.half - self.head.len());
+        self.head.extend_from_slice(&bytes[..to_head]);
+        let rest = &bytes[to_head..];
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// Takes what is new, up to the last whole character.
+    fn take_fresh(&mut self) -> String {
+        let whole = match std::str::from_utf8(&self.fresh) {
+            Err(error) if error.error_len().is_none() && !self.is_closed => error.valid_up_to(),
+            _ => self.fresh.len(),
+        };
+        let rest = self.fresh.split_off(whole);
+        let taken = std::mem::replace(&mut self.fresh, rest);
+        String::from_utf8_lossy(&taken).into_owned()
+    }
+
+    fn text(&self) -> (String, Option<String>) {
+        let (first, second) = self.tail.as_slices();
+        let kept = self.head.len() + self.tail.len();
+        let left_out = self.total - kept as u64;
+        let mut bytes = self.head.clone();
+        if left_out > 0 {
+            let gap = format!("\n[… {left_out} bytes left out …]\n");
+            bytes.extend_from_slice(gap.as_bytes());
+        }
+        bytes.extend_from_slice(first);
+        bytes.extend_from_slice(second);
+        let remark = format!(
+            "the output had {} bytes; the first {} and the last {} are shown",
+            self.total,
+            self.head.len(),
+            self.tail.len()
+        );
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        (text, (left_out > 0).then_some(remark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn beginning_and_end_are_kept() {
+        let output = Output::new(10, 0);
+        output.push(b"0123456");
+        assert_eq!(output.text(), ("0123456".to_owned(), None));
+        output.push(b"789abcdef");
+        let (text, remark) = output.text();
+        assert_eq!(text, "01234\n[… 6 bytes left out …]\nbcdef");
+        assert!(remark.unwrap().contains("had 16 bytes"));
+    }
+
+    #[tokio::test]
+    async fn a_character_in_two_pieces_is_shown_whole_and_a_flood_is_not_shown() {
+        let output = Output::new(100, 6);
+        output.push(b"a\xc3");
+        assert_eq!(output.fresh().await.unwrap(), "a");
+        output.push(b"\xa9bcdefgh");
+        let shown = output.fresh().await.unwrap();
+        assert_eq!(shown, format!("ébcd{NO_MORE_SHOWN}"));
+        output.push(b"never shown");
+        output.close();
+        assert_eq!(output.fresh().await, None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_pieces_the_same_is_kept(
+            pieces in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..40), 0..20),
+            max in 0_usize..60,
+        ) {
+            let output = Output::new(max, 0);
+            for piece in &pieces {
+                output.push(piece);
+            }
+            let whole = pieces.concat();
+            let at_once = Output::new(max, 0);
+            at_once.push(&whole);
+            prop_assert_eq!(output.text(), at_once.text());
+            let (text, remark) = output.text();
+            prop_assert_eq!(remark.is_none(), text.as_bytes() == whole);
+            prop_assert!(remark.is_none() || whole.len() > max / 2 * 2);
+        }
+    }
+}

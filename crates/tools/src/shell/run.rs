@@ -1,0 +1,184 @@
+//! One call of the shell, from its arguments to its result.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
+
+use super::confine::{Bounds, Confinement};
+use super::error::ShellError;
+use super::output::Output;
+use super::processes::MARK;
+use super::supervise::{Cause, End, Order, Running};
+use super::{Args, NAME, Shell, ShellSettings};
+use crate::environments::{Environments, Unconfined};
+use crate::tool::with_remarks;
+use crate::workspace::ResolvedWorkspace;
+
+/// How long output is gathered before more of it is shown.
+const SHOW_PAUSE: Duration = Duration::from_millis(50);
+
+/// A command that is ready to start, and how it is confined.
+struct Ready {
+    order: Order,
+    confinement: Confinement,
+}
+
+impl Shell {
+    pub(super) async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ShellError> {
+        let (environments, settings) = (self.environments.clone(), Arc::clone(&self.settings));
+        let turn = context.environment.clone();
+        let ready = tokio::task::spawn_blocking(move || {
+            prepare(&environments, &settings, turn.as_ref(), &args)
+        });
+        let Ready { order, confinement } = ready.await.map_err(|_| ShellError::Lost)??;
+
+        let (kept, shown) = (
+            self.settings.max_output_bytes,
+            self.settings.max_streamed_bytes,
+        );
+        let output = Arc::new(Output::new(kept, shown));
+        let limit = order.time;
+        let mut running = Running::start(order, Arc::clone(&output))?;
+        let (end, ()) = tokio::join!(running.end(), show(&output, context));
+        report(end?, &output, confinement, limit)
+    }
+}
+
+/// Shows output while it comes.
+async fn show(output: &Output, context: &ToolContext) {
+    while let Some(text) = output.fresh().await {
+        context.emit_tool_output(NAME, &text, "stdout").await;
+        tokio::select! {
+            () = tokio::time::sleep(SHOW_PAUSE) => {}
+            () = output.closed() => {}
+        }
+    }
+}
+
+fn prepare(
+    environments: &Environments,
+    settings: &ShellSettings,
+    turn: Option<&TurnEnvironment>,
+    args: &Args,
+) -> Result<Ready, ShellError> {
+    if args.command.trim().is_empty() {
+        return Err(ShellError::Blank);
+    }
+    if args.command.contains('\0') {
+        return Err(ShellError::Nul);
+    }
+    let at = environments.resolve(turn)?;
+    let confinement = choose(settings, &at)?;
+    let cwd = at.canonical(&at.inside(args.cwd.as_deref().unwrap_or("."))?)?;
+    at.open_directory(&cwd)?;
+    let scratch = confinement.needs_scratch().then(|| {
+        let mut named = tempfile::Builder::new();
+        let made = named.prefix("windlass-").tempdir_in(&settings.scratch);
+        made.map_err(ShellError::io("make a temporary directory"))
+    });
+    let scratch = scratch.transpose()?;
+    let bounds = Bounds {
+        root: at.root_path().to_owned(),
+        cwd: at.root_path().join(cwd),
+        is_writable: at.policy().write,
+        hidden: settings
+            .hidden
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect(),
+        network: at.policy().network,
+        scratch: scratch.as_ref().map(|made| made.path().to_owned()),
+    };
+    let mark = settings.new_mark();
+    let mut command = confinement.command(&bounds, &settings.shell);
+    command.arg("-c").arg(&args.command);
+    set_variables(&mut command, settings, &bounds, &mark);
+    Ok(Ready {
+        order: Order {
+            command,
+            confine: confinement.of_thread(bounds),
+            mark,
+            is_sandbox: confinement == Confinement::Bubblewrap,
+            time: settings.time_for(args.timeout_ms),
+            grace: settings.grace,
+            scratch,
+        },
+        confinement,
+    })
+}
+
+/// Chooses how the command is confined, if it may run at all.
+fn choose(settings: &ShellSettings, at: &ResolvedWorkspace) -> Result<Confinement, ShellError> {
+    let (id, policy) = (at.id().to_owned(), at.policy());
+    if !policy.shell {
+        return Err(ShellError::NotAllowed { id });
+    }
+    let found = settings.ways.iter().find(|way| way.works_here());
+    match (found, policy.unconfined) {
+        (Some(way), _) => Ok(*way),
+        (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
+        (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
+    }
+}
+
+/// Gives the command its variables, and none of ours.
+fn set_variables(command: &mut Command, settings: &ShellSettings, bounds: &Bounds, mark: &str) {
+    let scratch = bounds
+        .scratch
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("/tmp"));
+    command
+        .env_clear()
+        .env("HOME", &scratch)
+        .env("TERM", "dumb")
+        .envs(&settings.variables)
+        .env("TMPDIR", &scratch)
+        .env(MARK, mark);
+}
+
+fn report(
+    end: End,
+    output: &Output,
+    confinement: Confinement,
+    limit: Duration,
+) -> Result<Value, ShellError> {
+    let (text, remark) = output.text();
+    let Some(status) = end.status else {
+        return Err(ShellError::Immortal { output: text });
+    };
+    match end.cause {
+        Cause::Itself => {}
+        Cause::TimeOver => {
+            return Err(ShellError::TimedOut {
+                limit_ms: limit.as_millis(),
+                output: text,
+            });
+        }
+        Cause::Stopped => return Err(ShellError::Lost),
+    }
+    let (exit_code, signal) = code_and_signal(status);
+    let mut result = json!({
+        "exit_code": exit_code,
+        "output": text,
+        "duration_ms": u64::try_from(end.took.as_millis()).unwrap_or(u64::MAX),
+        "sandbox": confinement.name()
+    });
+    if let Some(signal) = signal {
+        result["signal"] = signal.into();
+    }
+    Ok(with_remarks(result, remark.into_iter().collect()))
+}
+
+/// A command that a signal ended has the exit code that shells give it.
+fn code_and_signal(status: ExitStatus) -> (Option<i32>, Option<i32>) {
+    use std::os::unix::process::ExitStatusExt;
+
+    let signal = status.signal();
+    let code = status.code().or(signal.map(|signal| 128 + signal));
+    (code, signal)
+}

@@ -1,0 +1,161 @@
+//! What a host can set for commands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::confine::Confinement;
+
+/// The variables that commands may get of the host's; everything else stays behind.
+pub const ALLOWED_VARIABLES: &[&str] = &[
+    "COLORTERM",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LOGNAME",
+    "PATH",
+    "TZ",
+    "USER",
+];
+
+/// Where people keep keys and passwords, below their home directory.
+const KEY_PLACES: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+];
+/// Where programs are looked for when the host does not say.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How much longer than its time a call may take to be cleaned up after.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// What a host can set for commands.
+#[derive(Debug, Clone)]
+pub struct ShellSettings {
+    /// The variables that commands get, and no others.
+    pub variables: BTreeMap<String, String>,
+    /// Paths of the host that commands cannot see, such as where the host keeps its keys.
+    pub hidden: Vec<PathBuf>,
+    /// Whose commands these are, if anybody wants to find them in a later life with [`end_leftovers`](crate::end_leftovers):
+    /// a name that stays, such as a digest of where the host keeps its data.
+    pub owner: Option<String>,
+    /// Where commands get a directory for their temporary files, unless their sandbox has its own.
+    pub scratch: PathBuf,
+    /// The ways to confine commands, best first; the first that works here is taken.
+    pub ways: Vec<Confinement>,
+    /// The shell that reads the commands.
+    pub shell: PathBuf,
+    /// How long a command may take when the model does not say.
+    pub timeout: Duration,
+    /// How long a command may take whatever the model says.
+    pub max_timeout: Duration,
+    /// How long a command may take to end by itself when it is told to, before it is killed.
+    pub grace: Duration,
+    /// How many bytes of output the model gets: one half from the beginning, one from the end.
+    pub max_output_bytes: usize,
+    /// How many bytes of output are shown while the command runs.
+    pub max_streamed_bytes: usize,
+}
+
+impl Default for ShellSettings {
+    fn default() -> Self {
+        let bash = Path::new("/bin/bash");
+        let shell = if bash.exists() {
+            bash
+        } else {
+            Path::new("/bin/sh")
+        };
+        Self {
+            variables: BTreeMap::from([
+                ("LANG".to_owned(), "C.UTF-8".to_owned()),
+                ("PATH".to_owned(), DEFAULT_PATH.to_owned()),
+            ]),
+            hidden: Vec::new(),
+            owner: None,
+            scratch: PathBuf::from("/tmp"),
+            ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
+            shell: shell.to_owned(),
+            timeout: Duration::from_secs(120),
+            max_timeout: Duration::from_secs(3600),
+            grace: Duration::from_secs(1),
+            max_output_bytes: 32 * 1024,
+            max_streamed_bytes: 64 * 1024,
+        }
+    }
+}
+
+impl ShellSettings {
+    /// Takes those of the host's variables that are in [`ALLOWED_VARIABLES`].
+    ///
+    /// A host hands in `std::env::vars_os()`; the library itself reads no variable.
+    #[must_use]
+    pub fn with_variables_of<N, V>(mut self, host: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: Into<std::ffi::OsString>,
+        V: Into<std::ffi::OsString>,
+    {
+        for (name, value) in host {
+            let (Ok(name), Ok(value)) = (name.into().into_string(), value.into().into_string())
+            else {
+                continue;
+            };
+            if ALLOWED_VARIABLES.contains(&name.as_str()) {
+                self.variables.insert(name, value);
+            }
+        }
+        self
+    }
+
+    /// Hides a path of the host from commands.
+    #[must_use]
+    pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
+        self.hidden.push(path.into());
+        self
+    }
+
+    /// Hides the usual places of keys and passwords in a home directory.
+    #[must_use]
+    pub fn hide_keys_of(mut self, home: &Path) -> Self {
+        self.hidden
+            .extend(KEY_PLACES.iter().map(|place| home.join(place)));
+        self
+    }
+
+    /// Makes the mark of one call.
+    pub(super) fn new_mark(&self) -> String {
+        let call = uuid::Uuid::now_v7().simple();
+        match &self.owner {
+            Some(owner) => format!("{owner}.{call}"),
+            None => call.to_string(),
+        }
+    }
+
+    /// Returns how long a command may take.
+    pub(super) fn time_for(&self, asked_ms: Option<u64>) -> Duration {
+        let asked = asked_ms.map_or(self.timeout, Duration::from_millis);
+        asked.min(self.max_timeout)
+    }
+
+    /// Returns how long a call may take with everything around it.
+    pub(super) fn longest_call(&self) -> Duration {
+        self.max_timeout + self.grace + SLACK
+    }
+}

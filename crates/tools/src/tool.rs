@@ -1,0 +1,170 @@
+//! What the tools here have in common: arguments as a struct, work on an open workspace, failures as a value.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy};
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::SessionId;
+
+use crate::environments::Environments;
+use crate::workspace::{FileError, ResolvedWorkspace};
+
+/// Calls of this class run one after the other: what changes files, and commands, which may.
+pub(crate) const CHANGES: &str = "workspace";
+
+/// A tool that works on files.
+pub(crate) trait FileTool: Send + Sync + 'static {
+    type Args: DeserializeOwned + Send + 'static;
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+
+    fn schema() -> Value;
+    fn hints() -> ToolHints;
+    /// Carries a call out, where blocking does no harm.
+    fn run(args: Self::Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError>;
+}
+
+/// What a long call looks at to see whether anybody still wants it.
+#[derive(Clone, Default)]
+pub(crate) struct Call {
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+/// Says that nobody wants the result any more.
+struct CancelOnDrop(Call);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A tool that works on files, for the runtime.
+pub(crate) struct Adapted<T> {
+    environments: Environments,
+    policy: ToolPolicy,
+    tool: std::marker::PhantomData<fn() -> T>,
+}
+
+pub(crate) fn boxed<T: FileTool>(environments: &Environments, policy: ToolPolicy) -> Box<dyn Tool> {
+    Box::new(Adapted::<T> {
+        environments: environments.clone(),
+        policy,
+        tool: std::marker::PhantomData,
+    })
+}
+
+#[async_trait]
+impl<T: FileTool> Tool for Adapted<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+    fn description(&self) -> &str {
+        T::DESCRIPTION
+    }
+    fn parameters_schema(&self) -> Value {
+        T::schema()
+    }
+    fn hints(&self) -> ToolHints {
+        T::hints()
+    }
+    fn policy(&self) -> ToolPolicy {
+        self.policy
+    }
+    fn requires_context(&self) -> bool {
+        true
+    }
+    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
+        self.execute_with_context(arguments, &nowhere()).await
+    }
+    async fn execute_with_context(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        let args: T::Args = match arguments_of(T::NAME, arguments) {
+            Ok(args) => args,
+            Err(told) => return told,
+        };
+        let (environments, turn) = (self.environments.clone(), context.environment.clone());
+        let call = Call::default();
+        let _guard = CancelOnDrop(call.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let at = environments
+                .resolve(turn.as_ref())
+                .map_err(|error| error.to_string())?;
+            T::run(args, &at, &call).map_err(|error| error.to_string())
+        });
+        match done.await {
+            Ok(Ok(value)) => ToolExecutionResult::success(value),
+            Ok(Err(told)) => ToolExecutionResult::tool_error(told),
+            Err(error) => ToolExecutionResult::internal_error(error),
+        }
+    }
+}
+
+/// The context of a call outside of any session.
+pub(crate) fn nowhere() -> ToolContext {
+    ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()))
+}
+
+/// Reads the arguments of a call, or says what is wrong with them.
+pub(crate) fn arguments_of<T: DeserializeOwned>(
+    tool: &str,
+    arguments: Value,
+) -> Result<T, ToolExecutionResult> {
+    let arguments = match arguments {
+        Value::Null => json!({}),
+        arguments => arguments,
+    };
+    serde_json::from_value(arguments).map_err(|error| {
+        ToolExecutionResult::tool_error(format!("invalid arguments for `{tool}`: {error}"))
+    })
+}
+
+/// The schema of an object that takes these properties and no others.
+pub(crate) fn object(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false
+    })
+}
+
+/// The hints of a tool that only looks.
+pub(crate) fn reads() -> ToolHints {
+    ToolHints::default()
+        .with_readonly(true)
+        .with_idempotent(true)
+        .with_side_effect_class(SideEffectClass::Pure)
+}
+
+/// The hints of a tool that changes something.
+pub(crate) fn changes(side_effects: SideEffectClass) -> ToolHints {
+    ToolHints::default()
+        .with_readonly(false)
+        .with_concurrency_class(CHANGES)
+        .with_idempotent(side_effects == SideEffectClass::Idempotent)
+        .with_side_effect_class(side_effects)
+}
+
+/// Puts what was left out into a result.
+pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
+    if !remarks.is_empty() {
+        result["remark"] = Value::String(remarks.join("; "));
+    }
+    result
+}
+
+/// Returns the beginning of a line that is too long to show.
+pub(crate) fn cut_line(line: &str, max_chars: usize) -> String {
+    match line.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

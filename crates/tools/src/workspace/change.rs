@@ -1,0 +1,325 @@
+//! Changing files, whole and one at a time.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::{Dir, Metadata, OpenOptions, Permissions};
+
+use super::path::{or_here, temporary_name};
+use super::read::{OpenFile, is_binary};
+use super::{FileError, ResolvedWorkspace, locks};
+
+/// The largest file that is written or edited.
+pub(crate) const MAX_CHANGED_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a change did.
+pub(crate) struct Written {
+    /// Where the file really is, below the root.
+    pub(crate) path: PathBuf,
+    /// The text before, if there was a file and it was text.
+    pub(crate) before: Option<String>,
+    /// The text after.
+    pub(crate) after: String,
+    pub(crate) is_new: bool,
+}
+
+/// A name in a directory that is open.
+struct Target {
+    path: PathBuf,
+    parent: Dir,
+    name: String,
+    exists: bool,
+}
+
+impl ResolvedWorkspace {
+    /// Puts a text into a file, which need not exist.
+    pub(crate) fn write_text(&self, path: &Path, text: String) -> Result<Written, FileError> {
+        self.refuse_large(path, text.len() as u64)?;
+        let target = self.target(path)?;
+        let _changing = self.lock(&target)?;
+        let before = match self.current(&target) {
+            Ok(current) => Some(current),
+            Err(FileError::Missing { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let (is_new, permissions) = match &before {
+            Some((metadata, _)) => (false, Some(metadata.permissions())),
+            None => (true, None),
+        };
+        self.replace(&target, text.as_bytes(), permissions, None)?;
+        Ok(Written {
+            path: target.path,
+            before: before.and_then(|(_, bytes)| String::from_utf8(bytes).ok()),
+            after: text,
+            is_new,
+        })
+    }
+
+    /// Makes a new text of a file's text. What others do to the file meanwhile is noticed and not overwritten.
+    pub(crate) fn edit_text(
+        &self,
+        path: &Path,
+        edit: impl FnOnce(&str) -> Result<String, FileError>,
+    ) -> Result<Written, FileError> {
+        self.refuse_change(path)?;
+        let target = self.target_that_exists(path)?;
+        let _changing = self.lock(&target)?;
+        let (seen, bytes) = self.current(&target)?;
+        let before = text_of(bytes, &self.shown(path))?;
+        let after = edit(&before)?;
+        self.refuse_large(path, after.len() as u64)?;
+        self.replace(
+            &target,
+            after.as_bytes(),
+            Some(seen.permissions()),
+            Some(&seen),
+        )?;
+        Ok(Written {
+            path: target.path,
+            before: Some(before),
+            after,
+            is_new: false,
+        })
+    }
+
+    fn refuse_change(&self, path: &Path) -> Result<(), FileError> {
+        if self.policy.write {
+            return Ok(());
+        }
+        Err(FileError::ReadOnlyEnvironment {
+            id: self.id.clone(),
+            path: self.shown(path),
+        })
+    }
+
+    fn refuse_large(&self, path: &Path, bytes: u64) -> Result<(), FileError> {
+        if bytes <= MAX_CHANGED_BYTES {
+            return Ok(());
+        }
+        Err(FileError::TooLarge {
+            path: self.shown(path),
+            bytes,
+            limit: MAX_CHANGED_BYTES,
+        })
+    }
+
+    /// Finds the file to write, with its directory made. A link is followed: what it names is written, not the link.
+    fn target(&self, path: &Path) -> Result<Target, FileError> {
+        self.refuse_change(path)?;
+        match self.target_that_exists(path) {
+            Err(FileError::Missing { .. }) => {}
+            found => return found,
+        }
+        if self.root.symlink_metadata(or_here(path)).is_ok() {
+            let path = self.shown(path);
+            return Err(FileError::DanglingLink { path });
+        }
+        let parent = path.parent().unwrap_or(Path::new(""));
+        self.refuse_protected(&self.canonical_above(path)?)?;
+        let made = self.root.create_dir_all(or_here(parent));
+        made.map_err(|source| self.failure("make the directory of", path, source))?;
+        let parent = self.canonical(parent)?;
+        self.target_at(&parent, path.file_name(), path, false)
+    }
+
+    /// Finds where something would be that does not exist, with the links above it followed.
+    fn canonical_above(&self, path: &Path) -> Result<PathBuf, FileError> {
+        for above in path.ancestors().skip(1) {
+            match self.canonical(above) {
+                Err(FileError::Missing { .. }) => {}
+                found => {
+                    let rest = path.strip_prefix(above).unwrap_or(path);
+                    return found.map(|found| found.join(rest));
+                }
+            }
+        }
+        Ok(path.to_owned())
+    }
+
+    fn target_that_exists(&self, path: &Path) -> Result<Target, FileError> {
+        let real = self.canonical(path)?;
+        let parent = real.parent().unwrap_or(Path::new(""));
+        self.target_at(parent, real.file_name(), path, true)
+    }
+
+    fn target_at(
+        &self,
+        parent: &Path,
+        name: Option<&OsStr>,
+        shown: &Path,
+        exists: bool,
+    ) -> Result<Target, FileError> {
+        let name = name.and_then(OsStr::to_str).filter(|name| *name != ".");
+        let Some(name) = name else {
+            let path = self.shown(shown);
+            return Err(FileError::IsDirectory { path });
+        };
+        let path = parent.join(name);
+        self.refuse_protected(&path)?;
+        Ok(Target {
+            parent: self.open_directory(parent)?,
+            name: name.to_owned(),
+            path,
+            exists,
+        })
+    }
+
+    /// What is in `.git` decides what runs with the user's own rights: hooks, filters, editors.
+    fn refuse_protected(&self, path: &Path) -> Result<(), FileError> {
+        if path.iter().any(|name| name.eq_ignore_ascii_case(".git")) {
+            let path = self.shown(path);
+            return Err(FileError::Protected { path });
+        }
+        Ok(())
+    }
+
+    fn lock(&self, target: &Target) -> Result<std::sync::MutexGuard<'static, ()>, FileError> {
+        locks::lock(&target.parent, &target.name)
+            .map_err(|source| self.failure("lock", &target.path, source))
+    }
+
+    /// Reads what a target holds now.
+    fn current(&self, target: &Target) -> Result<(Metadata, Vec<u8>), FileError> {
+        let path = || self.shown(&target.path);
+        let file: OpenFile = self.open_file(&target.path)?;
+        let metadata = file.metadata.clone();
+        if metadata.permissions().readonly() {
+            return Err(FileError::ReadOnlyFile { path: path() });
+        }
+        let bytes = file.bytes(MAX_CHANGED_BYTES);
+        let bytes = bytes.map_err(|source| self.failure("read", &target.path, source))?;
+        let bytes = bytes.ok_or_else(|| FileError::TooLarge {
+            path: path(),
+            bytes: metadata.len(),
+            limit: MAX_CHANGED_BYTES,
+        })?;
+        Ok((metadata, bytes))
+    }
+
+    /// Puts a whole file in the place of the old one: readers see the one or the other, never a part.
+    ///
+    /// It is not forced to the disk: a workspace is the tools' working copy, and the journal says what they did.
+    fn replace(
+        &self,
+        target: &Target,
+        bytes: &[u8],
+        permissions: Option<Permissions>,
+        seen: Option<&Metadata>,
+    ) -> Result<(), FileError> {
+        let temporary = temporary_name();
+        let written = write_new(&target.parent, &temporary, bytes, permissions).and_then(|()| {
+            if let Some(seen) = seen {
+                let now = target.parent.symlink_metadata(&target.name)?;
+                if !is_same(seen, &now) {
+                    return Ok(false);
+                }
+            }
+            target
+                .parent
+                .rename(&temporary, &target.parent, &target.name)?;
+            Ok(true)
+        });
+        if matches!(written, Ok(true)) {
+            return Ok(());
+        }
+        // If this fails too there is nothing left to try, and the first failure is the one to tell.
+        let _ = target.parent.remove_file(&temporary);
+        Err(match written {
+            Err(source) if target.exists || source.kind() != io::ErrorKind::NotFound => {
+                self.failure("write", &target.path, source)
+            }
+            _ => FileError::Changed {
+                path: self.shown(&target.path),
+            },
+        })
+    }
+}
+
+fn is_same(seen: &Metadata, now: &Metadata) -> bool {
+    let times = |metadata: &Metadata| metadata.modified().ok().map(|time| time.into_std());
+    (seen.dev(), seen.ino(), seen.len()) == (now.dev(), now.ino(), now.len())
+        && times(seen) == times(now)
+}
+
+fn write_new(
+    directory: &Dir,
+    name: &str,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let mut file = directory.open_with(name, &options)?;
+    file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    Ok(())
+}
+
+/// Takes bytes as text, or says that they are none.
+fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
+    let binary = |bytes: &[u8]| FileError::Binary {
+        path: path.to_owned(),
+        bytes: bytes.len() as u64,
+    };
+    if is_binary(&bytes) {
+        return Err(binary(&bytes));
+    }
+    String::from_utf8(bytes).map_err(|error| binary(error.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environments::{Environment, Policy};
+
+    #[test]
+    fn what_somebody_else_writes_during_an_edit_is_not_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("f");
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        // An editor that writes in place, one that renames, and one that deletes.
+        let others: [fn(&Path); 3] = [
+            |file| std::fs::write(file, "theirs").unwrap(),
+            |file| {
+                std::fs::write(file.with_extension("new"), "theirs").unwrap();
+                std::fs::rename(file.with_extension("new"), file).unwrap();
+            },
+            |file| std::fs::remove_file(file).unwrap(),
+        ];
+        for other in others {
+            std::fs::write(&file, "before").unwrap();
+            let edited = at.edit_text(Path::new("f"), |text| {
+                other(&file);
+                Ok(text.replace("before", "after!"))
+            });
+            let error = edited.map(drop).unwrap_err();
+            let is_told = matches!(error, FileError::Changed { .. } | FileError::Missing { .. });
+            assert!(is_told, "{error}");
+            let left = std::fs::read_to_string(&file).ok();
+            assert!(left.as_deref().is_none_or(|left| left == "theirs"));
+            assert!(std::fs::read_dir(directory.path()).unwrap().count() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_failed_write_leaves_no_temporary_file() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("taken")).unwrap();
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let target = Target {
+            path: PathBuf::from("taken"),
+            parent: at.open_directory(Path::new("")).unwrap(),
+            name: "taken".to_owned(),
+            exists: true,
+        };
+        let error = at.replace(&target, b"x", None, None).unwrap_err();
+        assert!(error.to_string().contains("taken"), "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

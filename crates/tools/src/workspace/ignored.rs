@@ -1,0 +1,74 @@
+//! Which files a repository asks to leave alone.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, OpenOptions};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// How big a `.gitignore` may be; the rest of a larger one is not read.
+const MAX_RULES_BYTES: u64 = 1024 * 1024;
+
+/// The rules of the directories from the root down to where a walk is.
+#[derive(Default)]
+pub(super) struct Ignored {
+    layers: Vec<Layer>,
+}
+
+struct Layer {
+    directory: PathBuf,
+    rules: Gitignore,
+}
+
+impl Ignored {
+    /// Adds the rules of a directory; tells whether it has any.
+    pub(super) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
+        let Some(rules) = rules_of(directory) else {
+            return false;
+        };
+        self.layers.push(Layer {
+            directory: path.to_owned(),
+            rules,
+        });
+        true
+    }
+
+    /// Takes the rules of the last directory away.
+    pub(super) fn leave(&mut self) {
+        self.layers.pop();
+    }
+
+    /// Tells whether a path is ignored; the nearest directory with an opinion decides.
+    pub(super) fn covers(&self, path: &Path, is_directory: bool) -> bool {
+        for layer in self.layers.iter().rev() {
+            let Ok(below) = path.strip_prefix(&layer.directory) else {
+                continue;
+            };
+            match layer.rules.matched(below, is_directory) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => {}
+            }
+        }
+        false
+    }
+}
+
+fn rules_of(directory: &Dir) -> Option<Gitignore> {
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = directory.open_with(".gitignore", &options).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
+    let mut builder = GitignoreBuilder::new("");
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        // As git does: a line that is no rule takes no other with it.
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok()
+}

@@ -1,0 +1,107 @@
+//! Following links by name.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::fs::Dir;
+
+/// How many links a path may go through.
+const MAX_LINKS: usize = 40;
+
+/// Returns the path that a path comes to when its links are followed; it has to exist.
+///
+/// What comes out is a name and no way in: whoever uses it resolves it below the root again. It is worked out name by name,
+/// since what the system says of an open file is wrong once the file was replaced.
+pub(super) fn followed(root: &Dir, path: &Path) -> io::Result<PathBuf> {
+    let mut real = PathBuf::new();
+    let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        match Path::new(&name).components().next() {
+            None | Some(Component::CurDir) => continue,
+            Some(Component::ParentDir) => {
+                if !real.pop() {
+                    return Err(escape());
+                }
+                continue;
+            }
+            Some(Component::RootDir | Component::Prefix(_)) => return Err(escape()),
+            Some(Component::Normal(_)) => real.push(&name),
+        }
+        let metadata = root.symlink_metadata(&real)?;
+        if metadata.is_symlink() {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(io::Error::other("its links go round in a circle"));
+            }
+            let target = root.read_link_contents(&real)?;
+            real.pop();
+            left.extend(target.iter().rev().map(ToOwned::to_owned));
+        } else if !metadata.is_dir() && !left.is_empty() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+    }
+    Ok(real)
+}
+
+/// The error of a path that leads out, in the form in which the library has it too.
+fn escape() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "a path led outside of the root",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    #[test]
+    fn links_come_to_what_the_system_would_find_below_the_root() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/f"), "").unwrap();
+        for (link, target) in [
+            ("to_b", "a/b"),
+            ("a/up", ".."),
+            ("a/b/twice", "../up/to_b/./f"),
+            ("loop", "loop"),
+            ("out", ".."),
+            ("absolute", "/"),
+            ("dangling", "missing"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        let handle = Dir::open_ambient_dir(&root, ambient_authority()).unwrap();
+        for path in [
+            "",
+            "a",
+            "a/b/f",
+            "to_b/f",
+            "a/up/a",
+            "a/b/twice",
+            "to_b/twice",
+            "a/up",
+        ] {
+            let found = followed(&handle, Path::new(path)).unwrap();
+            let real = root.join(path).canonicalize().unwrap();
+            assert_eq!(root.join(&found), real, "{path}");
+        }
+        for (path, kind) in [
+            ("loop", io::ErrorKind::Other),
+            ("out", io::ErrorKind::PermissionDenied),
+            ("a/up/out/x", io::ErrorKind::PermissionDenied),
+            ("absolute/etc", io::ErrorKind::PermissionDenied),
+            ("dangling", io::ErrorKind::NotFound),
+            ("a/b/f/x", io::ErrorKind::NotADirectory),
+        ] {
+            let error = followed(&handle, Path::new(path)).unwrap_err();
+            assert_eq!(error.kind(), kind, "{path}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The directory that a call works in, reached through a handle.
+//!
+//! Every path goes through the handle of the environment's root: the system resolves it below that handle and follows links
+//! only as long as they stay there. So a name that is swapped for a link midway can make a step fail, and can never make it
+//! land outside.
+
+mod change;
+mod error;
+mod ignored;
+mod links;
+mod locks;
+mod path;
+mod read;
+mod walk;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+pub use error::FileError;
+pub(crate) use path::is_temporary;
+pub(crate) use read::is_binary;
+pub(crate) use walk::Walk;
+
+use crate::environments::{Environment, EnvironmentError, Policy};
+
+/// An environment as one call sees it: open, with its directory and what may be done.
+#[derive(Debug)]
+pub struct ResolvedWorkspace {
+    id: String,
+    root: Dir,
+    root_path: PathBuf,
+    /// Where relative paths begin, relative to the root.
+    cwd: PathBuf,
+    policy: Policy,
+}
+
+impl ResolvedWorkspace {
+    pub(crate) fn open(
+        environment: &Environment,
+        cwd: &Path,
+        policy: Policy,
+    ) -> Result<Self, EnvironmentError> {
+        let id = environment.id().to_owned();
+        let root_path = environment.root().to_owned();
+        let root = Dir::open_ambient_dir(&root_path, ambient_authority());
+        let root = root.map_err(|source| EnvironmentError::RootNotFound {
+            root: root_path.clone(),
+            source,
+        })?;
+        let wished = root_path.join(cwd);
+        let missing = |source| EnvironmentError::CwdNotFound {
+            id: id.clone(),
+            cwd: wished.clone(),
+            source,
+        };
+        let resolved = wished.canonicalize().map_err(missing)?;
+        let Ok(inside) = resolved.strip_prefix(&root_path) else {
+            return Err(EnvironmentError::CwdOutsideRoot { id, cwd: wished });
+        };
+        // Once more below the handle, where a link that appeared meanwhile leads nowhere.
+        root.open_dir(path::or_here(inside)).map_err(missing)?;
+        Ok(Self {
+            cwd: inside.to_owned(),
+            id,
+            root,
+            root_path,
+            policy,
+        })
+    }
+
+    /// Returns the name of the environment.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the handle of the environment's root.
+    #[must_use]
+    pub fn root(&self) -> &Dir {
+        &self.root
+    }
+
+    /// Returns where the root is on the host.
+    #[must_use]
+    pub fn root_path(&self) -> &Path {
+        &self.root_path
+    }
+
+    /// Returns the directory to work in, as a path of the host.
+    #[must_use]
+    pub fn cwd(&self) -> PathBuf {
+        self.root_path.join(&self.cwd)
+    }
+
+    /// Returns what may be done here.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Finds what a model means by a path: relative to the working directory, or absolute and inside of the root.
+    pub(crate) fn inside(&self, path: &str) -> Result<PathBuf, FileError> {
+        path::inside(&self.root_path, &self.cwd, path)
+    }
+
+    /// Finds where a path really is, with all links followed.
+    pub(crate) fn canonical(&self, path: &Path) -> Result<PathBuf, FileError> {
+        links::followed(&self.root, path).map_err(|source| self.failure("find", path, source))
+    }
+
+    pub(crate) fn open_directory(&self, path: &Path) -> Result<Dir, FileError> {
+        let opened = self.root.open_dir(path::or_here(path));
+        opened.map_err(|source| self.failure("open", path, source))
+    }
+
+    /// Spells a path below the root so that the model can use it again.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        path::shown(&self.root_path, &self.cwd, path)
+    }
+
+    pub(crate) fn failure(&self, doing: &'static str, path: &Path, source: io::Error) -> FileError {
+        FileError::io(doing, self.shown(path), source)
+    }
+}

@@ -1,0 +1,167 @@
+//! Paths as models write them.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::FileError;
+
+/// The longest path, in bytes.
+const MAX_PATH_BYTES: usize = 4096;
+/// How many names a path below the root may have.
+pub(super) const MAX_DEPTH: usize = 128;
+/// How much of a path an error shows.
+const SHOWN_CHARS: usize = 200;
+/// The names of files that are being written begin with this.
+const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
+
+/// Returns a path below the root, without `.` and `..`.
+///
+/// `..` is taken away by spelling alone: whatever links there are, what is left is resolved below the root.
+pub(super) fn inside(root: &Path, cwd: &Path, path: &str) -> Result<PathBuf, FileError> {
+    let invalid = |why| {
+        let path = shortened(path);
+        Err(FileError::Invalid { why, path })
+    };
+    if path.len() > MAX_PATH_BYTES {
+        return invalid("it is too long");
+    }
+    if path.contains('\0') {
+        return invalid("it contains a NUL character");
+    }
+    let outside = || FileError::Outside {
+        path: shortened(path),
+    };
+    let normal = normalised(&root.join(cwd).join(path)).ok_or_else(outside)?;
+    let inside = normal.strip_prefix(root).map_err(|_| outside())?;
+    if inside
+        .iter()
+        .any(|name| name.to_str().is_some_and(is_temporary))
+    {
+        return invalid("names of this form are reserved");
+    }
+    if inside.iter().count() > MAX_DEPTH {
+        return invalid("it has too many parts");
+    }
+    Ok(inside.to_owned())
+}
+
+/// Takes `.` and `..` out of an absolute path; `None` when it climbs above `/`.
+fn normalised(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !normal.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => normal.push(part),
+        }
+    }
+    Some(normal)
+}
+
+/// Spells a path relative to the working directory where it lies below it, and absolute elsewhere.
+pub(super) fn shown(root: &Path, cwd: &Path, path: &Path) -> String {
+    match path.strip_prefix(cwd) {
+        Ok(below) => or_here(below).display().to_string(),
+        Err(_) => root.join(path).display().to_string(),
+    }
+}
+
+/// Spells the empty path in a way that the system takes.
+pub(super) fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    }
+}
+
+/// Tells whether a name is one of a file that is being written.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(TEMPORARY_PREFIX)
+}
+
+pub(super) fn temporary_name() -> String {
+    format!("{TEMPORARY_PREFIX}{}", uuid::Uuid::now_v7().simple())
+}
+
+/// Makes a path short enough for an error, without control characters.
+fn shortened(path: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut text: String = path.chars().take(SHOWN_CHARS).map(visible).collect();
+    if path.chars().nth(SHOWN_CHARS).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(path: &str) -> Result<String, String> {
+        let found = inside(Path::new("/srv/w"), Path::new("sub"), path);
+        found
+            .map(|path| path.display().to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn paths_mean_what_a_shell_would_take_them_for() {
+        for (written, found) in [
+            ("a", "sub/a"),
+            ("", "sub"),
+            (".", "sub"),
+            ("./a//b/", "sub/a/b"),
+            ("../a", "a"),
+            ("..", ""),
+            ("x/../../y", "y"),
+            ("/srv/w/a", "a"),
+            ("/srv/w", ""),
+            ("/srv/../srv/w/a", "a"),
+        ] {
+            assert_eq!(find(written).unwrap(), found, "{written}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_root_is_refused_by_name() {
+        for written in [
+            "../../a",
+            "/etc/passwd",
+            "/srv/w2/a",
+            "/srv/w/../x",
+            "../../../../../..",
+        ] {
+            let told = find(written).unwrap_err();
+            assert!(told.starts_with("path_outside_environment: "), "{told}");
+            assert!(told.contains(written), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_no_system_takes_is_refused_by_name() {
+        let (long, deep) = ("n".repeat(5000), "d/".repeat(200));
+        for (written, why) in [
+            ("a\0b", "NUL"),
+            (long.as_str(), "too long"),
+            (deep.as_str(), "too many parts"),
+            (".windlass-tmp-1", "reserved"),
+        ] {
+            let told = find(written).unwrap_err();
+            assert!(told.contains(why) && told.len() < 1000, "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_used_again() {
+        let (root, cwd) = (Path::new("/srv/w"), Path::new("sub"));
+        for below in ["sub/a", "sub", "other/b", ""] {
+            let spelled = shown(root, cwd, Path::new(below));
+            let again = inside(root, cwd, &spelled).unwrap();
+            assert_eq!(again, Path::new(below), "{spelled}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Going through a tree in the order of its paths.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cap_fs_ext::DirExt;
+use cap_std::fs::Dir;
+
+use super::ignored::Ignored;
+use super::path::{MAX_DEPTH, is_temporary};
+use super::{FileError, ResolvedWorkspace};
+
+/// How many entries a walk looks at.
+const MAX_ENTRIES: usize = 200_000;
+
+/// A walk over the files below a directory. Links are not followed, and `.git` is left out.
+pub(crate) struct Walk<'a> {
+    workspace: &'a ResolvedWorkspace,
+    include_ignored: bool,
+    cancelled: Arc<AtomicBool>,
+    seen: usize,
+    ignored: Ignored,
+    is_whole: bool,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WalkEnd {
+    /// Everything was seen, or as much as was wanted.
+    Whole,
+    /// There was more than a walk looks at.
+    Cut,
+}
+
+impl WalkEnd {
+    /// Says what was left out.
+    pub(crate) fn remark(self) -> Option<String> {
+        let cut = || {
+            format!(
+                "the tree is too large: {MAX_ENTRIES} entries were looked at; name a directory further down"
+            )
+        };
+        (self == Self::Cut).then(cut)
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(
+        workspace: &'a ResolvedWorkspace,
+        include_ignored: bool,
+        cancelled: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            workspace,
+            include_ignored,
+            cancelled,
+            seen: 0,
+            ignored: Ignored::default(),
+            is_whole: true,
+        }
+    }
+
+    /// Shows the path below the root of each regular file below a directory.
+    pub(crate) fn files(
+        mut self,
+        start: &Path,
+        mut visit: impl FnMut(&Path) -> ControlFlow<()>,
+    ) -> Result<WalkEnd, FileError> {
+        let start = self.workspace.canonical(start)?;
+        let directory = self.workspace.open_directory(&start)?;
+        if !self.include_ignored {
+            self.enter_above(&start);
+        }
+        let _ = self.descend(&directory, &mut start.clone(), 0, &mut visit);
+        Ok(match self.is_whole {
+            true => WalkEnd::Whole,
+            false => WalkEnd::Cut,
+        })
+    }
+
+    /// Reads the rules of the directories above the start.
+    fn enter_above(&mut self, start: &Path) {
+        let mut above: Vec<_> = start.ancestors().skip(1).collect();
+        above.reverse();
+        for path in above {
+            if let Ok(directory) = self.workspace.open_directory(path) {
+                self.ignored.enter(&directory, path);
+            }
+        }
+    }
+
+    /// What cannot be read is left out, as if it were not there.
+    fn descend(
+        &mut self,
+        directory: &Dir,
+        path: &mut PathBuf,
+        depth: usize,
+        visit: &mut impl FnMut(&Path) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let entered = !self.include_ignored && self.ignored.enter(directory, path);
+        for (name, is_directory) in self.sorted_entries(directory)? {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            path.push(&name);
+            let covered = !self.include_ignored && self.ignored.covers(path, is_directory);
+            let flow = if covered {
+                ControlFlow::Continue(())
+            } else if !is_directory {
+                visit(path)
+            } else {
+                match directory.open_dir_nofollow(&name) {
+                    Ok(_) if depth == MAX_DEPTH => {
+                        self.is_whole = false;
+                        ControlFlow::Continue(())
+                    }
+                    Ok(child) => self.descend(&child, path, depth + 1, visit),
+                    Err(_) => ControlFlow::Continue(()),
+                }
+            };
+            path.pop();
+            flow?;
+        }
+        if entered {
+            self.ignored.leave();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn sorted_entries(&mut self, directory: &Dir) -> ControlFlow<(), Vec<(String, bool)>> {
+        let mut found = Vec::new();
+        let Ok(entries) = directory.entries() else {
+            return ControlFlow::Continue(found);
+        };
+        for entry in entries.flatten() {
+            self.seen += 1;
+            if self.seen > MAX_ENTRIES {
+                self.is_whole = false;
+                return ControlFlow::Break(());
+            }
+            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
+                continue;
+            };
+            let is_reachable = kind.is_dir() || kind.is_file();
+            if is_reachable && name != ".git" && !is_temporary(&name) {
+                found.push((name, kind.is_dir()));
+            }
+        }
+        found.sort_by(path_order);
+        ControlFlow::Continue(found)
+    }
+}
+
+/// Compares two names of one directory by the paths that they lead to: `a.txt` comes before all of `a/`.
+fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
+    fn spelled((name, is_directory): &(String, bool)) -> impl Iterator<Item = u8> {
+        name.bytes().chain(is_directory.then_some(b'/'))
+    }
+    spelled(a).cmp(spelled(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environments::{Environment, Policy};
+
+    #[test]
+    fn a_walk_that_nobody_wants_any_more_stops() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let mut seen = 0;
+        let walk = Walk::new(&at, false, Arc::clone(&cancelled));
+        let end = walk.files(Path::new(""), |_| {
+            seen += 1;
+            cancelled.store(true, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        });
+        assert_eq!((end.unwrap(), seen), (WalkEnd::Whole, 1));
+    }
+}

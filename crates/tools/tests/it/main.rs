@@ -1,0 +1,18 @@
+//! Tools on real files and real processes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod editing;
+mod environments;
+mod example;
+mod paths;
+#[cfg(target_os = "linux")]
+mod processes;
+mod race;
+mod reading;
+#[cfg(target_os = "linux")]
+mod sandbox;
+mod searching;
+mod shell;
+mod support;
+mod turns;
+mod writing;

@@ -1,0 +1,224 @@
+//! The process tree of a command ends with it, whatever ends it.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use windlass_tools::{Confinement, Policy, end_leftovers};
+
+use crate::support::{Place, soon, ways};
+
+/// A number of seconds that only one test sleeps, so that its processes can be told from others.
+fn unique_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("86400.{:07}{next:03}", std::process::id())
+}
+
+/// Returns the processes with such a command line.
+fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| is_meant(&command))
+    })
+    .collect()
+}
+
+/// Returns the processes that sleep for this long.
+fn sleepers(seconds: &str) -> Vec<u32> {
+    let wanted = format!("sleep\0{seconds}\0");
+    pids_of(|command| command == wanted.as_bytes())
+}
+
+/// A child, a grandchild that lost its parent, and one in a session of its own; none of them heeds SIGTERM.
+fn stubborn_family(seconds: &str) -> String {
+    format!(
+        "trap '' TERM; sleep {seconds} & (sleep {seconds} &); setsid sleep {seconds} & echo up; wait"
+    )
+}
+
+fn is_gone(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        // A zombie is dead; reaping it is init's business.
+        Ok(stat) => stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .trim_start()
+            .starts_with('Z'),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_call_leaves_no_process() {
+    for way in ways() {
+        let place = Place::confined(way, Policy::default());
+        let (tool, context) = (place.tool("shell"), place.context());
+        let seconds = unique_sleep();
+        let arguments = json!({ "command": stubborn_family(&seconds) });
+        let call =
+            tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
+        soon("the family is there", || sleepers(&seconds).len() == 3);
+        let pids = sleepers(&seconds);
+        call.abort();
+        soon("the family is gone", || {
+            pids.iter().all(|pid| is_gone(*pid))
+        });
+        assert!(sleepers(&seconds).is_empty(), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_time_is_over_leaves_no_process() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        place.settings.grace = Duration::from_millis(100);
+        let seconds = unique_sleep();
+        let command = stubborn_family(&seconds);
+        let arguments = json!({ "command": command, "timeout_ms": 1000 });
+        let told = place.call("shell", arguments).await.unwrap_err();
+        assert!(
+            told.contains("did not end within 1000 ms"),
+            "{way:?}: {told}"
+        );
+        assert!(told.ends_with("up\n"), "{way:?}: {told}");
+        soon("the family is gone", || sleepers(&seconds).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_the_background_ends_with_it() {
+    for way in ways() {
+        let place = Place::confined(way, Policy::default());
+        let seconds = unique_sleep();
+        let leave = format!("sleep {seconds} & setsid sleep {seconds} & echo left");
+        let ran = place.shell(&leave).await.unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&json!(0), &json!("left\n")),
+            "{way:?}"
+        );
+        soon("nobody is left", || sleepers(&seconds).is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_command_may_end_by_itself_first() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        place.settings.grace = Duration::from_secs(60);
+        let command = "trap 'echo bye > said; exit 0' TERM; : > up; while :; do sleep 0.05; done";
+        let (tool, context) = (place.tool("shell"), place.context());
+        let arguments = json!({ "command": command });
+        let call =
+            tokio::spawn(async move { tool.execute_with_context(arguments, &context).await });
+        soon("the command runs", || place.root().join("up").exists());
+        call.abort();
+        let said = place.root().join("said");
+        soon("the command said goodbye", || {
+            fs::read_to_string(&said).is_ok_and(|said| said == "bye\n")
+        });
+    }
+}
+
+const TOLD: &str = "WINDLASS_TEST_HOST";
+
+/// Not a test by itself: the process that other tests kill.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn host() {
+    let Ok(told) = std::env::var(TOLD) else {
+        return;
+    };
+    let (way, seconds, owner): (Confinement, String, String) = serde_json::from_str(&told).unwrap();
+    let mut place = Place::confined(way, Policy::default());
+    place.settings.scratch = std::env::temp_dir();
+    place.settings.owner = Some(owner);
+    let ran = place.shell(&stubborn_family(&seconds)).await;
+    panic!("the command ended: {ran:?}");
+}
+
+/// A process of its own that runs a family of stubborn processes.
+struct Host {
+    process: Child,
+    seconds: String,
+    temporary: TempDir,
+}
+
+impl Host {
+    fn start(way: Confinement, owner: &str) -> Self {
+        let (seconds, temporary) = (unique_sleep(), tempfile::tempdir().unwrap());
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::host", "--ignored"])
+            .env(TOLD, json!([way, seconds, owner]).to_string())
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        soon("the family is there", || sleepers(&seconds).len() == 3);
+        Self {
+            process,
+            seconds,
+            temporary,
+        }
+    }
+
+    /// Kills the process and nothing else; returns who slept in it.
+    fn kill(&mut self) -> Vec<u32> {
+        let pids = sleepers(&self.seconds);
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        pids
+    }
+}
+
+#[test]
+fn a_killed_host_leaves_no_process_and_no_temporary_files() {
+    for way in ways() {
+        let mut host = Host::start(way, "test");
+        let pids = host.kill();
+        soon("the family is gone", || {
+            pids.iter().all(|pid| is_gone(*pid))
+        });
+        soon("its temporary files are gone", || {
+            let left = fs::read_dir(host.temporary.path()).unwrap().flatten();
+            let mut names = left.map(|entry| entry.file_name());
+            !names.any(|name| name.to_string_lossy().starts_with("windlass-"))
+        });
+    }
+}
+
+#[test]
+fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
+    let way = Confinement::Unconfined;
+    let owner = format!("test-{}", std::process::id());
+    let mut host = Host::start(way, &owner);
+    // Who looks after the command goes first, so that nobody ends it.
+    let watcher = pids_of(|command| {
+        let text = String::from_utf8_lossy(command);
+        text.contains("windlass-lifeline") && text.contains(&format!("WINDLASS_CALL={owner}."))
+    });
+    assert_eq!(watcher.len(), 1);
+    let killed = Command::new("kill")
+        .arg("-KILL")
+        .arg(watcher[0].to_string())
+        .status();
+    assert!(killed.unwrap().success());
+    soon("nobody looks after the command", || is_gone(watcher[0]));
+    let pids = host.kill();
+    assert_eq!(end_leftovers("somebody-else"), 0);
+    assert!(
+        pids.iter().all(|pid| !is_gone(*pid)),
+        "they are still there"
+    );
+    assert!(end_leftovers(&owner) >= pids.len());
+    assert!(pids.iter().all(|pid| is_gone(*pid)));
+    assert_eq!(end_leftovers(&owner), 0);
+}

@@ -1,0 +1,103 @@
+//! Names that are swapped for links while tools work below them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, snapshot};
+
+/// How many calls are made; `WINDLASS_RACE_OPERATIONS` asks for more.
+const CALLS: usize = 3_000;
+/// What only files outside have.
+const CANARY: &str = "only outside";
+
+fn calls() -> usize {
+    let asked = std::env::var("WINDLASS_RACE_OPERATIONS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(CALLS)
+}
+
+/// Swaps a name between a directory and a link until `done`; returns how often.
+fn swap(real: &Path, target: &Path, done: &AtomicBool) -> usize {
+    let aside = real.with_extension("aside");
+    let mut swaps = 0;
+    while !done.load(Ordering::Relaxed) {
+        // The tools make the directory too, so each of these may fail.
+        let _ = fs::rename(real, &aside);
+        let _ = symlink(target, real);
+        std::thread::yield_now();
+        if real.is_symlink() {
+            let _ = fs::remove_file(real);
+        }
+        if fs::rename(&aside, real).is_err() {
+            let _ = fs::remove_dir_all(&aside);
+        }
+        swaps += 1;
+    }
+    swaps
+}
+
+fn call(number: usize) -> (&'static str, Value) {
+    let path = ["d/file", "d/sub/file", "d/new", "e/sub/file", "e/sub/new/x"][number / 6 % 5];
+    match number % 6 {
+        0 => ("read", json!({ "path": path })),
+        1 => ("write", json!({ "path": path, "content": "inside" })),
+        2 => (
+            "edit",
+            json!({ "path": path, "old_string": "only", "new_string": "evil" }),
+        ),
+        3 => ("list", json!({ "path": "d/sub" })),
+        4 => ("glob", json!({ "pattern": "outside-*", "path": "." })),
+        _ => ("grep", json!({ "pattern": CANARY })),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_names_never_lead_out() {
+    let place = Arc::new(Place::new().files(&[("d/sub/", ""), ("e/sub/", "")]));
+    for name in ["file", "sub/file", "sub/outside-only"] {
+        let path = place.outside().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, CANARY).unwrap();
+    }
+    let before = snapshot(&place.outside());
+    let done = Arc::new(AtomicBool::new(false));
+    let swappers = [("d", ""), ("e/sub", "sub")].map(|(name, target)| {
+        let (real, target) = (place.root().join(name), place.outside().join(target));
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || swap(&real, &target, &done))
+    });
+    let workers: Vec<_> = (0..2)
+        .map(|worker| {
+            let place = Arc::clone(&place);
+            tokio::spawn(async move {
+                let mut fine = 0;
+                for number in (worker..calls()).step_by(2) {
+                    let (tool, arguments) = call(number);
+                    if let Ok(seen) = place.call(tool, arguments).await {
+                        let seen = seen.to_string();
+                        assert!(!seen.contains(CANARY), "{tool}: {seen}");
+                        assert!(!seen.contains("outside-only"), "{tool}: {seen}");
+                        fine += 1;
+                    }
+                }
+                fine
+            })
+        })
+        .collect();
+    let mut results = Vec::new();
+    for worker in workers {
+        results.push(worker.await);
+    }
+    done.store(true, Ordering::Relaxed);
+    for swapper in swappers {
+        assert!(swapper.join().unwrap() > 0);
+    }
+    for fine in results {
+        assert!(fine.unwrap() > 0, "some calls get through");
+    }
+    assert_eq!(snapshot(&place.outside()), before);
+}

@@ -1,0 +1,198 @@
+//! What confined commands cannot do.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use windlass_tools::{Confinement, Policy};
+
+use crate::support::{Place, sandboxes, snapshot, with_network};
+
+#[tokio::test]
+async fn only_the_root_can_be_written() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default()).files(&[("f", "old")]);
+        let outside = place.outside();
+        fs::write(outside.join("kept"), "kept").unwrap();
+        symlink(&outside, place.root().join("link")).unwrap();
+        let before = snapshot(&outside);
+        let out = outside.display();
+        for attempt in [
+            format!("echo evil > {out}/new"),
+            format!("echo evil >> {out}/kept"),
+            format!(": > {out}/kept"),
+            format!("truncate -s 0 {out}/kept"),
+            format!("rm {out}/kept"),
+            format!("mv {out}/kept {out}/moved"),
+            format!("ln f {out}/hard"),
+            format!("mkdir {out}/d"),
+            format!("ln {out}/kept stolen && echo evil >> stolen"),
+            "echo evil > link/new".to_owned(),
+            "cd .. && mv root moved".to_owned(),
+            "echo evil > /etc/windlass-test".to_owned(),
+            "echo evil > /usr/windlass-test".to_owned(),
+            // To open them is enough: nothing is written.
+            ": >> /proc/sys/kernel/core_pattern".to_owned(),
+            ": >> /proc/sysrq-trigger".to_owned(),
+        ] {
+            let ran = place.shell(&attempt).await.unwrap();
+            assert_ne!(ran["exit_code"], 0, "{way:?} let `{attempt}` pass: {ran}");
+        }
+        assert_eq!(snapshot(&outside), before, "{way:?}");
+        let ran = place
+            .shell("echo new > f; mkdir d; mv f d/g; ln -s d/g h; cat h")
+            .await
+            .unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&0.into(), &"new\n".into()),
+            "{way:?}"
+        );
+        assert_eq!(place.text("d/g"), "new\n");
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_environment_cannot_be_written_by_commands_either() {
+    for way in sandboxes() {
+        let policy = Policy {
+            write: false,
+            ..Policy::default()
+        };
+        let place = Place::confined(way, policy).files(&[("f", "old")]);
+        let ran = place.shell("cat f; echo new > f").await.unwrap();
+        assert_ne!(ran["exit_code"], 0, "{way:?}");
+        assert!(
+            ran["output"].as_str().unwrap().starts_with("old"),
+            "{way:?}: {ran}"
+        );
+        assert_eq!(place.text("f"), "old");
+    }
+}
+
+#[tokio::test]
+async fn what_the_host_hides_cannot_be_read() {
+    for way in sandboxes() {
+        let mut place = Place::confined(way, Policy::default());
+        let place_of_keys = place.outside().join("keys");
+        fs::create_dir(&place_of_keys).unwrap();
+        fs::write(place_of_keys.join("token"), "s3cret").unwrap();
+        fs::write(place.outside().join("single"), "s3cret").unwrap();
+        fs::write(place.root().join("inside"), "s3cret").unwrap();
+        fs::write(place.root().join("open"), "open").unwrap();
+        let (single, inside) = (place.outside().join("single"), place.root().join("inside"));
+        place.settings = place
+            .settings
+            .hide(&place_of_keys)
+            .hide(&single)
+            .hide(inside);
+        let home = place.outside().join("home");
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        fs::write(home.join(".ssh/id"), "s3cret").unwrap();
+        place.settings = place.settings.hide("/nowhere/at/all").hide_keys_of(&home);
+        let (keys, single, home) = (place_of_keys.display(), single.display(), home.display());
+        let command =
+            format!("cat open; cat {keys}/token {single} {home}/.ssh/id inside; ls {keys}");
+        let ran = place.shell(&command).await.unwrap();
+        let output = ran["output"].as_str().unwrap();
+        assert!(output.starts_with("open"), "{way:?}: {output}");
+        assert!(!output.contains("s3cret"), "{way:?}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn the_host_cannot_be_looked_into_or_signalled() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let host = std::process::id();
+        let ran = place
+            .shell(&format!("cat /proc/{host}/environ"))
+            .await
+            .unwrap();
+        assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+        assert!(
+            !ran["output"].as_str().unwrap().contains("CARGO"),
+            "{way:?}"
+        );
+        let ran = place.shell(&format!("kill -0 {host}")).await.unwrap();
+        assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn devices_are_out_of_reach_but_for_the_harmless() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let harmless =
+            "head -c 4 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c; echo x > /dev/null";
+        let ran = place.shell(harmless).await.unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&0.into(), &"4\n4\n".into()),
+            "{way:?}"
+        );
+        let here: Vec<_> = fs::read_dir("/dev").unwrap().flatten().collect();
+        let disks = here.iter().filter(|entry| {
+            use std::os::unix::fs::FileTypeExt;
+            entry.file_type().is_ok_and(|kind| kind.is_block_device())
+        });
+        for disk in disks {
+            let ran = place
+                .shell(&format!(": < {}", disk.path().display()))
+                .await
+                .unwrap();
+            assert_ne!(ran["exit_code"], 0, "{way:?}: {}", disk.path().display());
+        }
+        if way == Confinement::Landlock {
+            // Bubblewrap has terminals of its own; here they would be the host's.
+            let ran = place.shell(": < /dev/ptmx").await.unwrap();
+            assert_ne!(ran["exit_code"], 0, "{ran}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn there_is_no_network_unless_the_policy_shares_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
+    let send = format!("echo x > /dev/udp/127.0.0.1/{port} && echo sent");
+    for way in sandboxes() {
+        let closed = Place::confined(way, Policy::default());
+        let ran = closed.shell(&connect).await.unwrap();
+        assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+        if way == Confinement::Landlock {
+            // In a network of its own a datagram leads nowhere; here it must not even be sent.
+            let ran = closed.shell(&send).await.unwrap();
+            assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+        }
+        let open = Place::confined(way, with_network());
+        let ran = open.shell(&connect).await.unwrap();
+        assert_eq!(ran["output"], "connected\n", "{way:?}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn sockets_of_services_are_out_of_reach() {
+    let program =
+        "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')";
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let python = place.shell("command -v python3").await.unwrap();
+        if python["exit_code"] != 0 {
+            return;
+        }
+        let path =
+            std::path::Path::new("/run").join(format!("windlass-test-{}", std::process::id()));
+        let Ok(_listener) = UnixListener::bind(&path) else {
+            return;
+        };
+        let ran = place
+            .shell(&format!("python3 -c \"{program}\" {}", path.display()))
+            .await;
+        let _ = fs::remove_file(&path);
+        let ran = ran.unwrap();
+        assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+    }
+}

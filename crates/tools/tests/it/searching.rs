@@ -1,0 +1,190 @@
+//! `glob` and `grep`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+fn tree() -> Place {
+    let place = Place::new().files(&[
+        (".gitignore", "target/\n*.log\n!keep.log\n"),
+        (".git/config", "needle"),
+        ("a.rs", "fn one() {}\n"),
+        ("src/lib.rs", "// needle\nfn two() {}\nNeedle\n"),
+        ("src/deep/mod.rs", "needle"),
+        ("src/.gitignore", "/deep\n"),
+        ("target/out.rs", "needle"),
+        ("x.log", "needle"),
+        ("keep.log", "needle"),
+        ("notes.md", "no"),
+    ]);
+    fs::write(place.root().join("bin.rs"), b"needle\0").unwrap();
+    fs::write(place.root().join("latin"), b"caf\xe9 au lait\n").unwrap();
+    symlink(place.outside(), place.root().join("elsewhere")).unwrap();
+    fs::write(place.outside().join("out.rs"), "needle").unwrap();
+    place
+}
+
+#[tokio::test]
+async fn files_are_found_in_order_without_what_is_ignored() {
+    let place = tree();
+    for (arguments, found) in [
+        (
+            json!({"pattern": "*.rs"}),
+            vec!["a.rs", "bin.rs", "src/lib.rs"],
+        ),
+        (json!({"pattern": "./*.rs"}), vec!["a.rs", "bin.rs"]),
+        (
+            json!({"pattern": "src/**"}),
+            vec!["src/.gitignore", "src/lib.rs"],
+        ),
+        (
+            json!({"pattern": "*.{md,log}"}),
+            vec!["keep.log", "notes.md"],
+        ),
+        (
+            json!({"pattern": "lib.rs", "path": "src"}),
+            vec!["src/lib.rs"],
+        ),
+        (
+            json!({"pattern": "*", "path": "src/deep"}),
+            vec!["src/deep/mod.rs"],
+        ),
+        (
+            json!({"pattern": "**/*.rs", "include_ignored": true}),
+            vec![
+                "a.rs",
+                "bin.rs",
+                "src/deep/mod.rs",
+                "src/lib.rs",
+                "target/out.rs",
+            ],
+        ),
+        (json!({"pattern": "nothing"}), vec![]),
+    ] {
+        let files = place.call("glob", arguments.clone()).await.unwrap();
+        assert_eq!(files, json!({ "files": found }), "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn rules_above_the_start_count_too() {
+    let place = tree().files(&[("src/sub/x.log", ""), ("src/sub/y", "")]);
+    let files = place
+        .call("glob", json!({"pattern": "*", "path": "src/sub"}))
+        .await;
+    assert_eq!(files.unwrap(), json!({"files": ["src/sub/y"]}));
+}
+
+#[tokio::test]
+async fn lines_are_found_in_text_that_is_not_ignored() {
+    let place = tree();
+    let hit = |path: &str, line: u32, text: &str| json!({"path": path, "line": line, "text": text});
+    for (arguments, found) in [
+        (
+            json!({"pattern": "needle"}),
+            vec![
+                hit("keep.log", 1, "needle"),
+                hit("src/lib.rs", 1, "// needle"),
+            ],
+        ),
+        (
+            json!({"pattern": "^needle$", "ignore_case": true, "glob": "*.rs"}),
+            vec![hit("src/lib.rs", 3, "Needle")],
+        ),
+        (
+            json!({"pattern": "one", "path": "a.rs"}),
+            vec![hit("a.rs", 1, "fn one() {}")],
+        ),
+        (
+            json!({"pattern": "lait"}),
+            vec![hit("latin", 1, "caf\u{fffd} au lait")],
+        ),
+        (json!({"pattern": "absent"}), vec![]),
+    ] {
+        let found_here = place.call("grep", arguments.clone()).await.unwrap();
+        assert_eq!(found_here["matches"], Value::Array(found), "{arguments}");
+    }
+    let around = place
+        .call("grep", json!({"pattern": "two", "context": 5}))
+        .await
+        .unwrap();
+    let shown = &around["matches"][0];
+    assert_eq!(
+        (&shown["before"], &shown["after"]),
+        (&json!(["// needle"]), &json!(["Needle"]))
+    );
+}
+
+#[tokio::test]
+async fn much_is_cut_with_a_remark() {
+    let place = Place::new().files(&[("many", &"x\n".repeat(1000)), ("wide", &"y".repeat(5000))]);
+    let some = place
+        .call("grep", json!({"pattern": "x", "limit": 7}))
+        .await
+        .unwrap();
+    assert_eq!(some["matches"].as_array().unwrap().len(), 7);
+    assert_eq!(
+        some["remark"],
+        "only the first 7 matches are shown; there are more"
+    );
+    let exactly = place
+        .call("grep", json!({"pattern": "y", "limit": 1}))
+        .await
+        .unwrap();
+    assert_eq!(exactly["remark"], Value::Null);
+    assert_eq!(
+        exactly["matches"][0]["text"]
+            .as_str()
+            .unwrap()
+            .chars()
+            .count(),
+        301
+    );
+    for n in 0..501 {
+        fs::write(place.root().join(format!("f{n:03}")), "").unwrap();
+    }
+    let files = place.call("glob", json!({"pattern": "f*"})).await.unwrap();
+    assert_eq!(files["files"].as_array().unwrap().len(), 500);
+    assert!(
+        files["remark"]
+            .as_str()
+            .unwrap()
+            .starts_with("only the first 500")
+    );
+    fs::write(place.root().join("huge"), vec![b'z'; 9 * 1024 * 1024]).unwrap();
+    let huge = place.call("grep", json!({"pattern": "zzz"})).await.unwrap();
+    assert_eq!(
+        huge["remark"],
+        "1 files of more than 8388608 bytes were not searched"
+    );
+}
+
+#[tokio::test]
+async fn patterns_that_cannot_be_read_are_told() {
+    let place = Place::new();
+    for (tool, arguments, told) in [
+        ("grep", json!({"pattern": "("}), "invalid pattern: "),
+        (
+            "grep",
+            json!({"pattern": "x{9999}{9999}"}),
+            "invalid pattern: ",
+        ),
+        (
+            "grep",
+            json!({"pattern": "x", "glob": "{a"}),
+            "invalid glob: ",
+        ),
+        ("glob", json!({"pattern": "[a"}), "invalid pattern: "),
+        (
+            "glob",
+            json!({"pattern": "*", "path": "missing"}),
+            "there is nothing at missing",
+        ),
+    ] {
+        let error = place.call(tool, arguments).await.unwrap_err();
+        assert!(error.starts_with(told), "{error}");
+    }
+}

@@ -1,0 +1,176 @@
+//! A place to work in, and calls of the tools there.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_core::capabilities::Capability;
+use windlass_core::tools::{Tool, ToolExecutionResult};
+use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::typed_id::SessionId;
+use windlass_tools::{
+    Confinement, Environment, Environments, FilesCapability, Network, Policy, ShellCapability,
+    ShellSettings, Unconfined,
+};
+
+/// How long something may take that should happen soon.
+const SOON: Duration = Duration::from_secs(60);
+
+/// An environment `local` in a directory of its own, with a directory beside it.
+pub(crate) struct Place {
+    directory: TempDir,
+    pub(crate) environments: Environments,
+    pub(crate) settings: ShellSettings,
+    turn: Option<TurnEnvironment>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self::with(Policy::default())
+    }
+
+    pub(crate) fn with(policy: Policy) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["root", "outside"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let root = directory.path().join("root");
+        let local = Environment::new("local", root, policy).unwrap();
+        Self {
+            directory,
+            environments: Environments::with_default(local),
+            settings: ShellSettings::default(),
+            turn: None,
+        }
+    }
+
+    /// A place whose commands are confined in one way and no other.
+    pub(crate) fn confined(way: Confinement, policy: Policy) -> Self {
+        let (ways, unconfined) = match way {
+            Confinement::Unconfined => (Vec::new(), Unconfined::Allow),
+            way => (vec![way], Unconfined::Refuse),
+        };
+        let mut place = Self::with(Policy {
+            unconfined,
+            ..policy
+        });
+        place.settings.ways = ways;
+        place
+    }
+
+    /// Puts files there: names that end with `/` are directories.
+    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+        for (name, content) in files {
+            let path = self.root().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match name.ends_with('/') {
+                true => fs::create_dir_all(path).unwrap(),
+                false => fs::write(path, content).unwrap(),
+            }
+        }
+        self
+    }
+
+    pub(crate) fn turn(mut self, turn: TurnEnvironment) -> Self {
+        self.turn = Some(turn);
+        self
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.path().join("root").canonicalize().unwrap()
+    }
+
+    pub(crate) fn outside(&self) -> PathBuf {
+        let outside = self.directory.path().join("outside");
+        outside.canonicalize().unwrap()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.root().join(name)).unwrap()
+    }
+
+    pub(crate) fn context(&self) -> ToolContext {
+        let mut context = ToolContext::new(SessionId::new());
+        context.environment = self.turn.clone();
+        context
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Box<dyn Tool> {
+        let never = json!({ "approval": "never" });
+        let files = FilesCapability::new(self.environments.clone());
+        let shell = ShellCapability::new(self.environments.clone(), self.settings.clone());
+        let mut tools = files.tools_with_config(&never);
+        tools.extend(shell.tools_with_config(&never));
+        tools.into_iter().find(|tool| tool.name() == name).unwrap()
+    }
+
+    /// Calls a tool; an error is what the model reads.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
+        let tool = self.tool(name);
+        let called = tool.execute_with_context(arguments, &self.context()).await;
+        match called {
+            ToolExecutionResult::Success(value) => Ok(value),
+            ToolExecutionResult::ToolError(told) => Err(told),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn shell(&self, command: &str) -> Result<Value, String> {
+        self.call("shell", json!({ "command": command })).await
+    }
+}
+
+/// The ways to confine commands that work here; those that do not are named.
+pub(crate) fn sandboxes() -> Vec<Confinement> {
+    let all = [Confinement::Bubblewrap, Confinement::Landlock];
+    let (here, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|way| way.works_here());
+    for way in missing {
+        // Past the test harness, which would keep it for itself: what is not tested must be seen.
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: {way:?} does not work on this machine").unwrap();
+    }
+    here
+}
+
+/// All ways to run commands that work here.
+pub(crate) fn ways() -> Vec<Confinement> {
+    let mut ways = sandboxes();
+    ways.push(Confinement::Unconfined);
+    ways
+}
+
+/// A policy that shares the network.
+pub(crate) fn with_network() -> Policy {
+    Policy {
+        network: Network::Inherit,
+        ..Policy::default()
+    }
+}
+
+/// Waits until something holds that should hold soon.
+pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lists all paths below a directory with their contents.
+pub(crate) fn snapshot(directory: &Path) -> Vec<(String, Option<String>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let content = path.is_file().then(|| fs::read_to_string(&path).unwrap());
+        if path.is_dir() {
+            found.extend(snapshot(&path));
+        }
+        found.push((path.display().to_string(), content));
+    }
+    found.sort();
+    found
+}

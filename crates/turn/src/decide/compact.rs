@@ -1,0 +1,158 @@
+//! Making the history shorter for the model: a turn of one step.
+
+use windlass_core::events::{
+    ContextCompactedData, ContextCompactingData, LlmGenerationMetadata, TokenUsage, TurnStartedData,
+};
+use windlass_core::message::InputMessage;
+use windlass_core::typed_id::{ExecId, TurnId};
+
+use crate::decision::Rejected;
+use crate::draft::Draft;
+use crate::input::{Answer, Failure};
+use crate::state::{Compaction, Phase};
+
+/// How a compaction ends that changes nothing.
+pub(super) enum Unchanged<'a> {
+    Failed(&'a str),
+    Interrupted,
+}
+
+impl Draft<'_> {
+    pub(super) fn compact(&mut self, message: InputMessage) -> Result<(), Rejected> {
+        if let Some(turn) = self.turn() {
+            return Err(match turn.waiting_for() {
+                Some(waiting_for) => Rejected::Waiting {
+                    turn_id: turn.id,
+                    waiting_for,
+                },
+                None => Rejected::Busy(turn.id),
+            });
+        }
+        if let Some(next) = self.thread.queue.front() {
+            return Err(Rejected::Busy(next.turn_id));
+        }
+        self.check_room()?;
+        let turn_id = TurnId::from_uuid(self.new_uuid());
+        let message = self.new_message(message);
+        self.repair();
+        self.turn_id = Some(turn_id);
+        let mut outline = self.outline_of(&message);
+        outline.compaction = Some(true);
+        self.record(TurnStartedData {
+            turn_id,
+            input_message_id: message.id,
+            input_content: None,
+            config: Some(self.plan().digest.clone()),
+            deadline: self.after(self.plan().turn_timeout),
+            outline: Some(outline),
+        });
+        let exec_id = ExecId::from_uuid(self.new_uuid());
+        let message_count = self.thread.context().len();
+        self.record_step(
+            exec_id,
+            ContextCompactingData {
+                message_count,
+                auto: Some(false),
+            },
+        );
+        if message_count == 0 {
+            self.record_compacted(exec_id, 0, None, &LlmGenerationMetadata::default());
+            self.complete_turn();
+        }
+        Ok(())
+    }
+
+    pub(super) fn running_compaction(&self, exec_id: ExecId) -> Option<Compaction> {
+        match self.turn()?.phase {
+            Phase::Compacting(compaction) if compaction.exec_id == exec_id => Some(compaction),
+            _ => None,
+        }
+    }
+
+    pub(super) fn compaction_finished(&mut self, exec_id: ExecId, answer: Answer) {
+        self.finished = Some(exec_id);
+        let Answer {
+            text,
+            metadata,
+            prompt,
+            ..
+        } = answer;
+        if text.trim().is_empty() {
+            let failure = Failure {
+                code: "empty_summary".to_owned(),
+                message: "The model gave no summary".to_owned(),
+                user_message: "The conversation could not be summarised.".to_owned(),
+                fields: None,
+            };
+            return self.compaction_failed(exec_id, &failure, metadata);
+        }
+        self.record_generation(exec_id, &[], metadata.clone(), prompt);
+        self.record_compacted(exec_id, 1, Some(text), &metadata);
+        self.complete_turn();
+    }
+
+    pub(super) fn compaction_failed(
+        &mut self,
+        exec_id: ExecId,
+        failure: &Failure,
+        metadata: LlmGenerationMetadata,
+    ) {
+        self.finished = Some(exec_id);
+        let usage = metadata.usage;
+        self.record_generation(exec_id, &[], metadata, None);
+        self.leave_history(&Unchanged::Failed(&failure.message), usage);
+        self.fail_turn(failure);
+    }
+
+    /// Ends a compaction that changes nothing.
+    pub(super) fn leave_history(&mut self, why: &Unchanged<'_>, usage: Option<TokenUsage>) {
+        let Some(Phase::Compacting(compaction)) = self.turn().map(|turn| &turn.phase) else {
+            return;
+        };
+        let Compaction {
+            exec_id,
+            started_at,
+        } = *compaction;
+        let messages = self.thread.context().len();
+        let (error, interrupted) = match why {
+            Unchanged::Failed(error) => (Some((*error).to_owned()), None),
+            Unchanged::Interrupted => (None, Some(true)),
+        };
+        self.record_step(
+            exec_id,
+            ContextCompactedData {
+                messages_before: messages,
+                messages_after: messages,
+                summary: None,
+                auto: Some(false),
+                started_at: Some(started_at),
+                usage,
+                error,
+                interrupted,
+            },
+        );
+    }
+
+    fn record_compacted(
+        &mut self,
+        exec_id: ExecId,
+        messages_after: usize,
+        summary: Option<String>,
+        metadata: &LlmGenerationMetadata,
+    ) {
+        let started_at = self.running_compaction(exec_id);
+        self.record_step(
+            exec_id,
+            ContextCompactedData {
+                messages_before: self.thread.context().len(),
+                messages_after,
+                summary,
+                auto: Some(false),
+                started_at: started_at.map(|compaction| compaction.started_at),
+                usage: metadata.usage,
+                error: None,
+                interrupted: None,
+            },
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! The runtime of the daemon, and the agent that answers in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+use windlass_core::digest::Digest128;
+use windlass_core::in_memory::InMemoryLlmProviderStore;
+use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::typed_id::{HarnessId, ModelId};
+use windlass_runtime::{
+    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy, RuntimeBackends,
+    RuntimeSettings, SqliteStore,
+};
+use windlass_server::Models;
+
+use crate::cli::note;
+use crate::config::Config;
+use crate::model::{self, Choice};
+
+/// How long a turn waits for somebody.
+const WAIT: Duration = Duration::from_secs(300);
+/// How many calls of a thread may wait for a client.
+const PENDING_CALLS: usize = 128;
+/// How many words may wait for a running turn to read them.
+const WAITING_INPUTS: usize = 128;
+/// What the agent is told when nobody says otherwise.
+const PROMPT: &str = "You are a helpful agent. Be brief.";
+/// Threads of every earlier daemon stand on the same harness.
+const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
+
+/// What the agent is made from.
+pub(super) struct Agent<'a> {
+    pub(super) config: &'a Config,
+    pub(super) model: Option<&'a str>,
+    pub(super) recovery: RecoveryPolicy,
+}
+
+/// The runtime, and how the server reaches into it.
+pub(super) struct Made {
+    pub(super) runtime: InProcessRuntime,
+    pub(super) harness_id: HarnessId,
+    pub(super) models: Models,
+}
+
+impl Agent<'_> {
+    /// Makes the runtime on a store. When this returns, the turns of an earlier life go on.
+    pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<Made> {
+        let mut harness = HarnessBuilder::new("daemon", PROMPT)
+            .with_capability("ask_user")
+            .build();
+        harness.id = HARNESS;
+        let limits = &self.config.limits;
+        let settings = RuntimeSettings {
+            wait_timeout: Some(limits.wait_seconds.map_or(WAIT, Duration::from_secs)),
+            max_pending_calls: Some(limits.pending_calls.unwrap_or(PENDING_CALLS)),
+            max_waiting_inputs: Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)),
+            recovery: self.recovery,
+            ..RuntimeSettings::default()
+        };
+        let providers = Arc::new(InMemoryLlmProviderStore::new());
+        let backends =
+            RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
+        let builder = InProcessRuntimeBuilder::new()
+            .backends(backends)
+            .settings(settings)
+            .harness(harness);
+        let variable = |name: &str| std::env::var(name).ok();
+        let (builder, models) = match model::choose(self.model, self.config, variable)? {
+            Choice::Real(model) => {
+                let further = model::further(self.config, variable)?;
+                let models = Models {
+                    default: model.model.clone(),
+                    provider: Some(model.provider_type.to_string()),
+                    known: register(&providers, further).await,
+                    any_name: false,
+                };
+                let builder = builder
+                    .driver_registry(model::drivers(self.config)?)
+                    .default_model(model);
+                (builder, models)
+            }
+            choice => {
+                if matches!(choice, Choice::Demonstration) {
+                    note(model::DEMONSTRATION);
+                }
+                (builder.llm_sim(LlmSimConfig::echo()), Models::default())
+            }
+        };
+        Ok(Made {
+            runtime: builder.build().await?,
+            harness_id: HARNESS,
+            models,
+        })
+    }
+}
+
+/// Makes models known under their names, with the provider in front and without.
+async fn register(
+    providers: &InMemoryLlmProviderStore,
+    models: Vec<(String, ModelWithProvider)>,
+) -> BTreeMap<String, ModelId> {
+    let mut known = BTreeMap::new();
+    for (name, model) in models {
+        // The same name means the same model in every life of the daemon: resumed turns ask for it by its id.
+        let digest = Digest128::of(name.as_bytes()).to_string();
+        let id = ModelId::from_uuid(Uuid::try_parse(&digest).unwrap_or_default());
+        known.entry(model.model.clone()).or_insert(id);
+        known.insert(name, id);
+        providers.add_model(id, model).await;
+    }
+    known
+}

@@ -1,0 +1,173 @@
+//! `windlass serve`: the daemon.
+
+mod access;
+mod agent;
+mod made_token;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
+use windlass_server::{Limits, Server, Settings, SqliteWireStore, TokenBook, listen};
+
+use crate::cli::note;
+use crate::config::{self, Config};
+use crate::data;
+
+/// Serves the Runtime API over HTTP and SSE.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The port to listen on; 0 picks a free one.
+    #[arg(long, default_value_t = 7878)]
+    port: u16,
+    /// The token that clients must show.
+    #[arg(long, visible_alias = "auth-token", value_name = "T", conflicts_with_all = ["token_file", "insecure"])]
+    token: Option<String>,
+    /// A file with the token that clients must show.
+    #[arg(long, value_name = "F", conflicts_with = "insecure")]
+    token_file: Option<PathBuf>,
+    /// Asks nobody for a token. Only on a loopback address.
+    #[arg(long)]
+    insecure: bool,
+    /// Lets web pages of this origin in, beside the usual ones.
+    #[arg(long = "cors-origin", value_name = "ORIGIN")]
+    cors_origins: Vec<String>,
+    /// The directory that keeps threads, environments and tokens [default: the user's own, under
+    /// `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// The model that answers when a client names none, as `provider/model`; providers are openai, openai-chat,
+    /// anthropic, gemini and sim.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The configuration file [default: windlass.toml, where there is one].
+    #[arg(long, value_name = "F")]
+    config: Option<PathBuf>,
+    /// What becomes of turns that an earlier daemon left behind.
+    #[arg(long, value_name = "WHAT", default_value = "resume")]
+    on_restart: OnRestart,
+    /// Does nothing: HTTP is always served. Clients of the original pass it.
+    #[arg(long, hide = true)]
+    http: bool,
+}
+
+/// What becomes of turns that an earlier daemon left behind.
+#[derive(Clone, Copy, ValueEnum)]
+enum OnRestart {
+    /// They go on from the last recorded step.
+    Resume,
+    /// They end; what is finished is kept.
+    Interrupt,
+}
+
+impl From<OnRestart> for RecoveryPolicy {
+    fn from(on_restart: OnRestart) -> Self {
+        match on_restart {
+            OnRestart::Resume => Self::Resume,
+            OnRestart::Interrupt => Self::Interrupt,
+        }
+    }
+}
+
+impl Serve {
+    pub(crate) async fn carry_out(self, workspace: Option<PathBuf>) -> anyhow::Result<()> {
+        let workspace = match workspace {
+            Some(workspace) => workspace,
+            None => std::env::current_dir().context("the current directory is gone")?,
+        };
+        let config = Config::load(self.config.as_deref())?;
+        let directory = data::directory(self.data.clone());
+        let book = Arc::new(TokenBook::new(&directory));
+        let access = self.access(&book)?;
+        // The port first, because a turn that is taken up and dropped again counts as a crash.
+        let listener = listen(&self.host, self.port).await?;
+        data::make(&directory)?;
+        let store = SqliteStore::open(SqliteOptions::new(&directory)).await?;
+        // Only now: the file of another daemon on this directory is not touched.
+        let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
+        let agent = agent::Agent {
+            config: &config,
+            model: self.model.as_deref(),
+            recovery: self.on_restart.into(),
+        };
+        let agent::Made {
+            runtime,
+            harness_id,
+            models,
+        } = agent.on(&store).await?;
+        let mut settings = Settings::new(workspace, harness_id, access);
+        settings.host = self.host;
+        settings.models = models;
+        limit(&mut settings.limits, &config.limits);
+        settings.cors_origins = self.cors_origins;
+        settings.cors_origins.extend(origins_from_environment());
+        let wire = SqliteWireStore::new(&store, settings.limits.kept_answers);
+        let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
+        announce(&format!(
+            "windlass listening on http://{}",
+            server.address()
+        ))?;
+        server.run(asked_to_stop()?).await;
+        store.close().await;
+        Ok(())
+    }
+}
+
+/// Lets the configuration change what it names.
+fn limit(limits: &mut Limits, configured: &config::Limits) {
+    let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
+    set(&mut limits.body_bytes, configured.body_bytes);
+    set(&mut limits.threads, configured.threads);
+    set(&mut limits.subscribers, configured.subscribers);
+    set(&mut limits.connections, configured.connections);
+}
+
+/// Lists of origins add to each other and to those of the command line.
+fn origins_from_environment() -> Vec<String> {
+    let names = [
+        "WINDLASS_CORS_ORIGINS",
+        "CODEWHALE_CORS_ORIGINS",
+        "DEEPSEEK_CORS_ORIGINS",
+    ];
+    let lists: Vec<String> = names
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .collect();
+    let origins = lists.iter().flat_map(|list| list.split(','));
+    let origins = origins.map(str::trim).filter(|origin| !origin.is_empty());
+    origins.map(str::to_owned).collect()
+}
+
+/// Prints the one line that says where to connect.
+fn announce(line: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Waits for the first signal to stop; the second one ends the process at once.
+fn asked_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        note("stopping; a second signal stops at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    })
+}

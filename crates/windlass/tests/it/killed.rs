@@ -1,0 +1,310 @@
+//! A daemon that is killed with SIGKILL, and the next one on its data. A client that comes back with its cursor sees
+//! no gap and no duplicate, and the turn completes.
+
+use serde_json::{Value, json};
+use windlass_testkit::Answer;
+
+use crate::support::{Daemon, Frame, Home, Model, TOKEN, assert_sound, text};
+
+const WEATHER: &str = "weather";
+
+fn weather() -> Value {
+    json!({"name": WEATHER, "description": "Tells the weather.", "input_schema": {"type": "object"}, "defer_loading": false})
+}
+
+/// Follows a thread from a cursor to the end of its turn, and checks the whole against a second reading from the
+/// beginning.
+#[track_caller]
+fn follow_to_the_end(daemon: &Daemon, thread: &str, before: Vec<Frame>) -> Vec<Frame> {
+    let cursor = before.last().map_or(0, |frame| frame.seq);
+    let mut frames = before;
+    frames.extend(daemon.client.events(thread, cursor).until("turn.completed"));
+    assert_sound(&frames, 0);
+    let again = daemon.client.events(thread, 0).until("turn.completed");
+    assert_eq!(frames, again, "what was seen live is what is recorded");
+    frames
+}
+
+fn names(frames: &[Frame]) -> Vec<&str> {
+    frames.iter().map(|frame| frame.event.as_str()).collect()
+}
+
+fn ended(frames: &[Frame]) -> &Value {
+    &frames.last().unwrap().data["payload"]["turn"]
+}
+
+#[test]
+fn r50_killed_in_the_middle_of_an_answer_the_turn_goes_on_and_completes() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "greet me");
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "Hel");
+    let before = events.until("item.delta");
+    daemon.kill();
+    assert_eq!(events.rest(), [], "nothing follows what was recorded");
+    drop(exchange);
+
+    let daemon = home.start();
+    let detail = daemon.detail(&thread);
+    assert_eq!(
+        detail["turns"][0]["resumed_count"], 1,
+        "r52: that it goes on is recorded before the first request: {detail}"
+    );
+    let request = model.answer(&Answer::text(&["Hello", " again"]));
+    assert!(request.to_string().contains("greet me"));
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+    assert_eq!(ended(&frames)["resumed_count"], 1);
+    let resumed = frames
+        .iter()
+        .find(|frame| frame.event == "turn.lifecycle" && frame.data["payload"]["resumed"] == true);
+    assert!(resumed.is_some(), "{:?}", names(&frames));
+    let shown: Vec<&Value> = frames
+        .iter()
+        .filter(|frame| frame.event.starts_with("item.") && frame.event != "item.delta")
+        .map(|frame| &frame.data["payload"]["item"])
+        .filter(|item| item["kind"] == "agent_message" && item["status"] != "in_progress")
+        .collect();
+    let told: Vec<_> = shown
+        .iter()
+        .map(|item| (text(&item["status"]), text(&item["detail"])))
+        .collect();
+    let expected = [("interrupted", "Hel"), ("completed", "Hello again")];
+    assert_eq!(
+        told,
+        expected.map(|(status, detail)| (status.to_owned(), detail.to_owned())),
+        "who joins deltas per item shows each text once"
+    );
+}
+
+#[test]
+fn r51_killed_while_a_call_waits_for_a_client_its_result_is_taken_after_the_restart() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"dynamic_tools": [weather()]}));
+    let mut events = daemon.client.events(&thread, 0);
+    let turn = daemon.turn(&thread, "is it wet?");
+    model.answer(&Answer::default().with_call("toolu_1", WEATHER, &["{}"]));
+    let before = events.until("tool_call.requested");
+    let asked = before.last().unwrap().data["payload"].clone();
+    daemon.kill();
+
+    let daemon = home.start();
+    let pending = daemon.detail(&thread)["pending_dynamic_tool_calls"][0].clone();
+    assert_eq!(
+        (&pending["call_id"], &pending["expires_at"]),
+        (&asked["call_id"], &asked["expires_at"]),
+        "the same call waits, no longer than before"
+    );
+    let path = format!("{turn}/tool-calls/{}/result", text(&asked["call_id"]));
+    let result = json!({"success": true, "content": [{"type": "input_text", "text": "rain"}]});
+    daemon.client.post(&path, &result).expect(202);
+    let request = model.answer(&Answer::text(&["Take an umbrella."]));
+    assert!(request.to_string().contains("rain"), "{request}");
+    daemon.client.post(&path, &result).expect(202);
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+    let resolved = frames
+        .iter()
+        .filter(|frame| frame.event == "tool_call.resolved");
+    assert_eq!(resolved.count(), 1);
+
+    // The thread's tools are still there in the next turn (r39).
+    daemon.turn(&thread, "and now?");
+    let request = model.answer(&Answer::text(&["No."]));
+    let offered = request["tools"].as_array().unwrap();
+    assert!(
+        offered.iter().any(|tool| tool["name"] == WEATHER),
+        "{offered:?}"
+    );
+}
+
+#[test]
+fn r51_killed_while_a_question_waits_it_is_answered_after_the_restart() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "paint it");
+    let question = json!({"questions": [{"header": "Colour", "id": "colour", "question": "Which colour?",
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]}]});
+    model.answer(&Answer::default().with_call(
+        "toolu_1",
+        "request_user_input",
+        &[&question.to_string()],
+    ));
+    let before = events.until("user_input.required");
+    let asked = before.last().unwrap().data["payload"].clone();
+    daemon.kill();
+
+    let daemon = home.start();
+    let pending = daemon.detail(&thread)["pending_user_inputs"][0].clone();
+    assert_eq!(pending["id"], asked["id"]);
+    assert_eq!(pending["expires_at"], asked["expires_at"]);
+    let path = format!(
+        "/v1/user-input/{}/{}",
+        thread.trim_start_matches("/v1/threads/"),
+        text(&asked["id"])
+    );
+    let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "crimson"}]});
+    daemon.client.post(&path, &answers).expect(200);
+    let request = model.answer(&Answer::text(&["Red it is."]));
+    assert!(request.to_string().contains("crimson"), "{request}");
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+}
+
+/// Answers whatever waits, as a client would that knows nothing of what the one before it did.
+fn answer_what_waits(daemon: &Daemon, thread: &str) {
+    let detail = daemon.detail(thread);
+    for call in detail["pending_dynamic_tool_calls"].as_array().unwrap() {
+        let path = format!(
+            "{thread}/turns/{}/tool-calls/{}/result",
+            text(&call["turn_id"]),
+            text(&call["call_id"])
+        );
+        let result = json!({"success": true, "content": [{"type": "input_text", "text": "rain"}]});
+        daemon.client.post(&path, &result).expect(202);
+    }
+}
+
+#[test]
+fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
+    let model = Model::answering(|request| {
+        let messages = request["messages"].as_array().unwrap();
+        let last = messages.last().unwrap().to_string();
+        match last.contains("tool_result") {
+            true => Answer::text(&["Take ", "an umbrella."]),
+            false => Answer::text(&["Let me ", "see."]).with_call("toolu_1", WEATHER, &["{}"]),
+        }
+    });
+    let home = Home::with_model(&model.url());
+    let mut seen = 0;
+    for killed_after in 1.. {
+        let daemon = home.start();
+        let thread = daemon.thread(&json!({"dynamic_tools": [weather()]}));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "is it wet?");
+        let mut before = Vec::new();
+        while before.len() < killed_after {
+            let frame = events.next().unwrap();
+            if frame.event == "tool_call.requested" {
+                answer_what_waits(&daemon, &thread);
+            }
+            let is_end = frame.event == "turn.completed";
+            before.push(frame);
+            if is_end {
+                break;
+            }
+        }
+        daemon.kill();
+        let is_last = before.last().unwrap().event == "turn.completed";
+        before.extend(events.rest());
+
+        let daemon = home.start();
+        answer_what_waits(&daemon, &thread);
+        let cursor = before.last().unwrap().seq;
+        let mut live = daemon.client.events(&thread, cursor);
+        while !before.iter().any(|frame| frame.event == "turn.completed") {
+            let frame = live.next().unwrap();
+            if frame.event == "tool_call.requested" {
+                answer_what_waits(&daemon, &thread);
+            }
+            before.push(frame);
+        }
+        let frames = before;
+        assert_sound(&frames, 0);
+        assert_eq!(ended(&frames)["status"], "completed", "{frames:#?}");
+        let again = daemon.client.events(&thread, 0).until("turn.completed");
+        assert_eq!(frames, again, "killed after {killed_after} events");
+        seen = killed_after;
+        if is_last {
+            break;
+        }
+    }
+    assert!(seen > 8, "the turn has more events than {seen}");
+}
+
+#[test]
+fn a_turn_or_a_daemon_that_wants_it_so_ends_its_turns_at_the_restart() {
+    for (thread, arguments) in [
+        (
+            json!({"on_restart": "interrupt"}),
+            &["--on-restart", "resume"],
+        ),
+        (json!({}), &["--on-restart", "interrupt"]),
+    ] {
+        let mut model = Model::start();
+        let home = Home::with_model(&model.url());
+        let daemon = home.start();
+        let thread = daemon.thread(&thread);
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        let before = events.until("item.delta");
+        daemon.kill();
+
+        let daemon = home.start_with(&[&["--token", TOKEN][..], &arguments[..]].concat());
+        let turn = daemon.detail(&thread)["turns"][0].clone();
+        assert_eq!(turn["status"], "interrupted", "before the first request");
+        assert_eq!(turn["error"], "Interrupted by process restart");
+        let frames = follow_to_the_end(&daemon, &thread, before);
+        let end = &frames.last().unwrap().data["payload"];
+        assert_eq!(end["recovered"], true);
+        let told = names(&frames);
+        assert!(told.contains(&"item.interrupted"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_leaves_its_turn_to_the_next_one() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "greet me");
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "Hel");
+    let before = events.until("item.delta");
+    assert!(daemon.stop().success());
+    assert_eq!(events.rest(), []);
+    drop(exchange);
+
+    let daemon = home.start();
+    model.answer(&Answer::text(&["Hello"]));
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+}
+
+#[test]
+fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    for says_something in [true, false] {
+        let turn = daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        if says_something {
+            model.say_half(&mut exchange, "Hel");
+            events.until("item.delta");
+        }
+        let asked = std::time::Instant::now();
+        daemon
+            .client
+            .post(&format!("{turn}/interrupt"), &json!({}))
+            .expect(200);
+        let frames = events.until("turn.completed");
+        assert!(asked.elapsed() < std::time::Duration::from_secs(2));
+        assert_eq!(ended(&frames)["status"], "interrupted");
+    }
+}

@@ -1,0 +1,137 @@
+//! The daemon as a process of its own, on a directory that outlives it.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Client, text};
+
+/// The token of every daemon here.
+pub(crate) const TOKEN: &str = "a-token-for-tests";
+
+/// Where daemons live one after the other.
+pub(crate) struct Home {
+    directory: tempfile::TempDir,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// Lets daemons speak to a fake model.
+    pub(crate) fn with_model(url: &str) -> Self {
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Self {
+            variables: variables.into(),
+            ..Self::new()
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Prepares to run the binary with these arguments and nothing of the caller's environment.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("WINDLASS_DATA", self.data())
+            .envs(self.variables.iter().cloned())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn start(&self) -> Daemon {
+        self.start_with(&["--token", TOKEN])
+    }
+
+    /// Starts a daemon and returns when it listens.
+    pub(crate) fn start_with(&self, arguments: &[&str]) -> Daemon {
+        let mut child = self
+            .command(&["serve", "--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim_end().rsplit_once("listening on http://");
+        let (_, address) = address.unwrap_or_else(|| panic!("{line:?}"));
+        Daemon {
+            client: Client {
+                address: address.to_owned(),
+                token: Some(TOKEN.to_owned()),
+            },
+            child,
+        }
+    }
+}
+
+/// A daemon that listens. Dropping it kills it.
+pub(crate) struct Daemon {
+    pub(crate) client: Client,
+    child: Child,
+}
+
+impl Daemon {
+    /// Ends the process as a crash would: it can do nothing about it.
+    pub(crate) fn kill(mut self) {
+        self.kill_now();
+    }
+
+    /// Asks the process to stop, and waits until it has.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let pid = self.pid().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(asked.unwrap().success());
+        self.child.wait().unwrap()
+    }
+
+    fn kill_now(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Makes a thread and returns its path.
+    pub(crate) fn thread(&self, body: &Value) -> String {
+        let thread = self.client.post("/v1/threads", body).expect(201);
+        format!("/v1/threads/{}", text(&thread["id"]))
+    }
+
+    /// Starts a turn and returns its path.
+    pub(crate) fn turn(&self, thread: &str, prompt: &str) -> String {
+        let body = json!({ "prompt": prompt });
+        let path = format!("{thread}/turns");
+        let answer = self.client.post(&path, &body).expect(201);
+        format!("{thread}/turns/{}", text(&answer["turn"]["id"]))
+    }
+
+    pub(crate) fn detail(&self, thread: &str) -> Value {
+        self.client.get(thread).expect(200)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill_now();
+    }
+}

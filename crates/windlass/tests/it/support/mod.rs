@@ -1,0 +1,60 @@
+//! What the tests of the daemon share: a process that can be killed, a client, and a model that a test speaks for.
+
+mod client;
+mod daemon;
+mod model;
+
+pub(crate) use client::{Client, Frame};
+pub(crate) use daemon::{Daemon, Home, TOKEN};
+pub(crate) use model::Model;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Returns a text of a JSON value.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> String {
+    let text = value.as_str();
+    text.unwrap_or_else(|| panic!("{value} is no text"))
+        .to_owned()
+}
+
+/// Checks that each event follows the one before without a gap, and that all that begins ends, once.
+#[track_caller]
+pub(crate) fn assert_sound(frames: &[Frame], cursor: u64) {
+    let mut previous = cursor;
+    let (mut open_items, mut ended_items) = (BTreeSet::new(), BTreeSet::new());
+    let mut open_waits = BTreeSet::new();
+    let mut open_turn: Option<String> = None;
+    for Frame { seq, event, data } in frames {
+        assert_eq!(data["previous_seq"].as_u64(), Some(previous), "{data}");
+        assert!(*seq > previous, "{data}");
+        previous = *seq;
+        let item = data["item_id"].as_str().map(str::to_owned);
+        match event.as_str() {
+            "turn.started" => assert_eq!(open_turn.replace(text(&data["turn_id"])), None),
+            "turn.completed" => {
+                assert!(open_items.is_empty(), "{open_items:?}");
+                assert!(open_waits.is_empty(), "{open_waits:?}");
+                assert_eq!(open_turn.take(), Some(text(&data["turn_id"])));
+            }
+            "item.started" => assert!(open_items.insert(item), "{data}"),
+            "item.completed" | "item.failed" | "item.interrupted" => {
+                open_items.remove(&item);
+                assert!(ended_items.insert(item), "an item ends once: {data}");
+            }
+            "approval.required" | "tool_call.requested" | "user_input.required" => {
+                assert!(open_items.contains(&item), "{data}");
+                assert!(open_waits.insert(item), "{data}");
+            }
+            "approval.decided"
+            | "tool_call.resolved"
+            | "tool_call.timeout"
+            | "tool_call.canceled"
+            | "user_input.answered"
+            | "user_input.canceled" => assert!(open_waits.remove(&item), "{data}"),
+            _ => {}
+        }
+    }
+}
