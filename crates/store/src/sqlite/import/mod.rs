@@ -14,7 +14,7 @@ use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
-use super::chain::{Digest, digest, hex};
+use super::chain::{Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
@@ -128,9 +128,7 @@ impl Import<'_> {
                 } else if seq != stream.seq + 1 || parsed.sequence != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                let mut record = Encoded::new(&parsed)?;
-                record.bytes = event_text.as_bytes().to_vec();
-                record.digest = digest(&record.bytes);
+                let record = Encoded::with_bytes(&parsed, event_text.as_bytes().to_vec());
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
                 self.put(Piece::Record(record))
