@@ -38,6 +38,28 @@ fn status_field(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// What this process has written so far, in bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Written {
+    /// What went to a disk, in whole pages of the system; 0 on a file system in memory.
+    pub to_disk: u64,
+    /// What was handed to the system.
+    pub handed_over: u64,
+}
+
+/// Returns what this process has written so far; zeros where the system does not say.
+pub fn written() -> Written {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let field = |name: &str| {
+        let value = io.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|value| value.trim().parse().ok())
+    };
+    Written {
+        to_disk: field("write_bytes:").unwrap_or(0),
+        handed_over: field("wchar:").unwrap_or(0),
+    }
+}
+
 /// Names the machine, for a table that people read.
 pub fn name() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

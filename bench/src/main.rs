@@ -8,6 +8,7 @@
 
 mod files;
 mod inprocess;
+mod journal;
 mod machine;
 mod report;
 
@@ -18,11 +19,12 @@ use report::{Format, Report};
 const HELP: &str = "\
 Measures Windlass and shows each figure beside its target.
 
-Usage: windlass-bench <word> [--json]
+Usage: windlass-bench <word> [part] [--json]
 
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
+  journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -31,6 +33,7 @@ Options:
 Examples:
   cargo run --release -p windlass-bench -- inprocess
   cargo run --release -p windlass-bench -- inprocess --json | jq .value
+  TMPDIR=/mnt/disk cargo run --release -p windlass-bench -- journal    on a disk of your choice
 
 A missed target is shown, never hidden; the exit status is 1 if there is one.
 ";
@@ -52,6 +55,15 @@ fn main() -> ExitCode {
     };
     let report = match words.as_slice() {
         ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
+        ["journal"] => journal::run(Report::new("journal", format), None),
+        ["journal", part] => match journal::Part::named(part) {
+            Some(part) => journal::run(Report::new("journal", format), Some(part)),
+            None => return refuse(&format!("`journal` has no part `{part}`")),
+        },
+        // What `journal` starts to measure memory in a process of its own.
+        [journal::CHILD, directory, opened] => {
+            return journal::live_as_child(directory, opened);
+        }
         ["files"] => files::run(Report::new("files", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),

@@ -13,6 +13,7 @@ mod fuzz;
 mod plan;
 mod race;
 mod slim;
+mod soak;
 mod tally;
 mod terminal;
 mod test;
@@ -32,6 +33,7 @@ const WORDS: &[Word] = &[
     slim::WORD,
     fuzz::WORD,
     crash::WORD,
+    soak::WORD,
     race::WORD,
     accept::WORD,
 ];

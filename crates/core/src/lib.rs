@@ -37,6 +37,7 @@ pub mod shared_list;
 pub mod tool_types;
 pub mod tools;
 pub mod traits;
+pub mod transcript;
 pub mod turn_environment;
 pub mod turn_wishes;
 pub mod typed_id;

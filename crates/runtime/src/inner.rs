@@ -1,9 +1,10 @@
 //! What all clones of a runtime share.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::task::JoinSet;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
@@ -20,7 +21,7 @@ use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
-use crate::thread::{Mail, Slot};
+use crate::thread::{Keep, Mail, Slot, Slots};
 use crate::world::World;
 
 /// How many threads are woken at a time; their records share commits.
@@ -40,7 +41,7 @@ pub(crate) struct Inner {
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
-    slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
+    slots: Slots,
     is_stopping: AtomicBool,
 }
 
@@ -71,7 +72,7 @@ impl Inner {
             world,
             default_session_id,
             tickets: AtomicU64::new(0),
-            slots: Mutex::default(),
+            slots: Slots::default(),
             is_stopping: AtomicBool::new(false),
         });
         inner.backends.views.messages.attached.attach(&inner);
@@ -79,35 +80,22 @@ impl Inner {
         inner
     }
 
-    fn known_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
-        self.slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&session_id)
-            .cloned()
-    }
-
     /// Returns the place of a session's thread; a session that does not exist has none.
     pub(crate) async fn slot(&self, session_id: SessionId) -> Result<Arc<Slot>> {
-        if let Some(slot) = self.known_slot(session_id) {
+        if let Some(slot) = self.slots.get(session_id) {
             return Ok(slot);
         }
         if !self.backends.session_store.has_session(session_id).await? {
             return Err(AgentLoopError::SessionNotFound(session_id));
         }
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(
-            slots
-                .entry(session_id)
-                .or_insert_with(|| Arc::new(Slot::new(session_id))),
-        ))
+        self.forget_idle();
+        Ok(self.slots.get_or_make(session_id, self.world.now()))
     }
 
     /// Takes nothing more from now on; returns the threads that there are.
     pub(crate) fn stop(&self) -> Vec<Arc<Slot>> {
         self.is_stopping.store(true, Ordering::SeqCst);
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.values().map(Arc::clone).collect()
+        self.slots.all()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -115,10 +103,38 @@ impl Inner {
     }
 
     pub(crate) fn take_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
-        self.slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&session_id)
+        self.slots.take(session_id)
+    }
+
+    /// Returns how many sessions are in memory.
+    pub(crate) fn loaded_sessions(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Notes that a thread was laid to rest, and lets others go that have rested for longer.
+    pub(crate) fn note_rest(self: &Arc<Self>, session_id: SessionId) {
+        if !self.backends.journal.is_on_disk() {
+            return;
+        }
+        self.slots.note_use(session_id, self.world.now());
+        self.forget_idle();
+        if let Some(span) = self.settings.idle_time
+            && self.slots.begin_sweep()
+        {
+            tokio::spawn(sweep(Arc::downgrade(self), span));
+        }
+    }
+
+    /// Lets sessions go that were not used for long, or are too many.
+    fn forget_idle(&self) {
+        if !self.backends.journal.is_on_disk() {
+            return;
+        }
+        let now = self.world.now();
+        let span = self.settings.idle_time.map(TimeDelta::from_std);
+        let after = span.and_then(|span| now.checked_sub_signed(span.ok()?));
+        let count = self.settings.idle_sessions;
+        self.slots.trim(&Keep { count, after }, now);
     }
 
     /// Returns the conversation of a session as it is recorded, shared.
@@ -202,7 +218,23 @@ impl Inner {
     }
 }
 
-/// Tells whether two handles of different types stand for one object.
+/// Looks for sessions to let go, also while nobody uses the runtime.
+async fn sweep(runtime: Weak<Inner>, span: Duration) {
+    loop {
+        let Some(sleep) = runtime.upgrade().map(|inner| inner.world.sleep(span)) else {
+            return;
+        };
+        sleep.await;
+        let Some(inner) = runtime.upgrade() else {
+            return;
+        };
+        inner.forget_idle();
+        if inner.slots.end_sweep() {
+            return;
+        }
+    }
+}
+
 /// What is not a view over the journal is the embedder's own.
 fn mirror_of(backends: &RuntimeBackends) -> Mirror {
     let (messages, events) = (&backends.message_store, &backends.event_bus);
@@ -212,6 +244,7 @@ fn mirror_of(backends: &RuntimeBackends) -> Mirror {
     )
 }
 
+/// Tells whether two handles of different types stand for one object.
 fn same<A: ?Sized, B: ?Sized>(a: &Arc<A>, b: &Arc<B>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }

@@ -137,7 +137,9 @@ pub use easy::{
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
 pub use replay::{Divergence, Replay, ReplayReport};
-pub use runtime::{EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter};
+pub use runtime::{
+    EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter, SessionSummary,
+};
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
@@ -152,7 +154,8 @@ pub use windlass_store::sqlite::{
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
-    InMemorySessionStore, Journal, MemoryJournal, Retention, WriteBlocklistFileStore,
+    InMemorySessionStore, Journal, Listed, MemoryJournal, Retention, ThreadCursor, ThreadEntry,
+    ThreadFilter, Window, WriteBlocklistFileStore,
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};

@@ -60,6 +60,11 @@ pub struct RuntimeSettings {
     pub retry: RetryPolicy,
     /// What becomes of turns of an earlier life.
     pub recovery: RecoveryPolicy,
+    /// How many sessions stay in memory, where the journal is on disk. The others come back when they are used. A
+    /// session whose turn runs or waits stays in any case.
+    pub idle_sessions: usize,
+    /// How long an idle session stays in memory, where the journal is on disk.
+    pub idle_time: Option<Duration>,
 }
 
 impl Default for RuntimeSettings {
@@ -76,6 +81,8 @@ impl Default for RuntimeSettings {
             limits: Limits::default(),
             retry: RetryPolicy::default(),
             recovery: RecoveryPolicy::default(),
+            idle_sessions: 256,
+            idle_time: Some(Duration::from_secs(600)),
         }
     }
 }

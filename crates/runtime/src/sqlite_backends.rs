@@ -11,11 +11,15 @@ use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
-use windlass_store::sqlite::{SqliteError, SqliteOptions, SqliteRecords, SqliteStore};
+use windlass_store::Journal;
+use windlass_store::sqlite::{
+    SqliteError, SqliteJournal, SqliteOptions, SqliteRecords, SqliteStore,
+};
 
 use crate::backends::{
     RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeSessionStore, SessionProgress,
 };
+use crate::errors::from_journal;
 
 impl RuntimeBackends {
     /// Keeps everything in a data directory: conversations, records, files, keys and secrets.
@@ -39,6 +43,7 @@ impl RuntimeBackends {
         };
         let sessions = SqliteSessions {
             records,
+            journal: store.journal(),
             read: Cache::new(),
             progress: Cache::new(),
         };
@@ -52,7 +57,7 @@ impl RuntimeBackends {
 }
 
 /// How many records of a kind stay in memory.
-const MAX_CACHED: usize = 10_000;
+const MAX_CACHED: usize = 1024;
 
 /// Records that were read. One process alone writes a data directory, so what it wrote or read last is what is there.
 struct Cache<K, V>(Mutex<HashMap<K, V>>);
@@ -164,19 +169,27 @@ impl RuntimeHarnessStore for SqliteHarnesses {
 /// Sessions on disk, with what their turns do in memory.
 ///
 /// Status and figures follow from the journal, which is durable already. Writing them too would double the commits of
-/// a turn, so they are laid over the record when it is read.
+/// a turn, so they are laid over the record when it is read. Those of a session that is not in memory are looked up.
 struct SqliteSessions {
     records: SqliteRecords,
+    journal: SqliteJournal,
     read: Cache<SessionId, Session>,
     progress: Cache<SessionId, SessionProgress>,
 }
 
 impl SqliteSessions {
-    fn with_progress(&self, mut session: Session) -> Session {
+    async fn with_progress(&self, mut session: Session) -> Result<Session> {
         if let Some(progress) = self.progress.get(&session.id) {
             progress.apply(&mut session);
+            return Ok(session);
         }
-        session
+        let thread = self.journal.thread(&session.id.into()).await;
+        if let Some(thread) = thread.map_err(from_journal)? {
+            session.status = thread.status();
+            session.usage = thread.usage.or(session.usage);
+            session.updated_at = session.updated_at.max(thread.activity);
+        }
+        Ok(session)
     }
 
     async fn find(&self, session_id: SessionId) -> Result<Option<Session>> {
@@ -194,8 +207,10 @@ impl SqliteSessions {
 #[async_trait]
 impl SessionStore for SqliteSessions {
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
-        let session = self.find(session_id).await?;
-        Ok(session.map(|session| self.with_progress(session)))
+        match self.find(session_id).await? {
+            Some(session) => Ok(Some(self.with_progress(session).await?)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -204,7 +219,7 @@ impl SessionMutator for SqliteSessions {
     async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
         let session = self.records.update_session_title(session_id, title).await?;
         self.read.put(session_id, session.clone());
-        Ok(self.with_progress(session))
+        self.with_progress(session).await
     }
 }
 
@@ -224,11 +239,11 @@ impl RuntimeSessionStore for SqliteSessions {
         Ok(self.find(session_id).await?.is_some())
     }
     async fn list_sessions(&self) -> Result<Vec<Session>> {
-        let sessions = self.records.list_sessions().await?;
-        Ok(sessions
-            .into_iter()
-            .map(|session| self.with_progress(session))
-            .collect())
+        let mut sessions = Vec::new();
+        for session in self.records.list_sessions().await? {
+            sessions.push(self.with_progress(session).await?);
+        }
+        Ok(sessions)
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         let removed = self.records.remove_session(id).await;

@@ -4,13 +4,18 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use serde_json::json;
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_protocol::{
-    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, TurnEnvironmentParams,
+    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, Mode, NetworkPolicy, StartTurn,
+    Thread, TurnEnvironmentParams,
 };
+use windlass_tools::{Environments, Network, Policy, Unconfined};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ids;
+use crate::serve::StartError;
+use crate::store::WireStore;
 
 /// The environment that always exists.
 pub(crate) const LOCAL: &str = "local";
@@ -101,7 +106,74 @@ pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf, A
         .with(json!({ "environment_id": environment.id })))
 }
 
+/// What tools may do in an environment.
+fn policy(environment: &Environment) -> Policy {
+    let EnvironmentPolicy {
+        write,
+        shell,
+        network,
+    } = environment.policy;
+    Policy {
+        write,
+        shell,
+        network: match network {
+            NetworkPolicy::Inherit => Network::Inherit,
+            NetworkPolicy::None => Network::None,
+        },
+        unconfined: Unconfined::Refuse,
+    }
+}
+
+/// An environment as tools know it.
+pub(crate) fn for_tools(environment: &Environment) -> windlass_tools::Environment {
+    windlass_tools::Environment::stored(&environment.id, &environment.root, policy(environment))
+}
+
+/// What a turn's tools may do where it works, and which of them have nothing to do there.
+pub(crate) struct Narrowed {
+    pub(crate) environment: TurnEnvironment,
+    pub(crate) idle_tools: Vec<String>,
+}
+
+/// Lets tools know the environments: `local` at the workspace, and all that clients have registered.
+///
+/// A host calls it before it builds its runtime, because turns of an earlier life go on from there.
+pub async fn open_environments(
+    environments: &Environments,
+    workspace: &Path,
+    store: &dyn WireStore,
+) -> Result<(), StartError> {
+    let local = local(workspace).map_err(|source| StartError::Workspace {
+        path: workspace.display().to_string(),
+        source,
+    })?;
+    environments.put(for_tools(&local));
+    for environment in store.environments().await.map_err(StartError::Store)? {
+        environments.put(for_tools(&environment));
+    }
+    Ok(())
+}
+
 impl App {
+    /// Narrows what a turn may do in an environment: a plan changes nothing, and commands need the thread's leave.
+    pub(crate) async fn narrowed(
+        &self,
+        at: &TurnEnvironmentParams,
+        thread: &Thread,
+        request: &StartTurn,
+    ) -> Result<Narrowed, ApiError> {
+        let mut environment = TurnEnvironment::new(&at.environment_id, &at.cwd);
+        environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
+        let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
+        environment.shell = environment.write && allow_shell;
+        let policy = policy(&self.environment(&at.environment_id).await?);
+        let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
+        Ok(Narrowed {
+            environment,
+            idle_tools: idle_tools.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
     /// Returns all environments, the one that always exists first.
     pub(crate) async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
         let mut all = vec![self.local.clone()];
@@ -135,7 +207,7 @@ impl App {
     /// Chooses where a turn works: what it names, else the thread's first, else `local` at the thread's workspace.
     pub(crate) async fn turn_environment(
         &self,
-        thread: &windlass_protocol::Thread,
+        thread: &Thread,
         wished: Option<&str>,
     ) -> Result<TurnEnvironmentParams, ApiError> {
         let entries = thread.environments.as_deref().unwrap_or_default();

@@ -25,6 +25,7 @@ mod tokens;
 mod usage;
 pub mod view;
 
+pub use environments::open_environments;
 pub use error::ApiError;
 pub use models::Models;
 pub use serve::{Server, StartError, listen};

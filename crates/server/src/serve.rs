@@ -52,6 +52,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// What the server keeps cannot be read.
+    #[error("the server's records cannot be read: {0}")]
+    Store(ApiError),
     /// The runtime cannot carry threads with these settings.
     #[error("the runtime cannot carry threads: {0}")]
     Runtime(#[from] AgentLoopError),
@@ -106,6 +109,8 @@ impl Server {
             path: settings.workspace.display().to_string(),
             source,
         })?;
+        let tools = &settings.environments;
+        environments::open_environments(tools, &settings.workspace, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.local_addr();
         let address = address.map_err(|source| StartError::Listen {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
+use windlass_tools::Environments;
 
 use crate::models::Models;
 use crate::tokens::{Token, TokenBook};
@@ -71,6 +72,8 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// The root of the environment `local`.
     pub workspace: PathBuf,
+    /// Where tools find the environments of turns. The runtime's tools must share it; the server fills it.
+    pub environments: Environments,
     /// The harness that threads stand on.
     pub harness_id: HarnessId,
     /// The agent that speaks in threads.
@@ -92,6 +95,7 @@ impl Settings {
             access,
             cors_origins: Vec::new(),
             workspace: workspace.into(),
+            environments: Environments::new(),
             harness_id,
             agent_id: None,
             models: Models::default(),

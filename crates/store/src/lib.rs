@@ -12,7 +12,8 @@ pub mod storage;
 
 pub use files::*;
 pub use journal::{
-    Batch, Claim, EventSink, Journal, JournalError, MemoryJournal, Page, Retention, StreamKey,
+    Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
+    StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window,
 };
 pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]

@@ -178,6 +178,16 @@ impl TurnLog {
         self.items.get(*self.item_places.get(&id)?)?.item()
     }
 
+    /// Returns the numbers of the events that began and ended an item; one that came whole has only a beginning.
+    #[must_use]
+    pub fn item_seqs(&self, id: ItemId) -> Option<(u64, Option<u64>)> {
+        let entry = self.items.get(*self.item_places.get(&id)?)?;
+        Some((
+            entry.opened.seq(),
+            entry.closed.as_ref().map(|end| end.seq()),
+        ))
+    }
+
     /// Goes through the items of a turn in the order in which they began.
     pub fn items_of(&self, turn_id: TurnId) -> impl Iterator<Item = Item<'_>> + '_ {
         let turn = self.turn(turn_id);

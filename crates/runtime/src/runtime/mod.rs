@@ -7,6 +7,7 @@ mod forks;
 mod host_adapter;
 mod sessions;
 mod shutdown;
+mod threads;
 mod turns;
 
 use std::fmt;
@@ -27,6 +28,7 @@ pub(crate) use forks::fork_point;
 pub use forks::{ForkAt, ForkOptions};
 pub use host_adapter::RuntimeHostAdapter;
 pub(crate) use sessions::open_session;
+pub use threads::SessionSummary;
 pub(crate) use turns::CallerGuard;
 
 /// Runs agents inside of a program. Clones share everything.

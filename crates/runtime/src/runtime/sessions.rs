@@ -80,6 +80,13 @@ impl InProcessRuntime {
         session.ok_or(AgentLoopError::SessionNotFound(session_id))
     }
 
+    /// Returns how many sessions are in memory. On disk there can be many more: see
+    /// [`RuntimeSettings::idle_sessions`](crate::RuntimeSettings::idle_sessions).
+    #[must_use]
+    pub fn loaded_sessions(&self) -> usize {
+        self.inner.loaded_sessions()
+    }
+
     /// Returns all sessions.
     pub async fn list_sessions(&self) -> Result<Vec<Session>> {
         self.inner.backends.session_store.list_sessions().await

@@ -11,9 +11,10 @@ use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::ExecId;
-use windlass_store::{Claim, StreamKey};
+use windlass_store::Claim;
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
+use super::fold::fold;
 use super::mail::{Mail, Submission};
 use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
@@ -21,7 +22,7 @@ use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
 use super::{PROCESS_STOPPED, StepScope, commit};
-use crate::errors::{from_journal, from_rejection, to_failure};
+use crate::errors::{from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::settings::RecoveryPolicy;
 use crate::steps::model::{ModelCall, Progress};
@@ -33,13 +34,11 @@ use crate::world::Sleep;
 /// Streamed text is recorded at the latest after this time, or this many bytes.
 const CHUNK_SPAN: Duration = Duration::from_millis(32);
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How many events are folded at a time.
-const FOLD_PAGE: usize = 1024;
 
 /// A thread that has nothing to do.
 pub(crate) struct Resting {
-    thread: Thread,
-    claim: Claim,
+    pub(super) thread: Thread,
+    pub(super) claim: Claim,
 }
 
 struct RunningTool {
@@ -112,6 +111,7 @@ impl Actor {
         resting: Option<Box<Resting>>,
     ) {
         let _guard = FaultGuard { slot: &slot, life };
+        let runtime = Arc::clone(&inner);
         let worked = match Self::open(inner, &slot, life, resting).await {
             Ok(actor) => Box::pin(actor.run()).await,
             Err(error) => Err(error),
@@ -120,6 +120,7 @@ impl Actor {
             tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
             slot.fault(life, error);
         }
+        runtime.note_rest(slot.session_id);
     }
 
     async fn open(
@@ -689,23 +690,4 @@ impl Actor {
 fn first_event(accepted: commit::Accepted) -> Result<Event> {
     let event = accepted.events.first().map(|event| Event::clone(event));
     event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
-}
-
-/// Claims the stream of a session and folds it.
-async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
-    let journal = &inner.backends.journal;
-    let key = StreamKey::from(slot.session_id);
-    let claim = journal.claim(&key).await.map_err(from_journal)?;
-    let mut thread = Thread::new(slot.session_id);
-    while thread.head() < claim.head {
-        let page = journal
-            .read(&key, thread.head(), FOLD_PAGE)
-            .await
-            .map_err(from_journal)?;
-        if page.events.is_empty() {
-            break;
-        }
-        page.events.iter().for_each(|event| thread.evolve(event));
-    }
-    Ok(Resting { thread, claim })
 }

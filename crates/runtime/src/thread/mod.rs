@@ -2,16 +2,19 @@
 //!
 //! A [`Slot`] stands for the session all the time: it holds the mailbox and what readers may see. While there is
 //! work, an [`actor::Actor`] owns the state, takes mail, decides, records, and runs the steps. When nothing is left
-//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else.
+//! to do the actor puts the state back and is gone, so that an idle session costs its state and nothing else. Where the
+//! journal is on disk, [`Slots`] lets go of that too.
 
 mod actor;
 mod commit;
+mod fold;
 mod mail;
 mod masking;
 mod prepare;
 mod repeat;
 mod retire;
 mod slot;
+mod slots;
 mod waiters;
 
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub const PROCESS_STOPPED: &str = "the process stopped";
 
 pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;
+pub(crate) use slots::{Keep, Slots};
 
 /// What a step is started from.
 pub(crate) struct StepScope<'a> {

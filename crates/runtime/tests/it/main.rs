@@ -17,6 +17,8 @@ mod examples;
 mod forks;
 mod hooks;
 mod host;
+#[cfg(feature = "sqlite")]
+mod idle;
 mod memory;
 mod network;
 #[cfg(feature = "sqlite")]

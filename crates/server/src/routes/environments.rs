@@ -7,7 +7,7 @@ use windlass_protocol::{CreateEnvironment, EnvironmentList, ErrorCode};
 
 use super::{Answer, json, ok};
 use crate::app::Shared;
-use crate::environments::{LOCAL, checked, not_found};
+use crate::environments::{LOCAL, checked, for_tools, not_found};
 use crate::error::ApiError;
 use crate::http::body::Payload;
 
@@ -32,6 +32,7 @@ pub(super) async fn create(
             "an environment of this id exists",
         ));
     }
+    app.settings.environments.put(for_tools(&environment));
     json(StatusCode::CREATED, &environment)
 }
 
@@ -54,7 +55,10 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
         }
     }
     match app.store.remove_environment(&id).await? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        true => {
+            app.settings.environments.remove(&id);
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
         false => Err(not_found()),
     }
 }

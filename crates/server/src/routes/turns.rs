@@ -70,19 +70,22 @@ impl App {
             None => thread.model.clone(),
             wished => models.name(wished)?,
         };
-        let own = request.dynamic_tools.unwrap_or_default();
+        let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
         let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
         let tools = external::joined(of_thread, &own)?;
         let environment = self
             .turn_environment(thread, request.environment_id.as_deref())
             .await?;
+        let narrowed = self.narrowed(&environment, thread, &request).await?;
+        let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
+        disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
         let wishes = TurnWishes {
             system_prompt: thread.system_prompt.clone(),
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
-            disallowed_tools: request.disallowed_tools.unwrap_or_default(),
+            disallowed_tools,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
         };
@@ -97,6 +100,8 @@ impl App {
             ..Controls::default()
         };
         wishes.put_into(&mut controls).map_err(ApiError::internal)?;
+        let put = narrowed.environment.put_into(&mut controls);
+        put.map_err(ApiError::internal)?;
         let labels = Labels {
             environment: Some(environment),
             provider: thread.model_provider.clone(),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Daemon;
+use crate::support::{Daemon, Setup, text};
 
 #[tokio::test]
 async fn r48_an_environment_that_does_not_exist_is_refused_and_no_turn_is_recorded() {
@@ -139,6 +139,94 @@ async fn environments_are_registered_chosen_and_removed() {
         "environment_not_found",
         "the default is gone"
     );
+}
+
+/// A daemon whose agent has files and a shell, with a file in its workspace.
+async fn with_tools() -> Daemon {
+    let setup = Setup {
+        has_tools: true,
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    std::fs::write(daemon.workspace.path().join("log.txt"), "all hands\n").unwrap();
+    daemon
+}
+
+#[tokio::test]
+async fn the_tools_of_a_turn_work_in_its_environment() {
+    let daemon = with_tools().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("log.txt"), "at anchor\n").unwrap();
+    let body = json!({"id": "staging", "root": elsewhere.path()});
+    daemon
+        .client
+        .post("/v1/environments", body)
+        .await
+        .expect(201);
+    let thread = daemon.thread(json!({})).await;
+    daemon
+        .say(&thread, r#"CALL read {"path": "log.txt"}"#)
+        .await;
+    assert!(daemon.model.told().concat().contains("all hands"));
+
+    let mut events = daemon.events(&thread, 0).await;
+    let prompt = r#"CALL read {"path": "log.txt"}"#;
+    let body = json!({"prompt": prompt, "environment_id": "staging"});
+    daemon.turn(&thread, body).await;
+    events.until("turn.completed").await;
+    events.until("turn.completed").await;
+    assert!(daemon.model.told().concat().contains("at anchor"));
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_something_asks_first() {
+    let daemon = with_tools().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let prompt = r#"CALL write {"path": "new.txt", "content": "ahoy"}"#;
+    daemon.turn(&thread, json!({ "prompt": prompt })).await;
+    let asked = events.until("approval.required").await;
+    let made = daemon.workspace.path().join("new.txt");
+    assert!(!made.exists());
+    let id = text(&asked.last().unwrap().data["payload"]["approval_id"]);
+    let path = format!("/v1/approvals/{id}");
+    let decision = daemon.client.post(&path, json!({"decision": "allow"}));
+    decision.await.expect(200);
+    events.until("turn.completed").await;
+    assert_eq!(std::fs::read_to_string(made).unwrap(), "ahoy");
+}
+
+#[tokio::test]
+async fn tools_that_a_turn_may_not_use_are_not_offered() {
+    let daemon = with_tools().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let policy = json!({"write": false, "shell": false});
+    let body = json!({"id": "archive", "root": elsewhere.path(), "policy": policy});
+    daemon
+        .client
+        .post("/v1/environments", body)
+        .await
+        .expect(201);
+    for (thread, offered) in [
+        (
+            json!({"allow_shell": true}),
+            ["read", "write", "edit", "shell"].as_slice(),
+        ),
+        (json!({"allow_shell": false}), &["read", "write", "edit"]),
+        (json!({"mode": "plan", "allow_shell": true}), &["read"]),
+        (
+            json!({"allow_shell": true, "environments": [{"environment_id": "archive", "cwd": "."}]}),
+            &["read"],
+        ),
+    ] {
+        let path = daemon.thread(thread.clone()).await;
+        daemon.say(&path, "hello").await;
+        let known = ["read", "write", "edit", "shell"];
+        let mut seen = daemon.model.offered();
+        seen.retain(|name| known.contains(&name.as_str()));
+        seen.sort_by_key(|name| known.iter().position(|known| known == name));
+        assert_eq!(seen, offered, "{thread}");
+    }
 }
 
 #[tokio::test]

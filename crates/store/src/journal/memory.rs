@@ -10,7 +10,11 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 
 use super::open_turns::{OpenTurns, TurnChange};
-use super::{Batch, Claim, Journal, JournalError, Page, StreamKey};
+use super::thread_fold::ThreadFold;
+use super::{
+    Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
+    ThreadFilter, Window,
+};
 
 /// Takes the events that retention removes.
 pub trait EventSink: Send + Sync {
@@ -59,6 +63,8 @@ struct Stream {
     pruned: u64,
     records: VecDeque<Record>,
     open_turns: OpenTurns,
+    /// What a list shows; it follows the records when somebody asks, and before they go.
+    thread: Box<ThreadFold>,
     doorbell: Option<watch::Sender<u64>>,
 }
 
@@ -80,15 +86,29 @@ impl Stream {
         self.records.push_back(Record { position, event });
     }
 
+    /// Returns the fold of all records.
+    fn thread(&mut self) -> &ThreadFold {
+        let folded = self.thread.head().max(self.pruned) - self.pruned;
+        let folded = usize::try_from(folded).unwrap_or(usize::MAX);
+        for record in self.records.iter().skip(folded) {
+            self.thread.apply(&record.event);
+        }
+        &self.thread
+    }
+
     /// Takes out what is too much, but nothing of an open turn.
     fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
         let surplus = self.records.len().saturating_sub(max_events);
         let first_open = self.open_turns.first().unwrap_or(u64::MAX);
         let closed =
             usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
+        let gone = surplus.min(closed);
+        if gone > 0 {
+            self.thread();
+        }
         let retired: Vec<_> = self
             .records
-            .drain(..surplus.min(closed))
+            .drain(..gone)
             .map(|record| record.event)
             .collect();
         self.pruned += retired.len() as u64;
@@ -240,6 +260,38 @@ impl Journal for MemoryJournal {
         };
         let open = streams.by_key.iter().filter(|(_, number)| is_open(number));
         Ok(open.map(|(key, _)| key.clone()).collect())
+    }
+
+    async fn threads(
+        &self,
+        filter: ThreadFilter,
+        window: Window<ThreadCursor>,
+    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
+        let streams: Vec<_> = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            let numbered = streams.by_key.iter().filter_map(|(key, number)| {
+                let stream = streams.by_number.get(number)?;
+                Some((key.clone(), *number, Arc::clone(stream)))
+            });
+            numbered.collect()
+        };
+        let entries = streams.iter().filter_map(|(key, number, stream)| {
+            let mut stream = lock(stream);
+            stream.thread().entry(key, *number)
+        });
+        Ok(Listed::of_threads(entries.collect(), filter, &window))
+    }
+
+    async fn thread(&self, key: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
+        let Some(stream) = self.stream(key) else {
+            return Ok(None);
+        };
+        let number = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            streams.by_key.get(key).copied().unwrap_or_default()
+        };
+        let mut stream = lock(&stream);
+        Ok(stream.thread().entry(key, number))
     }
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {

@@ -3,6 +3,8 @@
 mod fork;
 mod memory;
 pub(crate) mod open_turns;
+mod thread_fold;
+mod threads;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 
 pub use memory::{EventSink, MemoryJournal, Retention};
+pub use threads::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 
 /// Names a stream. It is text, because runs from outside bring their own ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -164,8 +167,32 @@ pub trait Journal: Send + Sync {
     /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;
 
+    /// Tells whether events are kept outside of memory, so that a runtime may forget a session that rests.
+    fn is_on_disk(&self) -> bool {
+        false
+    }
+
     /// Returns the streams with a turn that has not ended, or an input that waits for its turn.
     async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError>;
+
+    /// Lists the threads, the one with the newest activity first. A stream without a record is none.
+    ///
+    /// A journal that does not look them up reads everything.
+    async fn threads(
+        &self,
+        filter: ThreadFilter,
+        window: Window<ThreadCursor>,
+    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
+        Ok(threads_of_all(&self.read_all().await?, filter, &window))
+    }
+
+    /// Returns the thread of one stream; `None` without a record.
+    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
+        let page = self.read(stream, 0, usize::MAX).await?;
+        let mut fold = thread_fold::ThreadFold::default();
+        page.events.iter().for_each(|event| fold.apply(event));
+        Ok(fold.entry(stream, 0))
+    }
 
     /// Removes a stream with all its records; tells whether it was there.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
@@ -184,4 +211,24 @@ pub trait Journal: Send + Sync {
     ) -> Result<u64, JournalError> {
         fork::copy(self, parent, at_seq, child, forked).await
     }
+}
+
+/// Folds all events of a journal into a list of threads, each of which is that of a session.
+fn threads_of_all(
+    events: &[Arc<Event>],
+    filter: ThreadFilter,
+    window: &Window<ThreadCursor>,
+) -> Listed<ThreadEntry, ThreadCursor> {
+    let mut folds: Vec<(SessionId, thread_fold::ThreadFold)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for event in events {
+        let place = *places.entry(event.session_id).or_insert(folds.len());
+        if place == folds.len() {
+            folds.push((event.session_id, thread_fold::ThreadFold::default()));
+        }
+        folds[place].1.apply(event);
+    }
+    let numbered = folds.iter().zip(1..);
+    let entries = numbered.filter_map(|((id, fold), number)| fold.entry(&(*id).into(), number));
+    Listed::of_threads(entries.collect(), filter, window)
 }

@@ -1,6 +1,6 @@
 //! The newest record of each stream, as the writer remembers it.
 //!
-//! An append writes its records and nothing else: where a stream ends, its chain and which turns are open all follow
+//! An append does not write where a stream ends: that, its chain and which turns are open all follow
 //! from its newest record, which names the first record of the oldest open turn (`open_from`, 0 when none is). So a
 //! commit touches as few pages as it can, and the open turns are read again only after a restart.
 

@@ -6,6 +6,7 @@ use super::chain::Chain;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
+use super::projection::Newest;
 use super::readers::Readers;
 use super::secrets::Vault;
 use super::writer::Writer;
@@ -17,6 +18,8 @@ pub(crate) struct Inner {
     pub(crate) retention: SqliteRetention,
     pub(crate) readers: Arc<Readers>,
     pub(crate) doorbells: Arc<Doorbells>,
+    /// The newest rows of threads; missing where another process may write.
+    pub(crate) newest: Option<Arc<Newest>>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
 }

@@ -23,6 +23,8 @@ mod numbers;
 mod open;
 mod options;
 mod owner;
+mod pack;
+mod projection;
 mod prune;
 mod readers;
 mod record;
@@ -37,6 +39,7 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use crate::journal::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
@@ -48,6 +51,7 @@ use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
+pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
 pub use records::SqliteRecords;
 pub use secrets::SecretsKey;
 pub use storage::SqliteSessionStorageStore;

@@ -4,7 +4,7 @@
 //! is written, so that a refused database is left as it was.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -23,6 +23,7 @@ use super::inspect::{
 };
 use super::options::SqliteOptions;
 use super::owner::Owner;
+use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
 use super::secrets::Vault;
@@ -65,6 +66,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     )
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
+    let projections = Projections::open(&connection)?;
+    let newest = projections.newest();
     let thread = Thread {
         connection,
         counter,
@@ -72,6 +75,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells: Arc::clone(&doorbells),
         state: State {
             heads: Heads::new(chain.clone()),
+            projections,
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),
@@ -90,6 +94,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells,
+        newest: Some(newest),
         writer: Some(writer),
     })
 }
@@ -99,15 +104,19 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         directory: options.directory,
     };
     let chain = Chain::new(options.chain_key);
+    let not_there = |source| SqliteError::Io {
+        doing: "open",
+        path: location.database(),
+        source,
+    };
     if !has_database(&location)? {
-        return Err(SqliteError::Io {
-            doing: "open",
-            path: location.database(),
-            source: ErrorKind::NotFound.into(),
-        });
+        return Err(not_there(ErrorKind::NotFound.into()));
     }
     let reader = location.connect_to_read()?;
-    check_version(&location, &reader)?;
+    if check_version(&location, &reader)? == 0 {
+        let what = "it has no tables, because its first opening was cut off; open it for writing";
+        return Err(not_there(io::Error::new(ErrorKind::NotFound, what)));
+    }
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
         readers: Readers::new(location),
@@ -115,6 +124,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
+        newest: None,
         writer: None,
     })
 }

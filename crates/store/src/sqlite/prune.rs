@@ -42,6 +42,12 @@ pub(crate) fn prune(
         None => head.seq.saturating_sub(1),
         Some(first_open) => first_open - 1,
     };
+    if !matches!(which, Which::Chunks { .. }) {
+        // What is listed outlives its records.
+        let name = &stream.key;
+        let projections = &mut work.state.projections;
+        projections.settle(work.connection, stream.stream, name)?;
+    }
     let numbers = match which {
         Which::Chunks { before } => chunks(work.connection, stream, end, before)?,
         Which::Older { than } => up_to(

@@ -4,12 +4,40 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
+use super::projection;
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
 
+/// One step from a version to the next.
+#[derive(Clone, Copy)]
+struct Step {
+    tables: &'static str,
+    /// Fills the tables from what is there, in the same transaction.
+    fill: fn(&Connection) -> Result<(), Fault>,
+}
+
+impl Step {
+    const fn of(tables: &'static str) -> Self {
+        Self {
+            tables,
+            fill: |_| Ok(()),
+        }
+    }
+}
+
 /// The steps from one version to the next. A step that has been released is never changed: later ones build on it.
-const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: &[Step] = &[
+    Step::of(include_str!("schema/1.sql")),
+    Step::of(include_str!("schema/2.sql")),
+    Step {
+        tables: include_str!("schema/3.sql"),
+        fill: projection::fill,
+    },
+];
+
+/// The first version that has projections.
+pub(crate) const PROJECTIONS: u32 = 3;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
@@ -41,7 +69,7 @@ pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Resul
 fn migrate_by(
     connection: &mut Connection,
     location: &Location,
-    steps: &[&str],
+    steps: &[Step],
 ) -> Result<(), Fault> {
     let found = version(connection)?;
     let known = steps.len() as u32;
@@ -56,7 +84,8 @@ fn migrate_by(
     }
     for (version, step) in (found + 1..).zip(&steps[found as usize..]) {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
+        transaction.execute_batch(step.tables)?;
+        (step.fill)(&transaction)?;
         transaction.execute(
             "INSERT INTO schema_versions (version, applied_at) VALUES (?1, unixepoch())",
             [version],
@@ -96,8 +125,8 @@ mod tests {
         let first = STEPS[0];
         let steps = [
             first,
-            "CREATE TABLE two (x INTEGER)",
-            "INSERT INTO two VALUES (3)",
+            Step::of("CREATE TABLE two (x INTEGER)"),
+            Step::of("INSERT INTO two VALUES (3)"),
         ];
         let mut connection = location.connect_to_write(None).unwrap();
         migrate_by(&mut connection, &location, &steps[..1]).unwrap();
@@ -127,7 +156,8 @@ mod tests {
             directory: directory.path().to_owned(),
         };
         let mut connection = location.connect_to_write(None).unwrap();
-        let steps = [STEPS[0], "CREATE TABLE two (x INTEGER); CREATE nonsense"];
+        let nonsense = Step::of("CREATE TABLE two (x INTEGER); CREATE nonsense");
+        let steps = [STEPS[0], nonsense];
         assert!(migrate_by(&mut connection, &location, &steps).is_err());
         assert_eq!(version(&connection).unwrap(), 1);
         assert!(connection.prepare("SELECT * FROM two").is_err());

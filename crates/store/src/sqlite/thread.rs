@@ -13,10 +13,11 @@ use tokio::sync::mpsc;
 
 use super::counter::Counter;
 use super::doorbells::{Doorbells, Ring};
-use super::error::explain;
+use super::error::{Fault, SqliteError, explain};
 use super::heads::Heads;
 use super::numbers::int;
 use super::owner::Owner;
+use super::projection::Projections;
 use super::writer::{Job, Order, Reply, Writer};
 
 /// How many jobs may wait; whoever brings another waits for room.
@@ -33,6 +34,7 @@ pub(crate) struct Work<'a> {
 /// What the writer knows without asking the database.
 pub(crate) struct State {
     pub(crate) heads: Heads,
+    pub(crate) projections: Projections,
     /// The newest position that was given out.
     pub(crate) position: u64,
     /// The number of the commit that is being made.
@@ -102,6 +104,9 @@ impl Thread {
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     fn finish(mut self) {
+        if !self.state.projections.is_persisted(self.state.position) {
+            self.commit(vec![Box::new(Persist)]);
+        }
         let _ = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -119,14 +124,15 @@ impl Thread {
             let done = self.transact(&mut jobs, &mut replies);
             self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
-                Ok(()) => self
-                    .state
-                    .rings
-                    .drain(..)
-                    .for_each(|ring| self.doorbells.ring(ring)),
+                Ok(()) => {
+                    self.state.projections.publish();
+                    let rings = self.state.rings.drain(..);
+                    rings.for_each(|ring| self.doorbells.ring(ring));
+                }
                 Err(_) => {
                     self.state.rings.clear();
                     self.state.heads.forget_all();
+                    self.state.projections.forget_all();
                 }
             }
             let done = done.map_err(|error| self.note_failure(&error));
@@ -159,6 +165,9 @@ impl Thread {
                 state.commit = before;
                 return Ok(false);
             }
+            let position = state.position;
+            let persisted = state.projections.persist_if_due(connection, position);
+            persisted.map_err(sql_error)?;
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(true)
@@ -211,6 +220,7 @@ fn run_jobs(
     for job in jobs {
         mark("SAVEPOINT job")?;
         state.heads.begin();
+        state.projections.begin();
         let (rings, position) = (state.rings.len(), state.position);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
         match job.run(&mut Work { connection, state }) {
@@ -219,6 +229,7 @@ fn run_jobs(
             Err(()) => {
                 mark("ROLLBACK TO job")?;
                 state.heads.take_back();
+                state.projections.take_back();
                 state.rings.truncate(rings);
                 state.position = position;
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
@@ -227,6 +238,34 @@ fn run_jobs(
         mark("RELEASE job")?;
     }
     Ok(!replies.is_empty())
+}
+
+/// Whatever kept rows from being written takes the commit back.
+fn sql_error(fault: Fault) -> rusqlite::Error {
+    match fault {
+        Fault::Sql(error) => error,
+        other => rusqlite::Error::ToSqlConversionFailure(Box::new(SqliteError::from(other))),
+    }
+}
+
+/// Writes the newest rows of threads, so that the next open finds them.
+struct Persist;
+
+impl Job for Persist {
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+        let State {
+            projections,
+            position,
+            ..
+        } = work.state;
+        match projections.persist(work.connection, *position) {
+            Ok(()) => Ok(Box::new(|_| {})),
+            // The next open folds them.
+            Err(_) => Err(()),
+        }
+    }
+
+    fn refuse(self: Box<Self>, _why: &str) {}
 }
 
 /// SQLite ends a transaction by itself when there is no room for it.

@@ -1,4 +1,4 @@
-//! Checking the journal against itself.
+//! Checking the journal against itself, and the projections against the journal.
 //!
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
@@ -12,7 +12,9 @@ use super::findings::Finding;
 use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
+use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
+use super::schema::{PROJECTIONS, version};
 use crate::journal::StreamKey;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 
@@ -105,6 +107,11 @@ fn walk(
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
+    // Where a record cannot be read, what should be listed is not known.
+    let mut check = match version(&transaction)? < PROJECTIONS {
+        true => None,
+        false => Some(Check::begin(&transaction, stream.stream)?),
+    };
     let mut walk = Walk::begin(&transaction, chain, stream);
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
@@ -117,6 +124,7 @@ fn walk(
         };
         match followed {
             Ok(event) => {
+                check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
                 open.apply(stored.seq, TurnChange::of(&event));
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
@@ -128,9 +136,15 @@ fn walk(
             Err(error) => {
                 report.findings.push(Finding::of_error(walk.key(), error));
                 walk.resume(&stored);
+                check = None;
             }
         }
     }
+    let differences = check.map_or(Ok(Vec::new()), Check::end)?;
+    let differences = differences.into_iter();
+    report
+        .findings
+        .extend(differences.map(|what| Finding::of_stream(walk.key(), what)));
     report.pruned += walk
         .pruned
         .iter()
@@ -186,23 +200,50 @@ fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<Stri
     })
 }
 
+type Orphans = (&'static str, &'static str);
+
+const ORPHANS: [Orphans; 3] = [
+    (
+        "records belong to no stream",
+        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "pruned ranges belong to no stream",
+        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "blobs are named by no record",
+        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
+         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
+    ),
+];
+
+const PROJECTION_ORPHANS: [Orphans; 4] = [
+    (
+        "rows of threads belong to no stream",
+        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of turns belong to no stream",
+        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of items belong to no stream",
+        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of messages belong to no stream",
+        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+];
+
 /// Rows that nobody can reach.
 fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    for (what, query) in [
-        (
-            "records belong to no stream",
-            "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
-        ),
-        (
-            "pruned ranges belong to no stream",
-            "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
-        ),
-        (
-            "blobs are named by no record",
-            "SELECT count(*) FROM blobs WHERE NOT EXISTS \
-             (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
-        ),
-    ] {
+    let of_projections = match version(reader)? < PROJECTIONS {
+        true => &[][..],
+        false => &PROJECTION_ORPHANS,
+    };
+    for (what, query) in ORPHANS.iter().chain(of_projections) {
         match reader.query_row(query, [], |row| uint(row, 0)) {
             Ok(0) => {}
             Ok(count) => report

@@ -16,6 +16,7 @@ use windlass_runtime::{
 use windlass_server::{
     Access, MemoryWireStore, Models, Server, Settings, SqliteWireStore, Token, WireStore,
 };
+use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
 use super::{Client, FakeModel, Frame, Stream, text};
@@ -32,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) store: Arc<dyn WireStore>,
     /// Where everything is kept; in memory if nothing is said.
     pub(crate) data: Option<PathBuf>,
+    /// Whether the agent has files and a shell.
+    pub(crate) has_tools: bool,
 }
 
 impl Default for Setup {
@@ -43,6 +46,7 @@ impl Default for Setup {
             world: None,
             store: Arc::new(MemoryWireStore::new(100)),
             data: None,
+            has_tools: false,
         }
     }
 }
@@ -70,8 +74,11 @@ impl Setup {
         drivers.register(ProviderType::LlmSim, move |_, _| Box::new(driver.clone()));
         let mut harness = HarnessBuilder::new("daemon", "Be brief.")
             .with_capability("commands")
-            .with_capability("ask_user")
-            .build();
+            .with_capability("ask_user");
+        if self.has_tools {
+            harness = harness.with_capability("files").with_capability("shell");
+        }
+        let mut harness = harness.build();
         harness.id = HarnessId::from_seed(1);
         let mut settings = Settings::new(
             self.workspace.path(),
@@ -98,6 +105,7 @@ impl Setup {
         (self.runtime)(&mut runtime_settings);
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)
+            .environments(&settings.environments, ShellSettings::default())
             .driver_registry(drivers)
             .capability(Commands {
                 gate: model.gate(),

@@ -136,6 +136,10 @@ impl FakeModel {
                 "tau_bench__get_reservation",
                 json!({"reservation_id": 7}),
             )]),
+            "CALL" => {
+                let (name, arguments) = said["CALL ".len()..].split_once(' ').unwrap();
+                calls(vec![call(name, serde_json::from_str(arguments).unwrap())])
+            }
             "AGAIN" => calls(vec![call("again", json!({}))]),
             "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),

@@ -6,6 +6,7 @@ mod forking;
 mod gaps;
 mod reading;
 mod subject;
+mod threads;
 mod turns;
 mod writing;
 
@@ -22,6 +23,8 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     writing::an_empty_batch_changes_nothing,
     writing::a_removed_stream_is_gone_and_can_begin_again,
     turns::streams_with_open_turns_are_known,
+    threads::threads_are_listed_by_their_newest_activity,
+    threads::a_thread_is_shown_as_it_is,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,

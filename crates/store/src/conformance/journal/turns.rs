@@ -27,7 +27,8 @@ pub(super) fn queued(turn_id: TurnId) -> Result<EventData, Violation> {
 }
 
 pub(super) fn ended(turn_id: TurnId) -> Result<EventData, Violation> {
-    data("turn.cancelled", json!({}), turn_id)
+    // A turn that never began has no iterations.
+    data("turn.cancelled", json!({"iterations": 1}), turn_id)
 }
 
 pub(super) async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(), Violation> {

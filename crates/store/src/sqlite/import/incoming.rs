@@ -39,7 +39,7 @@ impl Incoming {
 /// Writes the next pieces of a stream.
 pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
     let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
-    for piece in pieces {
+    for piece in &pieces {
         match piece {
             Piece::Record(record) => {
                 head.seq += 1;
@@ -49,11 +49,11 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .chain()
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
-                insert(work, stream, &head, &record)?;
+                insert(work, stream, &head, record)?;
             }
             Piece::Gap(digests) => {
                 let first = head.seq + 1;
-                for digest in &digests {
+                for digest in digests {
                     head.seq += 1;
                     head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
                 }
@@ -72,6 +72,13 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
             }
         }
     }
+    let records = pieces.iter().filter_map(|piece| match piece {
+        Piece::Record(record) => Some(record),
+        Piece::Gap(_) => None,
+    });
+    work.state
+        .projections
+        .follow(work.connection, stream, &head, records)?;
     work.state.heads.put(stream, head);
     Ok(())
 }

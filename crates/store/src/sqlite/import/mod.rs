@@ -6,6 +6,7 @@
 mod incoming;
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use windlass_core::agent::Agent;
 use windlass_core::events::Event;
@@ -13,7 +14,7 @@ use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
-use super::chain::{Digest, digest, hex};
+use super::chain::{Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
@@ -120,16 +121,14 @@ impl Import<'_> {
                 event,
             } => {
                 let event_text = event.get();
-                let parsed: Event = parse(event_text)?;
+                let parsed: Arc<Event> = Arc::new(parse(event_text)?);
                 let stream = self.incoming()?;
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));
                 } else if seq != stream.seq + 1 || parsed.sequence != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                let mut record = Encoded::new(&parsed)?;
-                record.bytes = event_text.as_bytes().to_vec();
-                record.digest = digest(&record.bytes);
+                let record = Encoded::with_bytes(&parsed, event_text.as_bytes().to_vec());
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
                 self.put(Piece::Record(record))

@@ -14,8 +14,12 @@ use windlass_core::events::Event;
 
 use super::error::Fault;
 use super::inner::Inner;
+use super::projection::{find_thread, list_threads};
 use super::record::Encoded;
-use crate::journal::{Batch, Claim, Journal, JournalError, Page, StreamKey};
+use crate::journal::{
+    Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
+    ThreadFilter, Window,
+};
 
 pub(super) use append::insert;
 pub(super) use claim::claim;
@@ -23,7 +27,7 @@ pub(super) use page::Walk;
 use page::read_page;
 pub(super) use remove::{drop_blobs, remove};
 pub use streams::StreamInfo;
-pub(super) use streams::{find, list, names};
+pub(super) use streams::{find, list, named, names};
 
 /// A journal in a SQLite database; clones share it.
 #[derive(Debug, Clone)]
@@ -90,12 +94,30 @@ impl Journal for SqliteJournal {
         Ok(bell)
     }
 
+    fn is_on_disk(&self) -> bool {
+        true
+    }
+
     async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        let streams = self.streams().await?;
-        let open = streams
-            .into_iter()
-            .filter(|stream| stream.open_from.is_some());
-        Ok(open.map(|stream| stream.key).collect())
+        Ok(self.inner.readers.read(streams::unfinished).await?)
+    }
+
+    async fn threads(
+        &self,
+        filter: ThreadFilter,
+        window: Window<ThreadCursor>,
+    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
+        let (newest, readers) = (self.inner.newest.clone(), &self.inner.readers);
+        let listed =
+            readers.read(move |reader| list_threads(reader, newest.as_deref(), filter, window));
+        Ok(listed.await?)
+    }
+
+    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
+        let (newest, key) = (self.inner.newest.clone(), stream.clone());
+        let readers = &self.inner.readers;
+        let found = readers.read(move |reader| find_thread(reader, newest.as_deref(), &key));
+        Ok(found.await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
@@ -106,5 +128,5 @@ impl Journal for SqliteJournal {
 }
 
 fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {
-    events.iter().map(|event| Encoded::new(event)).collect()
+    events.iter().map(Encoded::new).collect()
 }

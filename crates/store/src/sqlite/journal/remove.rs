@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::projection;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
 
@@ -23,11 +24,13 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
             .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
             .execute([int(stream)])?;
     }
+    projection::remove(connection, stream)?;
     connection
         .prepare_cached("DELETE FROM streams WHERE id = ?1")?
         .execute([int(stream)])?;
     drop_blobs(connection, &blobs)?;
     work.state.heads.forget(stream);
+    work.state.projections.give_up(stream);
     work.state.lost_records = true;
     work.state.rings.push(Ring::Removed(key.clone()));
     Ok(true)

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::error::Fault;
-use super::super::numbers::uint;
+use super::super::numbers::{int, uint};
 use crate::journal::StreamKey;
 
 /// A stream without its records.
@@ -39,6 +39,14 @@ pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fau
     Ok(streams.collect::<Result<_, _>>()?)
 }
 
+/// Lists the streams with a turn that has not ended. There may be many others, and they are not kept in memory.
+pub(super) fn unfinished(reader: &Connection) -> Result<Vec<StreamKey>, Fault> {
+    let query = format!("{INFO} WHERE newest.open_from > 0 ORDER BY streams.key");
+    let mut statement = reader.prepare_cached(&query)?;
+    let streams = statement.query_map([], |row| Ok(info(row)?.key))?;
+    Ok(streams.collect::<Result<_, _>>()?)
+}
+
 /// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
 pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
     let mut streams = Vec::new();
@@ -60,4 +68,14 @@ pub(in super::super) fn find(
 ) -> Result<Option<StreamInfo>, Fault> {
     let mut statement = reader.prepare_cached(&format!("{INFO} WHERE streams.key = ?1"))?;
     Ok(statement.query_row([key.as_str()], info).optional()?)
+}
+
+/// Returns the name of a stream.
+pub(in super::super) fn named(
+    connection: &Connection,
+    stream: u64,
+) -> Result<Option<StreamKey>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT key FROM streams WHERE id = ?1")?;
+    let name = statement.query_row([int(stream)], |row| row.get::<_, String>(0));
+    Ok(name.optional()?.map(StreamKey::new))
 }

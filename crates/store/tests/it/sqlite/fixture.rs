@@ -6,10 +6,11 @@
 use std::fs;
 use std::path::Path;
 
+use windlass_core::items::TurnStatus;
 use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
-use windlass_store::sqlite::SecretsKey;
+use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
 use windlass_store::{SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, key, read, started};
@@ -19,10 +20,24 @@ const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
 
 #[tokio::test]
 async fn version_1_opens() {
+    check("sqlite-1").await;
+}
+
+#[tokio::test]
+async fn version_1_with_records_in_their_short_form_opens() {
+    check("sqlite-1-packed").await;
+}
+
+#[tokio::test]
+async fn version_3_opens() {
+    check("sqlite-3").await;
+}
+
+async fn check(fixture: &str) {
+    let fixture = Path::new(FIXTURES).join(fixture);
     let home = Home::new();
     for name in FILES {
-        let from = Path::new(FIXTURES).join("sqlite-1").join(name);
-        fs::copy(from, home.file(name)).unwrap();
+        fs::copy(fixture.join(name), home.file(name)).unwrap();
     }
     let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
     let store = SqliteStore::open(options).await.unwrap();
@@ -33,13 +48,24 @@ async fn version_1_opens() {
         .iter()
         .map(|head| format!("{} {} {}", head.stream, head.seq, &head.chain[..16]))
         .collect();
-    let expected = fs::read_to_string(Path::new(FIXTURES).join("sqlite-1/heads")).unwrap();
+    let expected = fs::read_to_string(fixture.join("heads")).unwrap();
     assert_eq!(heads, expected.lines().collect::<Vec<_>>());
     assert_eq!(read(&store, "big").await.unwrap().len(), 1);
     let gaps = conformance::gaps(&store.journal(), &key("turns")).await;
     assert_eq!(gaps.unwrap(), [2..=3]);
     let streams = store.journal().streams().await.unwrap();
     assert_eq!(streams[1].open_from, Some(5));
+    let listed = store.turns(&key("turns"), Window::first(9)).await.unwrap();
+    let turns = listed.entries.iter().map(|entry| entry.turn.status);
+    assert_eq!(
+        turns.collect::<Vec<_>>(),
+        [TurnStatus::InProgress, TurnStatus::Completed]
+    );
+    let window = Window::first(9);
+    let threads = store.threads(ThreadFilter::All, window).await.unwrap();
+    let threads = threads.entries.iter();
+    let threads: Vec<_> = threads.map(|t| (t.stream.as_str(), t.is_open)).collect();
+    assert_eq!(threads, [("big", false), ("turns", true)]);
     let session = SessionId::from_seed(1);
     let file = store.files().read_file(session, "/dir/file").await;
     assert_eq!(file.unwrap().unwrap().content.as_deref(), Some("content"));

@@ -2,3 +2,4 @@
 
 mod player;
 mod properties;
+mod transcript;

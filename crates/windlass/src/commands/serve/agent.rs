@@ -16,6 +16,7 @@ use windlass_runtime::{
 };
 use windlass_server::Models;
 
+use super::tools::Tools;
 use crate::cli::note;
 use crate::config::Config;
 use crate::model::{self, Choice};
@@ -34,6 +35,7 @@ const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_
 /// What the agent is made from.
 pub(super) struct Agent<'a> {
     pub(super) config: &'a Config,
+    pub(super) tools: Tools<'a>,
     pub(super) model: Option<&'a str>,
     pub(super) recovery: RecoveryPolicy,
 }
@@ -50,6 +52,8 @@ impl Agent<'_> {
     pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<Made> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
+            .with_capability("files")
+            .with_capability("shell")
             .build();
         harness.id = HARNESS;
         let limits = &self.config.limits;
@@ -66,6 +70,7 @@ impl Agent<'_> {
         let builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
+            .environments(self.tools.environments, self.tools.shell)
             .harness(harness);
         let variable = |name: &str| std::env::var(name).ok();
         let (builder, models) = match model::choose(self.model, self.config, variable)? {

@@ -3,6 +3,7 @@
 mod access;
 mod agent;
 mod made_token;
+mod tools;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +13,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
-use windlass_server::{Limits, Server, Settings, SqliteWireStore, TokenBook, listen};
+use windlass_server::{
+    Limits, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
+};
+use windlass_tools::Environments;
 
 use crate::cli::note;
 use crate::config::{self, Config};
@@ -105,8 +109,14 @@ impl Serve {
         let store = SqliteStore::open(SqliteOptions::new(&directory)).await?;
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
+        let mut limits = Limits::default();
+        limit(&mut limits, &config.limits);
+        let wire = SqliteWireStore::new(&store, limits.kept_answers);
+        let environments = Environments::new();
+        open_environments(&environments, &workspace, &wire).await?;
         let agent = agent::Agent {
             config: &config,
+            tools: tools::Tools::of(&directory, self.token_file.as_deref(), &environments),
             model: self.model.as_deref(),
             recovery: self.on_restart.into(),
         };
@@ -117,11 +127,11 @@ impl Serve {
         } = agent.on(&store).await?;
         let mut settings = Settings::new(workspace, harness_id, access);
         settings.host = self.host;
+        settings.environments = environments;
         settings.models = models;
-        limit(&mut settings.limits, &config.limits);
+        settings.limits = limits;
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
-        let wire = SqliteWireStore::new(&store, settings.limits.kept_answers);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         announce(&format!(
             "windlass listening on http://{}",

@@ -1,0 +1,142 @@
+//! The places of all threads, and which of them leave memory.
+//!
+//! A thread that rests costs its whole conversation. Where the journal is on disk, the ones that have rested longest are
+//! forgotten: the next caller gets a new place, whose thread folds the journal as it would after a restart. A place that
+//! anybody holds stays: a turn that runs or waits, an input in the queue and a caller on the way all hold theirs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use windlass_core::typed_id::SessionId;
+
+use super::Slot;
+
+#[derive(Default)]
+pub(crate) struct Slots(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    by_session: HashMap<SessionId, Place>,
+    /// The sessions in the order in which they were used last.
+    by_use: BTreeMap<u64, SessionId>,
+    uses: u64,
+    is_swept: bool,
+}
+
+struct Place {
+    slot: Arc<Slot>,
+    used: u64,
+    since: DateTime<Utc>,
+}
+
+/// Which places may stay although nobody holds them.
+pub(crate) struct Keep {
+    /// How many there may be, those that somebody holds included.
+    pub(crate) count: usize,
+    /// Those that were used later.
+    pub(crate) after: Option<DateTime<Utc>>,
+}
+
+impl Slots {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, session_id: SessionId) -> Option<Arc<Slot>> {
+        let table = self.table();
+        let place = table.by_session.get(&session_id)?;
+        Some(Arc::clone(&place.slot))
+    }
+
+    pub(crate) fn get_or_make(&self, session_id: SessionId, now: DateTime<Utc>) -> Arc<Slot> {
+        let mut table = self.table();
+        if let Some(place) = table.by_session.get(&session_id) {
+            return Arc::clone(&place.slot);
+        }
+        let slot = Arc::new(Slot::new(session_id));
+        let place = Place {
+            slot: Arc::clone(&slot),
+            used: 0,
+            since: now,
+        };
+        table.by_session.insert(session_id, place);
+        table.note_use(session_id, now);
+        slot
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+        let table = self.table();
+        let places = table.by_session.values();
+        places.map(|place| Arc::clone(&place.slot)).collect()
+    }
+
+    pub(crate) fn take(&self, session_id: SessionId) -> Option<Arc<Slot>> {
+        self.table().remove(session_id)
+    }
+
+    /// Notes that a thread was just at work.
+    pub(crate) fn note_use(&self, session_id: SessionId, now: DateTime<Utc>) {
+        self.table().note_use(session_id, now);
+    }
+
+    /// Forgets places that nobody holds, those first that were used longest ago.
+    pub(crate) fn trim(&self, keep: &Keep, now: DateTime<Utc>) {
+        let mut gone = Vec::new();
+        {
+            let mut table = self.table();
+            let newest = table.uses;
+            while let Some((&used, &session_id)) = table.by_use.first_key_value() {
+                let Some(place) = table.by_session.get(&session_id) else {
+                    table.by_use.remove(&used);
+                    continue;
+                };
+                let is_old = keep.after.is_some_and(|after| place.since <= after);
+                if used > newest || !(is_old || table.by_session.len() > keep.count) {
+                    break;
+                }
+                // Places are handed out under this lock alone, so nobody can get hold of one that only the table has.
+                if Arc::strong_count(&place.slot) == 1 {
+                    gone.extend(table.remove(session_id));
+                } else {
+                    table.note_use(session_id, now);
+                }
+            }
+        }
+        // A conversation can be long: it is given back without the lock.
+        drop(gone);
+    }
+
+    /// Returns whether somebody must begin to look for old places, and notes that it does.
+    pub(crate) fn begin_sweep(&self) -> bool {
+        !std::mem::replace(&mut self.table().is_swept, true)
+    }
+
+    /// Ends the looking for old places if none is left.
+    pub(crate) fn end_sweep(&self) -> bool {
+        let mut table = self.table();
+        table.is_swept = !table.by_session.is_empty();
+        !table.is_swept
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table().by_session.len()
+    }
+}
+
+impl Table {
+    fn note_use(&mut self, session_id: SessionId, now: DateTime<Utc>) {
+        if let Some(place) = self.by_session.get_mut(&session_id) {
+            self.by_use.remove(&place.used);
+            self.uses += 1;
+            (place.used, place.since) = (self.uses, now);
+            self.by_use.insert(self.uses, session_id);
+        }
+    }
+
+    fn remove(&mut self, session_id: SessionId) -> Option<Arc<Slot>> {
+        let place = self.by_session.remove(&session_id)?;
+        self.by_use.remove(&place.used);
+        Some(place.slot)
+    }
+}

@@ -1,0 +1,270 @@
+//! The folds of the streams that are being written, as the writer remembers them.
+//!
+//! A fold that is not remembered is made again from the stream's rows and what lies behind them, and only when a row may
+//! have to be written: when a turn starts, ends or waits, or when no turn is open. So a long turn that does not fit here
+//! is read again a few times, and never for each append.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::items::{Change, change};
+
+use super::super::error::Fault;
+use super::super::heads::Head;
+use super::super::record::Encoded;
+use super::fold::Fold;
+use super::load;
+use super::newest::{self, MAX_RECORDS, MAX_ROWS, Newest};
+use super::rows::ThreadRow;
+use super::write::{put_thread, write};
+use crate::journal::StreamKey;
+
+/// How many folds are remembered.
+const MAX_FOLDS: usize = 1024;
+/// How many bytes of events they may hold together.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// What the writer remembers.
+#[derive(Debug, Default)]
+pub(crate) struct Projections {
+    by_stream: HashMap<u64, Remembered>,
+    bytes: usize,
+    /// What the running job has changed here, in case that it must be undone.
+    touched: Vec<u64>,
+    newest: Arc<Newest>,
+    /// What this commit does to the newest rows; `None` where the table has the row, or nothing has.
+    news: Vec<(u64, Option<ThreadRow>)>,
+    /// How many of them there were when the running job began.
+    news_before: usize,
+    /// Up to which position the table is exact.
+    projected: u64,
+    /// What it will be once this commit is durable, where all rows go to the table.
+    projecting: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    /// `None` for a stream that cannot be folded, because a record is damaged or not known. It has no rows, and its
+    /// appends are no worse for it.
+    fold: Option<Fold>,
+    bytes: usize,
+}
+
+impl Projections {
+    /// Goes on from what is stored; rows that the table lacks are folded.
+    pub(crate) fn open(connection: &Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            newest: Arc::new(Newest::new(newest::fold_newest(connection)?)),
+            projected: newest::projected(connection)?,
+            ..Self::default()
+        })
+    }
+
+    /// Returns the newest rows, to be shared with those who list.
+    pub(crate) fn newest(&self) -> Arc<Newest> {
+        Arc::clone(&self.newest)
+    }
+
+    /// Follows records that were appended; `head` is the stream with them in it.
+    pub(crate) fn follow<'a>(
+        &mut self,
+        connection: &Connection,
+        stream: u64,
+        head: &Head,
+        mut records: impl Iterator<Item = &'a Encoded>,
+    ) -> Result<(), Fault> {
+        if let Some(known) = self.by_stream.get_mut(&stream) {
+            let Some(fold) = &mut known.fold else {
+                return Ok(());
+            };
+            for record in records {
+                if let Some(event) = &record.event {
+                    fold.apply(event);
+                    known.bytes += record.bytes.len();
+                    self.bytes += record.bytes.len();
+                }
+            }
+        } else if head.open.first().is_none() || records.any(may_write) {
+            // The records are in the table by now.
+            self.load(connection, &head.key, stream)?;
+        } else {
+            return Ok(());
+        }
+        self.touched.push(stream);
+        self.show(connection, stream)
+    }
+
+    /// Writes all rows of turns that have ended, before their records go.
+    pub(crate) fn settle(
+        &mut self,
+        connection: &Connection,
+        stream: u64,
+        name: &StreamKey,
+    ) -> Result<(), Fault> {
+        let known = self.by_stream.get(&stream);
+        if known.is_none_or(|known| known.fold.is_none()) {
+            let (fold, bytes) = load::fold(connection, name, stream)?;
+            self.put(stream, Some(fold), bytes);
+        }
+        self.touched.push(stream);
+        self.write(connection, stream)
+    }
+
+    fn load(
+        &mut self,
+        connection: &Connection,
+        name: &StreamKey,
+        stream: u64,
+    ) -> Result<(), Fault> {
+        match load::fold(connection, name, stream) {
+            Ok((fold, bytes)) => self.put(stream, Some(fold), bytes),
+            Err(Fault::Journal(_)) => self.put(stream, None, 0),
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, stream: u64, fold: Option<Fold>, bytes: usize) {
+        self.forget(stream);
+        self.bytes += bytes;
+        self.by_stream.insert(stream, Remembered { fold, bytes });
+    }
+
+    /// Writes rows when enough have come together; until then the row of the thread stays in memory.
+    fn show(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+        let known = self.by_stream.get_mut(&stream);
+        let Some(fold) = known.and_then(|known| known.fold.as_mut()) else {
+            return Ok(());
+        };
+        if fold.is_due() {
+            return self.write(connection, stream);
+        }
+        if fold.is_news() {
+            fold.note_shown();
+            self.news.push((stream, Some(fold.thread())));
+        }
+        self.limit();
+        Ok(())
+    }
+
+    fn write(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+        let Some(known) = self.by_stream.get_mut(&stream) else {
+            return Ok(());
+        };
+        if let Some(fold) = &mut known.fold {
+            let before = fold.taken().seq;
+            write(connection, stream, fold)?;
+            self.news.push((stream, None));
+            if fold.taken().seq > before {
+                self.bytes -= std::mem::take(&mut known.bytes);
+            }
+        }
+        self.limit();
+        Ok(())
+    }
+
+    fn limit(&mut self) {
+        if self.by_stream.len() > MAX_FOLDS || self.bytes > MAX_BYTES {
+            self.by_stream.clear();
+            self.bytes = 0;
+        }
+    }
+
+    /// Writes all rows that are newer than the table if they have become many; `position` is that of the newest record.
+    pub(crate) fn persist_if_due(
+        &mut self,
+        connection: &Connection,
+        position: u64,
+    ) -> Result<(), Fault> {
+        let is_due = self.newest.len() + self.news.len() > MAX_ROWS
+            || position - self.projected.min(position) >= MAX_RECORDS;
+        match is_due && self.projecting.is_none() {
+            true => self.persist(connection, position),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes all rows that are newer than the table.
+    pub(crate) fn persist(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
+        let (mut rows, _) = self.newest.rows();
+        for (stream, row) in self.news.drain(..) {
+            match row {
+                Some(row) => drop(rows.insert(stream, row)),
+                None => drop(rows.remove(&stream)),
+            }
+        }
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        rows.sort_unstable_by_key(|(stream, _)| *stream);
+        for (stream, row) in &rows {
+            put_thread(connection, *stream, row)?;
+        }
+        newest::note_projected(connection, position)?;
+        self.projecting = Some(position);
+        Ok(())
+    }
+
+    /// Tells whether the table lacks nothing.
+    pub(crate) fn is_persisted(&self, position: u64) -> bool {
+        self.projected == position
+    }
+
+    /// Shows what the commit has made durable.
+    pub(crate) fn publish(&mut self) {
+        match self.projecting.take() {
+            Some(position) => {
+                self.projected = position;
+                self.news.clear();
+                self.newest.clear();
+            }
+            None => self.newest.publish(self.news.drain(..)),
+        }
+    }
+
+    /// Begins a job: what it changes here can be taken back until the next one begins.
+    pub(crate) fn begin(&mut self) {
+        self.touched.clear();
+        self.news_before = self.news.len();
+    }
+
+    pub(crate) fn take_back(&mut self) {
+        self.news.truncate(self.news_before);
+        for stream in std::mem::take(&mut self.touched) {
+            self.forget(stream);
+        }
+    }
+
+    /// Forgets a stream whose row is no longer, or no longer the one that was shown.
+    pub(crate) fn give_up(&mut self, stream: u64) {
+        self.forget(stream);
+        self.news.push((stream, None));
+    }
+
+    fn forget(&mut self, stream: u64) {
+        if let Some(known) = self.by_stream.remove(&stream) {
+            self.bytes -= known.bytes;
+        }
+    }
+
+    /// Forgets what a commit that failed has done.
+    pub(crate) fn forget_all(&mut self) {
+        self.by_stream.clear();
+        self.bytes = 0;
+        self.news.clear();
+        self.projecting = None;
+    }
+}
+
+/// Tells whether a record may change the row of its thread.
+fn may_write(record: &Encoded) -> bool {
+    let Some(event) = &record.event else {
+        return false;
+    };
+    let is_outside = event.context.turn_id.is_none();
+    is_outside
+        || event.data.ends_turn()
+        || matches!(
+            change(event),
+            Some(Change::TurnStarted(_) | Change::Wait(_))
+        )
+}

@@ -1,0 +1,211 @@
+//! Comparing what is stored with what the events fold to.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use windlass_core::events::Event;
+
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::fold::Fold;
+use super::load::{range, thread};
+use super::rebuild::base;
+use super::rows::{
+    ITEM_COLUMNS, ItemRow, MESSAGE_COLUMNS, Mark, MessageRow, Rows, TURN_COLUMNS, ThreadRow,
+    TurnRow,
+};
+use super::write::{TABLES, key};
+
+/// After how many events rows are compared and given up.
+const COMPARE_AFTER: u64 = 1024;
+
+/// A comparison of the rows of one stream, event by event. Rows whose records are gone are taken as they are.
+pub(crate) struct Check<'a> {
+    connection: &'a Connection,
+    stream: u64,
+    row: Option<ThreadRow>,
+    fold: Fold,
+    /// Where the fold begins.
+    base: u64,
+    /// Whether the end of the stored rows was reached.
+    is_compared: bool,
+    events: u64,
+    differences: Vec<String>,
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn begin(connection: &'a Connection, stream: u64) -> Result<Self, Fault> {
+        let row = thread(connection, stream)?;
+        let fold = base(connection, stream)?;
+        let mut check = Self {
+            connection,
+            stream,
+            row,
+            base: fold.taken().seq,
+            fold,
+            is_compared: false,
+            events: 0,
+            differences: Vec::new(),
+        };
+        check.reach()?;
+        Ok(check)
+    }
+
+    /// Takes the next event of the stream.
+    pub(crate) fn step(&mut self, event: &Arc<Event>) -> Result<(), Fault> {
+        if event.seq() <= self.base || event.is_ephemeral() {
+            return Ok(());
+        }
+        self.fold.apply(event);
+        self.events += 1;
+        if self.row.is_some_and(|row| row.now.seq == event.seq()) {
+            self.compare_thread();
+        }
+        self.reach()
+    }
+
+    /// Compares rows once enough have come together, and all that are left where the stored ones end.
+    fn reach(&mut self) -> Result<(), Fault> {
+        let upto = self.row.map_or(0, |row| row.upto.seq);
+        let settled = *self.fold.settled();
+        // Records that are gone may reach beyond the rows, where only text chunks did.
+        let is_end = settled.seq == upto || (settled.seq == self.base && upto < self.base);
+        let is_enough = settled.seq < upto && self.events >= COMPARE_AFTER;
+        if self.is_compared || !(is_end || is_enough) {
+            return Ok(());
+        }
+        self.events = 0;
+        let before = *self.fold.taken();
+        let rows = self.fold.take();
+        self.compare_rows(&before, &settled, &rows)?;
+        if is_end {
+            self.is_compared = true;
+            let expected = Mark {
+                seq: upto,
+                ..settled
+            };
+            if self.row.is_some_and(|row| row.upto != expected) {
+                let what = "the row of the thread says wrongly how much is listed";
+                self.differences.push(what.to_owned());
+            }
+            self.find_extra(&settled)?;
+        }
+        Ok(())
+    }
+
+    fn compare_thread(&mut self) {
+        let Some(row) = self.row else { return };
+        let folded = self.fold.thread();
+        // What happened last is not known where its record is gone.
+        let activity = match self.fold.changed() {
+            0 => row.activity,
+            _ => folded.activity,
+        };
+        let upto = row.upto;
+        let expected = ThreadRow {
+            activity,
+            upto,
+            ..folded
+        };
+        if row != expected {
+            let what = "the row of the thread is not what the journal says";
+            self.differences.push(what.to_owned());
+        }
+    }
+
+    fn compare_rows(&mut self, from: &Mark, to: &Mark, rows: &Rows) -> Result<(), Fault> {
+        let (connection, stream) = (self.connection, self.stream);
+        let turns = ("turns", TURN_COLUMNS);
+        let stored = range(
+            connection,
+            turns,
+            stream,
+            from.turns..to.turns,
+            TurnRow::read,
+        );
+        self.compare("turn", from.turns, stored, &rows.turns)?;
+        let items = ("items", ITEM_COLUMNS);
+        let stored = range(
+            connection,
+            items,
+            stream,
+            from.items..to.items,
+            ItemRow::read,
+        );
+        self.compare("item", from.items, stored, &rows.items)?;
+        let messages = ("messages", MESSAGE_COLUMNS);
+        let places = from.messages..to.messages;
+        let stored = range(connection, messages, stream, places, MessageRow::read);
+        self.compare("message", from.messages, stored, &rows.messages)
+    }
+
+    /// Names the first row that differs: where one is missing, all behind it do.
+    fn compare<T: PartialEq>(
+        &mut self,
+        what: &str,
+        first: u64,
+        stored: Result<Vec<T>, Fault>,
+        folded: &[T],
+    ) -> Result<(), Fault> {
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(Fault::Sql(error)) => {
+                let what = format!("the row of a {what} cannot be read: {error}");
+                self.differences.push(what);
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        };
+        let longest = stored.len().max(folded.len());
+        let differs = (0..longest).find(|at| stored.get(*at) != folded.get(*at));
+        if let Some(at) = differs {
+            let why = match stored.get(at) {
+                Some(_) => "is not what the journal says",
+                None => "is missing",
+            };
+            let place = first + at as u64;
+            self.differences
+                .push(format!("the row of {what} {place} {why}"));
+        }
+        Ok(())
+    }
+
+    /// Looks for rows behind the last one that may be there.
+    fn find_extra(&mut self, end: &Mark) -> Result<(), Fault> {
+        for (table, place) in TABLES.into_iter().zip([end.turns, end.items, end.messages]) {
+            let query = format!("SELECT count(*) FROM {table} WHERE key >= ?1 AND key < ?2");
+            let keys = [key(self.stream, place), key(self.stream + 1, 0)];
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let extra = statement.query_row(keys, |row| uint(row, 0))?;
+            if extra > 0 {
+                self.differences
+                    .push(format!("{extra} rows of {table} are too many"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether the rows of threads must know a record.
+    fn is_projected(&self, seq: u64) -> Result<bool, Fault> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM records, state \
+             WHERE stream = ?1 AND seq = ?2 AND records.position <= projected)",
+        )?;
+        Ok(statement.query_row([int(self.stream), int(seq)], |row| row.get(0))?)
+    }
+
+    /// Returns what is wrong.
+    pub(crate) fn end(mut self) -> Result<Vec<String>, Fault> {
+        let changed = self.fold.changed();
+        let seen = self.row.map_or(0, |row| row.now.seq);
+        if seen < changed && self.is_projected(changed)? {
+            let what = format!("the row of the thread does not know record {changed}");
+            self.differences.push(what);
+        }
+        if !self.is_compared {
+            let what = "the row of the thread names no place between turns";
+            self.differences.push(what.to_owned());
+        }
+        Ok(self.differences)
+    }
+}

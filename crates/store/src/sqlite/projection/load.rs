@@ -1,0 +1,97 @@
+//! Reading rows, and folding what they do not hold yet.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use windlass_core::events::Event;
+
+use super::super::error::Fault;
+use super::super::numbers::int;
+use super::super::record::{STORED_COLUMNS, Stored};
+use super::super::schema::{PROJECTIONS, version};
+use super::fold::Fold;
+use super::rows::{THREAD_COLUMNS, ThreadRow};
+use super::write::key;
+use crate::journal::StreamKey;
+
+pub(super) fn thread_query() -> String {
+    format!("SELECT {THREAD_COLUMNS} FROM threads WHERE stream = ?1")
+}
+
+/// Reads the row of a thread.
+pub(super) fn thread(connection: &Connection, stream: u64) -> Result<Option<ThreadRow>, Fault> {
+    let mut statement = connection.prepare_cached(&thread_query())?;
+    Ok(statement
+        .query_row([int(stream)], ThreadRow::read)
+        .optional()?)
+}
+
+/// Goes on from the rows of a stream to its end. Returns the size of what was read with the fold.
+pub(super) fn fold(
+    connection: &Connection,
+    name: &StreamKey,
+    stream: u64,
+) -> Result<(Fold, usize), Fault> {
+    let row = thread(connection, stream)?;
+    let mut fold = row.as_ref().map(Fold::resume).unwrap_or_default();
+    let after = fold.taken().seq;
+    let bytes = replay(connection, name, stream, after, |event| {
+        fold.apply(event);
+        Ok(())
+    })?;
+    Ok((fold, bytes))
+}
+
+pub(super) fn replay_query() -> String {
+    format!(
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq > ?2 AND chunk = 0 ORDER BY seq"
+    )
+}
+
+/// Goes through the events behind a record, without text chunks.
+pub(super) fn replay(
+    connection: &Connection,
+    name: &StreamKey,
+    stream: u64,
+    after: u64,
+    mut each: impl FnMut(&Arc<Event>) -> Result<(), Fault>,
+) -> Result<usize, Fault> {
+    let mut statement = connection.prepare_cached(&replay_query())?;
+    let mut rows = statement.query([int(stream), int(after)])?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(connection, row)?;
+        bytes += stored.len();
+        each(&stored.decode(name)?)?;
+    }
+    Ok(bytes)
+}
+
+pub(super) fn range_query(table: &str, columns: &str) -> String {
+    format!("SELECT {columns} FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key")
+}
+
+/// Reads rows of a stream in a range of places, in their order.
+pub(super) fn range<T>(
+    connection: &Connection,
+    (table, columns): (&str, &str),
+    stream: u64,
+    places: std::ops::Range<u64>,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = connection.prepare_cached(&range_query(table, columns))?;
+    let keys = [key(stream, places.start), key(stream, places.end)];
+    let rows = statement.query_map(keys, read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Says what to do where a database of an earlier version is read as it is.
+pub(super) fn ready(connection: &Connection) -> Result<(), Fault> {
+    if version(connection)? < PROJECTIONS {
+        let why =
+            "this database lists nothing yet; open it once for writing to bring it up to date";
+        return Err(Fault::unavailable(why));
+    }
+    Ok(())
+}

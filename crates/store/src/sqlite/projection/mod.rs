@@ -1,0 +1,47 @@
+//! Projections: threads, turns, items and the places of messages, kept so that listing is a look-up.
+//!
+//! A commit writes whole pages, so a row for each event would cost more than the event. Four decisions keep it cheap:
+//!
+//! - The row of a thread changes when a turn starts, ends, or begins or ceases to wait. The newest rows stay in memory, and go to
+//!   the table together (`newest.rs`). Whoever lists sees both, and after a crash what is missing is folded: always exact.
+//! - Rows of turns, items and messages are written only when they cannot change any more, and several turns at a time, in
+//!   the commit that brings the [`FLUSH_AFTER`]th event since the last time. What is newer is folded from the journal by
+//!   whoever reads: a bounded number of events, and the open turn. `threads.upto` says where that begins, and it is always a place
+//!   between turns, so that the fold needs nothing of what lies before.
+//! - Keys and indexes begin with the stream, so that what is written together lies together.
+//! - Text chunks are not looked at. Later events hold the text whole.
+//!
+//! Rows and fold are one: [`Fold`] makes the rows that are stored, those that are folded on reading, those that
+//! `verify` compares with and those that `rebuild` writes. Rows outlive records: retention takes records and leaves rows, and
+//! `rebuild` keeps rows whose records are gone.
+
+mod cache;
+mod check;
+mod codes;
+mod detail;
+mod fold;
+mod items;
+mod load;
+mod messages;
+mod newest;
+#[cfg(test)]
+mod plans;
+mod rebuild;
+mod rows;
+mod threads;
+mod turns;
+mod write;
+
+pub(super) use cache::Projections;
+pub(super) use check::Check;
+pub use items::ItemEntry;
+pub use messages::MessageEntry;
+pub(super) use newest::Newest;
+pub(super) use rebuild::fill;
+pub use rebuild::{RebuildProgress, RebuildReport};
+pub(super) use threads::{find as find_thread, list as list_threads};
+pub use turns::TurnEntry;
+pub(super) use write::remove;
+
+/// How many events, text chunks apart, may be newer than the rows while no turn is open.
+pub(crate) const FLUSH_AFTER: u64 = 512;

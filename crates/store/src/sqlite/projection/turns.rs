@@ -1,0 +1,114 @@
+//! Listing turns.
+
+use rusqlite::Connection;
+use windlass_core::items::TurnView;
+use windlass_core::typed_id::ItemId;
+
+use super::super::SqliteStore;
+use super::super::error::{Fault, SqliteError};
+use super::super::journal::find;
+use super::super::numbers::int;
+use super::load::{fold, range, ready};
+use super::rows::{ItemRow, TURN_COLUMNS, TurnRow};
+use super::write::key;
+use crate::journal::{Listed, StreamKey, Window};
+
+/// One turn of a thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnEntry {
+    /// Its place in the thread, counted from 0 in the order in which turns start.
+    pub place: u64,
+    /// The number of the event that started it.
+    pub first_seq: u64,
+    /// The number of the event that ended it; of an open turn, the newest one.
+    pub last_seq: u64,
+    /// The turn, with the ids of its items.
+    pub turn: TurnView,
+}
+
+impl TurnEntry {
+    fn new(row: TurnRow, item_ids: Vec<ItemId>) -> Self {
+        Self {
+            place: row.place,
+            first_seq: row.first,
+            last_seq: row.last,
+            turn: row.into_view(item_ids),
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Lists the turns of a thread, the one that started last first. A stream that is not there has none.
+    pub async fn turns(
+        &self,
+        stream: &StreamKey,
+        window: Window<u64>,
+    ) -> Result<Listed<TurnEntry, u64>, SqliteError> {
+        let key = stream.clone();
+        let listed = self
+            .inner
+            .readers
+            .read(move |reader| list(reader, &key, window));
+        Ok(listed.await?)
+    }
+}
+
+fn list(
+    reader: &Connection,
+    name: &StreamKey,
+    window: Window<u64>,
+) -> Result<Listed<TurnEntry, u64>, Fault> {
+    ready(reader)?;
+    let transaction = reader.unchecked_transaction()?;
+    let mut entries = Vec::new();
+    if let Some(stream) = find(&transaction, name)? {
+        let stream = stream.stream;
+        let wanted = window.limit.saturating_add(1);
+        let (fold, _) = fold(&transaction, name, stream)?;
+        let stored = fold.taken().turns;
+        let rows = fold.into_rows();
+        let before = window.after.unwrap_or(u64::MAX);
+        let newest = rows.turns.into_iter().rev();
+        let newest = newest.filter(|row| row.place < before).take(wanted);
+        entries.extend(newest.map(|row| {
+            let of_turn = |item: &&ItemRow| {
+                (row.first_item..row.first_item + row.items).contains(&item.place)
+            };
+            let ids = rows.items.iter().filter(of_turn).map(|item| item.id);
+            let ids = ids.collect();
+            TurnEntry::new(row, ids)
+        }));
+        let left = wanted - entries.len();
+        for row in older(&transaction, stream, before.min(stored), left)? {
+            let ids = item_ids(&transaction, stream, &row)?;
+            entries.push(TurnEntry::new(row, ids));
+        }
+    }
+    Ok(Listed::cut(entries, window.limit, |entry| entry.place))
+}
+
+pub(super) fn older_query() -> String {
+    format!(
+        "SELECT {TURN_COLUMNS} FROM turns WHERE key >= ?1 AND key < ?2 ORDER BY key DESC LIMIT ?3"
+    )
+}
+
+fn older(
+    reader: &Connection,
+    stream: u64,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<TurnRow>, Fault> {
+    let mut statement = reader.prepare_cached(&older_query())?;
+    let parameters = (key(stream, 0), key(stream, before), int(limit as u64));
+    let rows = statement.query_map(parameters, TurnRow::read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn item_ids(reader: &Connection, stream: u64, turn: &TurnRow) -> Result<Vec<ItemId>, Fault> {
+    let places = turn.first_item..turn.first_item + turn.items;
+    range(reader, ("items", "id"), stream, places, |row| {
+        let id: [u8; 16] = row.get(0)?;
+        Ok(ItemId::from_uuid(uuid::Uuid::from_bytes(id)))
+    })
+}

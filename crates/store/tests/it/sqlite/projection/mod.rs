@@ -1,0 +1,9 @@
+//! Projections: they are what the events fold to, whatever happens to the store.
+
+mod any_sequence;
+mod differences;
+mod kept;
+mod lists;
+mod newest;
+mod play;
+mod shown;

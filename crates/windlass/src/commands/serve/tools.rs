@@ -1,0 +1,49 @@
+//! What the agent's tools are told: where they may work, and what commands do not see.
+
+use std::path::Path;
+
+use windlass_core::digest::Digest128;
+use windlass_tools::{Environments, ShellSettings, end_leftovers};
+
+use crate::cli::note;
+
+/// The settings of the tools.
+pub(super) struct Tools<'a> {
+    pub(super) environments: &'a Environments,
+    pub(super) shell: ShellSettings,
+}
+
+impl<'a> Tools<'a> {
+    /// Ends what commands of an earlier daemon on this data directory left behind, and hides the daemon's own files from
+    /// new ones. The lock on the directory must be held: commands of another daemon are not ours.
+    pub(super) fn of(
+        data: &Path,
+        token_file: Option<&Path>,
+        environments: &'a Environments,
+    ) -> Self {
+        let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+        let owner = Digest128::of(data.as_os_str().as_encoded_bytes()).to_string();
+        let leftovers = end_leftovers(&owner);
+        if leftovers > 0 {
+            note(&format!(
+                "{leftovers} commands of an earlier daemon were ended"
+            ));
+        }
+        let mut shell = ShellSettings {
+            owner: Some(owner),
+            ..ShellSettings::default()
+        }
+        .with_variables_of(std::env::vars_os())
+        .hide(data);
+        if let Some(file) = token_file {
+            shell = shell.hide(file);
+        }
+        if let Some(home) = std::env::home_dir() {
+            shell = shell.hide_keys_of(&home);
+        }
+        Self {
+            environments,
+            shell,
+        }
+    }
+}
