@@ -9,6 +9,7 @@ mod accept;
 mod command;
 mod crash;
 mod failure;
+mod fake_models;
 mod fuzz;
 mod plan;
 mod race;
@@ -33,6 +34,7 @@ const WORDS: &[Word] = &[
     fuzz::WORD,
     crash::WORD,
     race::WORD,
+    fake_models::WORD,
     accept::WORD,
 ];
 
