@@ -9,6 +9,7 @@
 mod files;
 mod inprocess;
 mod machine;
+mod model;
 mod report;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ Usage: windlass-bench <word> [--json]
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
+  model       turns over HTTP beside a bare loop: CPU, memory, cancelling
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -45,6 +47,9 @@ fn main() -> ExitCode {
         .iter()
         .map(String::as_str)
         .partition(|arg| arg.starts_with('-'));
+    if let Some(part) = model::part(&words) {
+        return part;
+    }
     let format = match options.as_slice() {
         [] => Format::Table,
         ["--json"] => Format::JsonLines,
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
     let report = match words.as_slice() {
         ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
         ["files"] => files::run(Report::new("files", format)),
+        ["model"] => model::run(Report::new("model", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };

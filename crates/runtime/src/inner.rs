@@ -19,6 +19,7 @@ use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::thread::{Mail, Slot};
+use crate::turn_context::Offers;
 use crate::world::World;
 
 /// What all clones of a runtime share.
@@ -30,6 +31,7 @@ pub(crate) struct Inner {
     /// What no record may show.
     pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
+    pub(crate) offers: Offers,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
     /// Whether messages are copied to a store of the embedder's own.
@@ -65,6 +67,7 @@ impl Inner {
             drivers,
             secrets,
             arguments: Checker::default(),
+            offers: Offers::default(),
             settings,
             world,
             default_session_id,

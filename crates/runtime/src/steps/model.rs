@@ -98,7 +98,7 @@ impl ModelCall {
             exec_id: Some(exec_id),
             system_prompt: Arc::clone(&context.system_prompt),
             history,
-            config: Arc::clone(&context.call_config),
+            config: Arc::clone(&context.offer.config),
         };
         let armed = turn_id.map(|turn_id| OutputGuardrailContext {
             session_id: thread.session_id(),
