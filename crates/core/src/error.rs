@@ -73,6 +73,11 @@ pub enum AgentLoopError {
         /// The calls it waits for, and what each needs.
         waiting_for: WaitingFor,
     },
+    /// The runtime takes nothing more.
+    #[error(
+        "The runtime is shutting down; what was acknowledged is recorded, open it again to go on"
+    )]
+    ShuttingDown,
     /// No turn is there to be steered, cancelled or answered.
     #[error("Session {0} has no active turn")]
     NoActiveTurn(SessionId),

@@ -1,7 +1,7 @@
 //! What all clones of a runtime share.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_core::error::{AgentLoopError, Result};
@@ -15,6 +15,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
+use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
@@ -34,13 +35,11 @@ pub(crate) struct Inner {
     pub(crate) offers: Offers,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
-    /// Whether messages are copied to a store of the embedder's own.
-    pub(crate) mirrors_messages: bool,
-    /// Whether events are copied to a bus of the embedder's own.
-    pub(crate) mirrors_events: bool,
+    pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
     slots: Mutex<HashMap<SessionId, Arc<Slot>>>,
+    is_stopping: AtomicBool,
 }
 
 impl Inner {
@@ -59,8 +58,7 @@ impl Inner {
         });
         let drivers = Drivers::new(platform.driver_registry().clone(), Arc::clone(&secrets));
         let inner = Arc::new(Self {
-            mirrors_messages: !same(&backends.message_store, &backends.views.messages),
-            mirrors_events: !same(&backends.event_bus, &backends.views.events),
+            mirror: mirror_of(&backends),
             platform,
             backends,
             files,
@@ -73,6 +71,7 @@ impl Inner {
             default_session_id,
             tickets: AtomicU64::new(0),
             slots: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
         });
         inner.backends.views.messages.attached.attach(&inner);
         inner.backends.views.events.attached.attach(&inner);
@@ -101,6 +100,17 @@ impl Inner {
                 .entry(session_id)
                 .or_insert_with(|| Arc::new(Slot::new(session_id))),
         ))
+    }
+
+    /// Takes nothing more from now on; returns the threads that there are.
+    pub(crate) fn stop(&self) -> Vec<Arc<Slot>> {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.values().map(Arc::clone).collect()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
     }
 
     pub(crate) fn take_slot(&self, session_id: SessionId) -> Option<Arc<Slot>> {
@@ -176,6 +186,15 @@ impl Inner {
 }
 
 /// Tells whether two handles of different types stand for one object.
+/// What is not a view over the journal is the embedder's own.
+fn mirror_of(backends: &RuntimeBackends) -> Mirror {
+    let (messages, events) = (&backends.message_store, &backends.event_bus);
+    Mirror::new(
+        (!same(messages, &backends.views.messages)).then(|| Arc::clone(messages)),
+        (!same(events, &backends.views.events)).then(|| Arc::clone(events)),
+    )
+}
+
 fn same<A: ?Sized, B: ?Sized>(a: &Arc<A>, b: &Arc<B>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }

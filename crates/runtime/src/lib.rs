@@ -110,6 +110,7 @@ mod easy;
 mod errors;
 mod inner;
 mod journal_views;
+mod mirror;
 mod panics;
 mod replay;
 mod runtime;

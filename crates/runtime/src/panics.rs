@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
+use windlass_core::error::{AgentLoopError, Result};
+
 /// Calls code of the application; `None` when it panicked. What it holds is not used again then.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
@@ -18,4 +20,10 @@ pub(crate) async fn caught_in<F: Future>(future: F) -> Option<F::Output> {
         None => Poll::Ready(None),
     })
     .await
+}
+
+/// Waits for a store of the application's; one that panics has failed.
+pub(crate) async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
+    let panicked = || Err(AgentLoopError::store("the store panicked"));
+    caught_in(store).await.unwrap_or_else(panicked)
 }

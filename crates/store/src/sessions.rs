@@ -15,7 +15,8 @@ use crate::lock::Shared;
 /// Sessions in memory; clones share them.
 #[derive(Default, Clone)]
 pub struct InMemorySessionStore {
-    sessions: Shared<HashMap<SessionId, Session>>,
+    /// Boxed, so that the empty places of the table take little memory.
+    sessions: Shared<HashMap<SessionId, Box<Session>>>,
 }
 
 impl InMemorySessionStore {
@@ -27,7 +28,7 @@ impl InMemorySessionStore {
 
     /// Adds a session or replaces the one with its id.
     pub async fn add_session(&self, session: Session) {
-        self.sessions.write().insert(session.id, session);
+        self.sessions.write().insert(session.id, Box::new(session));
     }
 
     /// Changes a session in place, in one step; tells whether it is there.
@@ -49,13 +50,21 @@ impl InMemorySessionStore {
 
     /// Removes a session and returns it.
     pub fn remove_session(&self, session_id: SessionId) -> Option<Session> {
-        self.sessions.write().remove(&session_id)
+        self.sessions
+            .write()
+            .remove(&session_id)
+            .map(|session| *session)
     }
 
     /// Lists the sessions, the oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<Session> {
-        let mut sessions: Vec<Session> = self.sessions.read().values().cloned().collect();
+        let mut sessions: Vec<Session> = self
+            .sessions
+            .read()
+            .values()
+            .map(|session| Session::clone(session))
+            .collect();
         sessions.sort_by_key(|session| (session.created_at, session.id.uuid()));
         sessions
     }
@@ -72,7 +81,11 @@ impl fmt::Debug for InMemorySessionStore {
 #[async_trait]
 impl SessionStore for InMemorySessionStore {
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
-        Ok(self.sessions.read().get(&session_id).cloned())
+        Ok(self
+            .sessions
+            .read()
+            .get(&session_id)
+            .map(|session| Session::clone(session)))
     }
 }
 
@@ -85,6 +98,6 @@ impl SessionMutator for InMemorySessionStore {
             .ok_or_else(|| AgentLoopError::store(format!("session not found: {session_id}")))?;
         session.title = Some(title);
         session.updated_at = Utc::now();
-        Ok(session.clone())
+        Ok(Session::clone(session))
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
-    Decision as Verdict, Event, EventData, ToolCompletedData, TurnOutline, TurnStartedData,
+    Decision as Verdict, Event, EventData, ToolCompletedData, ToolStatus, TurnOutline,
+    TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
@@ -42,6 +43,7 @@ impl Thread {
                     first_token_at: None,
                     last_message_id: None,
                     resumes: 0,
+                    resumes_in_a_row: 0,
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
@@ -145,6 +147,7 @@ impl Thread {
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.resumes = data.attempt;
+                    turn.resumes_in_a_row = turn.resumes_in_a_row.saturating_add(1);
                 }
             }
             EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
@@ -262,9 +265,17 @@ impl Thread {
             event.ts,
         ));
         let success = data.success;
+        let mut has_run = false;
         self.with_call(event, |call| {
-            call.state = CallState::Done { message, success }
+            has_run = matches!(call.state, CallState::Running { .. });
+            call.state = CallState::Done { message, success };
         });
+        if let Some(turn) = &mut self.turn
+            && has_run
+            && !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled)
+        {
+            turn.resumes_in_a_row = 0;
+        }
         if let Some(Turn {
             phase: Phase::Acting(act),
             ..

@@ -89,6 +89,8 @@ pub struct Turn {
     pub last_message_id: Option<MessageId>,
     /// How often it went on after the process was gone.
     pub resumes: u32,
+    /// How often in a row: since a call last came to its end.
+    pub resumes_in_a_row: u32,
     /// What people see of it; shared, because every decision starts from a copy.
     pub outline: Arc<TurnOutline>,
     /// What was said to it and waits for the next model call.

@@ -22,13 +22,15 @@ pub enum EventDecodeError {
 }
 
 macro_rules! events {
-    ($($variant:ident($data:ident) $constant:ident = $name:literal;)*) => {
+    ($($variant:ident($data:ty) $constant:ident = $name:literal;)*) => {
         $(#[doc = concat!("The type `", $name, "`.")] pub const $constant: &str = $name;)*
 
         /// All types of events.
         pub const EVENT_TYPES: &[&str] = &[$($name),*];
 
         /// What happened. Written as the bare payload; the event's `type` says which.
+        ///
+        /// The larger payloads are boxed, so that the many small events take little memory.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum EventData {
@@ -69,25 +71,25 @@ events! {
     SessionRewound(SessionRewoundData) SESSION_REWOUND = "session.rewound";
     SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
-    InputMessage(InputMessageData) INPUT_MESSAGE = "input.message";
-    InputQueued(InputQueuedData) INPUT_QUEUED = "input.queued";
+    InputMessage(Box<InputMessageData>) INPUT_MESSAGE = "input.message";
+    InputQueued(Box<InputQueuedData>) INPUT_QUEUED = "input.queued";
     OutputMessageStarted(OutputMessageStartedData) OUTPUT_MESSAGE_STARTED = "output.message.started";
     OutputMessageDelta(OutputMessageDeltaData) OUTPUT_MESSAGE_DELTA = "output.message.delta";
-    OutputMessageCompleted(OutputMessageCompletedData) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
-    OutputMessageReplaced(OutputMessageReplacedData) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
-    TurnStarted(TurnStartedData) TURN_STARTED = "turn.started";
+    OutputMessageCompleted(Box<OutputMessageCompletedData>) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
+    OutputMessageReplaced(Box<OutputMessageReplacedData>) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
+    TurnStarted(Box<TurnStartedData>) TURN_STARTED = "turn.started";
     TurnSteered(TurnSteeredData) TURN_STEERED = "turn.steered";
     TurnInterruptRequested(TurnInterruptRequestedData) TURN_INTERRUPT_REQUESTED = "turn.interrupt_requested";
     TurnResumed(TurnResumedData) TURN_RESUMED = "turn.resumed";
-    TurnCompleted(TurnCompletedData) TURN_COMPLETED = "turn.completed";
-    TurnFailed(TurnFailedData) TURN_FAILED = "turn.failed";
-    TurnCancelled(TurnCancelledData) TURN_CANCELLED = "turn.cancelled";
+    TurnCompleted(Box<TurnCompletedData>) TURN_COMPLETED = "turn.completed";
+    TurnFailed(Box<TurnFailedData>) TURN_FAILED = "turn.failed";
+    TurnCancelled(Box<TurnCancelledData>) TURN_CANCELLED = "turn.cancelled";
     ReasonStarted(ReasonStartedData) REASON_STARTED = "reason.started";
     ReasonCompleted(ReasonCompletedData) REASON_COMPLETED = "reason.completed";
     ReasonThinkingStarted(ReasonThinkingStartedData) REASON_THINKING_STARTED = "reason.thinking.started";
     ReasonThinkingDelta(ReasonThinkingDeltaData) REASON_THINKING_DELTA = "reason.thinking.delta";
     ReasonThinkingCompleted(ReasonThinkingCompletedData) REASON_THINKING_COMPLETED = "reason.thinking.completed";
-    LlmGeneration(LlmGenerationData) LLM_GENERATION = "llm.generation";
+    LlmGeneration(Box<LlmGenerationData>) LLM_GENERATION = "llm.generation";
     ActStarted(ActStartedData) ACT_STARTED = "act.started";
     ActCompleted(ActCompletedData) ACT_COMPLETED = "act.completed";
     ToolStarted(ToolStartedData) TOOL_STARTED = "tool.started";
@@ -116,6 +118,28 @@ events! {
     ScheduleTriggered(ScheduleTriggeredData) SCHEDULE_TRIGGERED = "schedule.triggered";
     JournalPruned(JournalPrunedData) JOURNAL_PRUNED = "journal.pruned";
     Custom(CustomData) CUSTOM = "custom";
+}
+
+macro_rules! boxed {
+    ($($variant:ident($data:ident))*) => {
+        $(impl From<$data> for EventData {
+            fn from(data: $data) -> Self {
+                Self::$variant(Box::new(data))
+            }
+        })*
+    };
+}
+
+boxed! {
+    InputMessage(InputMessageData)
+    InputQueued(InputQueuedData)
+    OutputMessageCompleted(OutputMessageCompletedData)
+    OutputMessageReplaced(OutputMessageReplacedData)
+    TurnStarted(TurnStartedData)
+    TurnCompleted(TurnCompletedData)
+    TurnFailed(TurnFailedData)
+    TurnCancelled(TurnCancelledData)
+    LlmGeneration(LlmGenerationData)
 }
 
 impl EventData {

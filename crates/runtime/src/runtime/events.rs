@@ -5,13 +5,14 @@ use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::sync::watch;
 use windlass_core::error::Result;
 use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData};
 use windlass_core::typed_id::{EventId, SessionId};
-use windlass_store::{Page, StreamKey};
+use windlass_store::{JournalError, Page, StreamKey};
 
 use super::InProcessRuntime;
 use crate::errors::from_journal;
@@ -19,6 +20,8 @@ use crate::inner::Inner;
 
 /// How many events a reader takes at a time.
 const PAGE: usize = 256;
+/// How long a subscription waits for a journal that cannot be read.
+const READ_AGAIN: Duration = Duration::from_millis(250);
 
 impl InProcessRuntime {
     /// Returns the events of all sessions in the order in which they were recorded.
@@ -119,8 +122,8 @@ impl InProcessRuntime {
 }
 
 /// The events of a session, read from the journal at the reader's own pace: a slow reader falls behind and loses
-/// nothing. What retention has removed shows as one `journal.pruned` event with the range. It ends when the session
-/// is removed.
+/// nothing. What retention has removed shows as one `journal.pruned` event with the range. While the journal cannot be
+/// read it waits. It ends when the session is removed, or at a record that is damaged.
 pub struct EventStream {
     state: State,
 }
@@ -185,9 +188,19 @@ impl Cursor {
         let journal = Arc::clone(&self.inner.backends.journal);
         loop {
             self.doorbell.borrow_and_update();
-            let Ok(Page { pruned, events, .. }) = journal.read(&self.key, self.after, PAGE).await
-            else {
-                return (self, None);
+            let Page { pruned, events, .. } = match journal.read(&self.key, self.after, PAGE).await
+            {
+                Ok(page) => page,
+                Err(JournalError::Unavailable(cause)) => {
+                    tracing::warn!(session = %self.session_id, cause, "events cannot be read now; trying again");
+                    self.inner.world.sleep(READ_AGAIN).await;
+                    continue;
+                }
+                Err(JournalError::Removed(_)) => return (self, None),
+                Err(error) => {
+                    tracing::error!(session = %self.session_id, %error, "a subscription ends");
+                    return (self, None);
+                }
             };
             let mut gaps = pruned.into_iter().peekable();
             for event in events {

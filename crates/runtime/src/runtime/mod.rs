@@ -6,6 +6,7 @@ mod events;
 mod forks;
 mod host_adapter;
 mod sessions;
+mod shutdown;
 mod turns;
 
 use std::fmt;

@@ -46,6 +46,9 @@ struct RunningTool {
     task: AbortHandle,
 }
 
+/// A tool's task that has come to its end.
+pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
+
 /// Streamed text that is not recorded yet.
 #[derive(Default)]
 struct Pending {
@@ -68,11 +71,13 @@ pub(crate) struct Actor {
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
     pending: Pending,
-    tools: JoinSet<ToolOutcome>,
+    pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
     pub(super) real_calls: RealCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
+    /// Whether nothing more is to begin.
+    pub(super) is_retiring: bool,
     idle_plan: TurnPlan,
 }
 
@@ -92,7 +97,7 @@ enum Happened {
     Mail,
     Prepared(Result<Arc<TurnContext>>),
     Model(Progress),
-    Tool(Option<std::result::Result<(Id, ToolOutcome), JoinError>>),
+    Tool(Option<Joined>),
     ChunkDue,
     Deadline,
 }
@@ -146,6 +151,7 @@ impl Actor {
             tasks: HashMap::new(),
             real_calls: RealCalls::default(),
             alarm: None,
+            is_retiring: false,
             idle_plan: TurnPlan::default(),
         });
         actor.idle_plan.limits = actor.inner.settings.limits;
@@ -201,6 +207,9 @@ impl Actor {
             while let Some(mail) = self.next_mail() {
                 match mail {
                     Mail::Close { .. } => return Box::pin(self.close(mail)).await,
+                    Mail::Retire { patience, reply } => {
+                        return Box::pin(self.retire(patience, reply)).await;
+                    }
                     mail if self.must_wait(&mail) => self.deferred.push_back(mail),
                     mail => Box::pin(self.read(mail)).await?,
                 }
@@ -313,7 +322,7 @@ impl Actor {
         }
     }
 
-    async fn read(&mut self, mail: Mail) -> Result<()> {
+    pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
             Mail::Open { reply } => drop(reply.send(Ok(()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
@@ -404,7 +413,7 @@ impl Actor {
                 let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Close { .. } => {}
+            Mail::Close { .. } | Mail::Retire { .. } => {}
         }
         Ok(())
     }
@@ -476,6 +485,7 @@ impl Actor {
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
+            _ if self.is_retiring => {}
             Command::Prepare { turn_id } => {
                 self.preparing = Some(Preparing::to_begin(self, turn_id));
             }
@@ -519,8 +529,7 @@ impl Actor {
             .as_ref()
             .is_some_and(|model| model.exec_id == exec_id)
         {
-            self.model = None;
-            self.pending = Pending::default();
+            self.drop_model();
         }
         if let Some(tool) = self.running.remove(&exec_id) {
             tool.task.abort();
@@ -597,7 +606,7 @@ impl Actor {
     }
 
     /// Records the streamed text so far.
-    async fn flush_chunk(&mut self) -> Result<()> {
+    pub(super) async fn flush_chunk(&mut self) -> Result<()> {
         self.pending.flush = None;
         let Some(model) = &self.model else {
             return Ok(());
@@ -630,10 +639,12 @@ impl Actor {
         Ok(())
     }
 
-    async fn tool_joined(
-        &mut self,
-        joined: Option<std::result::Result<(Id, ToolOutcome), JoinError>>,
-    ) -> Result<()> {
+    pub(super) fn drop_model(&mut self) {
+        self.model = None;
+        self.pending = Pending::default();
+    }
+
+    pub(super) async fn tool_joined(&mut self, joined: Option<Joined>) -> Result<()> {
         let (id, outcome) = match joined {
             None => return Ok(()),
             Some(Ok((id, outcome))) => (id, Some(outcome)),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData, EventRequest};
-use windlass_core::message::Message;
+use windlass_core::error::Result;
+use windlass_core::events::{Event, EventData};
 use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::{MessageId, TurnId};
 use windlass_store::Batch;
@@ -14,7 +13,7 @@ use super::actor::Actor;
 use super::masking::RealCalls;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
-use crate::panics::{caught, caught_in};
+use crate::panics::{caught, tried};
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -45,7 +44,12 @@ impl Actor {
             self.tail_recorded_in(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
-            self.mirror(&events, messages_before).await;
+            let added = (self.thread.history(), messages_before);
+            let (world, session_id) = (&*self.inner.world, self.thread.session_id());
+            self.inner
+                .mirror
+                .copy(world, session_id, added, &events)
+                .await;
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
                 self.context = None;
@@ -100,50 +104,6 @@ impl Actor {
         if let Err(error) = tried(sessions.note_progress(session_id, progress)).await {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
-    }
-
-    /// Copies to stores of the embedder's own. They are never read; one that fails is behind, nothing is lost.
-    async fn mirror(&mut self, events: &[Arc<Event>], messages_before: usize) {
-        let inner = &self.inner;
-        let session_id = self.thread.session_id();
-        let warn = |what: &str, error: AgentLoopError| {
-            tracing::warn!(session = %session_id, %error, "{what} could not be copied to the embedder's store");
-        };
-        if inner.mirrors_messages {
-            let history = self.thread.history();
-            for message in history.page(messages_before, history.len()) {
-                let store = &inner.backends.message_store;
-                let copying = store.store_message(session_id, Message::clone(message));
-                if let Err(error) = tried(copying).await {
-                    warn("a message", error);
-                }
-            }
-        }
-        if inner.mirrors_events {
-            for event in events {
-                if let Err(error) = tried(inner.backends.event_bus.emit(request_of(event))).await {
-                    warn("an event", error);
-                }
-            }
-        }
-    }
-}
-
-/// Waits for a store of the application's; one that panics has failed.
-pub(super) async fn tried<T>(store: impl Future<Output = Result<T>>) -> Result<T> {
-    let panicked = || Err(AgentLoopError::store("the store panicked"));
-    caught_in(store).await.unwrap_or_else(panicked)
-}
-
-fn request_of(event: &Event) -> EventRequest {
-    EventRequest {
-        event_type: event.event_type.clone(),
-        ts: event.ts,
-        session_id: event.session_id,
-        context: event.context.clone(),
-        data: event.data.clone(),
-        metadata: event.metadata.clone(),
-        tags: event.tags.clone(),
     }
 }
 

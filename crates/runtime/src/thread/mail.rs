@@ -93,6 +93,11 @@ pub(crate) enum Mail {
         turn_id: TurnId,
         reply: Reply<()>,
     },
+    /// The process ends: begin nothing more, and leave the turn open.
+    Retire {
+        patience: Duration,
+        reply: Reply<()>,
+    },
     /// The session is removed: end what runs and take no more.
     Close {
         reply: Reply<()>,
@@ -126,6 +131,7 @@ impl Mail {
             | Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }
+            | Self::Retire { reply, .. }
             | Self::Close { reply } => {
                 drop(reply.send(Err(error)));
             }

@@ -15,8 +15,8 @@ use windlass_turn::{Answer, Failure, Input, RequestedCall, Thread};
 use zeroize::Zeroizing;
 
 use super::actor::Actor;
-use super::commit::tried;
 use crate::inner::Inner;
+use crate::panics::tried;
 use crate::secrets::{Mask, mask_of};
 use crate::steps::tool::secret_arguments;
 use crate::turn_context::TurnContext;

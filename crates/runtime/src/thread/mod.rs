@@ -10,6 +10,7 @@ mod mail;
 mod masking;
 mod prepare;
 mod repeat;
+mod retire;
 mod slot;
 mod waiters;
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use windlass_core::error::{AgentLoopError, Result};
@@ -60,6 +61,9 @@ impl Slot {
         if desk.closed {
             return Err(AgentLoopError::SessionNotFound(self.session_id));
         }
+        if inner.is_stopping() {
+            return Err(AgentLoopError::ShuttingDown);
+        }
         desk.mail.push_back(mail);
         if desk.working {
             drop(desk);
@@ -83,6 +87,21 @@ impl Slot {
             drop(desk);
             self.bell.notify_one();
         }
+    }
+
+    /// Tells an actor that works to come to an end; returns how to wait for it. One that starts later finds that the
+    /// runtime is stopping.
+    pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
+        let mut desk = self.desk();
+        desk.resting = None;
+        if !desk.working {
+            return None;
+        }
+        let (reply, retired) = oneshot::channel();
+        desk.mail.push_back(Mail::Retire { patience, reply });
+        drop(desk);
+        self.bell.notify_one();
+        Some(retired)
     }
 
     /// Sends mail that is answered, and waits for the answer.

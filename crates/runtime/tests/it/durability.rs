@@ -55,6 +55,33 @@ async fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
 }
 
 #[tokio::test]
+async fn a_subscriber_outlasts_a_journal_that_cannot_be_read_for_a_while() {
+    let (fixture, journal) = on_spy([]).await;
+    fixture.run("go").await;
+    let written = fixture.events().await;
+    let mut events = fixture
+        .runtime
+        .subscribe_after(fixture.session, 0)
+        .await
+        .unwrap();
+    journal.fail_reads(2);
+    let reading = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        for _ in 0..written.len() {
+            seen.push(events.next().await.expect("the session is there"));
+        }
+        assert_eq!(seen, written);
+    });
+    for _ in 0..2 {
+        let pause = Duration::from_millis(250);
+        fixture.world.asleep_for(pause).await;
+        fixture.world.forget();
+        fixture.world.advance(pause);
+    }
+    soon(reading).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_journal_that_fails_at_the_start_is_heard_and_nothing_is_acknowledged() {
     let (fixture, journal) = on_spy([]).await;
     journal.fail_after(0);
@@ -412,12 +439,14 @@ struct Copies {
 enum Trouble {
     Fails,
     Panics,
+    Hangs,
 }
 
 impl Copies {
-    fn trouble(&self) -> Result<()> {
+    async fn trouble(&self) -> Result<()> {
         let trouble = *self.trouble.lock().unwrap();
         match trouble {
+            Some(Trouble::Hangs) => std::future::pending().await,
             None => Ok(()),
             Some(Trouble::Fails) => Err(AgentLoopError::store("scripted")),
             Some(Trouble::Panics) => panic!("scripted"),
@@ -440,7 +469,7 @@ impl RuntimeMessageStore for Copies {
         unreachable!("only whole messages are copied")
     }
     async fn store_message(&self, _: SessionId, message: Message) -> Result<()> {
-        self.trouble()?;
+        self.trouble().await?;
         self.messages.lock().unwrap().push(message);
         Ok(())
     }
@@ -448,7 +477,7 @@ impl RuntimeMessageStore for Copies {
 #[async_trait]
 impl EventEmitter for Copies {
     async fn emit(&self, request: EventRequest) -> Result<Event> {
-        self.trouble()?;
+        self.trouble().await?;
         self.events.lock().unwrap().push(request.clone());
         Ok(request.into_event(EventId::from_seed(1), None))
     }
@@ -495,6 +524,26 @@ async fn a_store_of_the_embedder_that_fails_or_panics_costs_only_its_copies() {
         fixture.assert_usable().await;
         assert_eq!(copies.messages.lock().unwrap().len(), 2);
     }
+}
+
+#[tokio::test]
+async fn a_store_of_the_embedder_that_hangs_stalls_no_turn() {
+    let (fixture, copies) = mirrored().await;
+    *copies.trouble.lock().unwrap() = Some(Trouble::Hangs);
+    let patience = Duration::from_secs(1);
+    let turn = fixture.start("go");
+    fixture.world.asleep_for(patience).await;
+    fixture.world.advance(patience);
+    assert!(turn.await.unwrap().unwrap().success);
+    assert!(copies.messages.lock().unwrap().is_empty());
+
+    // It is asked again after a while, and goes on from there.
+    *copies.trouble.lock().unwrap() = None;
+    fixture.run("still alone").await;
+    assert!(copies.messages.lock().unwrap().is_empty());
+    fixture.world.advance(Duration::from_secs(60));
+    fixture.assert_usable().await;
+    assert_eq!(copies.messages.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]

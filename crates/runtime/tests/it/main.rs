@@ -23,6 +23,7 @@ mod network;
 mod on_disk;
 mod replay;
 mod secrets;
+mod shutdown;
 mod support;
 mod tools;
 mod turns;

@@ -4,10 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use windlass_core::derived_id::derive;
-use windlass_core::events::{
-    Event, EventContext, EventData, InputQueuedData, JournalPrunedData, TurnCancelledData,
-    TurnCompletedData, TurnFailedData, TurnStartedData,
-};
+use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData, TurnCancelledData};
 use windlass_core::typed_id::{EventId, TurnId};
 
 use super::{Batch, Journal, JournalError, StreamKey};
@@ -117,19 +114,21 @@ impl<'a> Branch<'a> {
 
     fn follow(&mut self, data: &EventData) {
         match data {
-            EventData::InputQueued(InputQueuedData { turn_id, .. }) => self.queued.push(*turn_id),
-            EventData::TurnStarted(TurnStartedData { turn_id, .. }) => {
-                self.queued.retain(|queued| queued != turn_id);
-                self.running = Some(*turn_id);
+            EventData::InputQueued(queued) => self.queued.push(queued.turn_id),
+            EventData::TurnStarted(started) => {
+                self.queued.retain(|queued| *queued != started.turn_id);
+                self.running = Some(started.turn_id);
             }
-            EventData::TurnCompleted(TurnCompletedData { turn_id, .. })
-            | EventData::TurnFailed(TurnFailedData { turn_id, .. })
-            | EventData::TurnCancelled(TurnCancelledData { turn_id, .. }) => {
-                self.queued.retain(|queued| queued != turn_id);
-                self.running.take_if(|running| running == turn_id);
-            }
+            EventData::TurnCompleted(end) => self.end_turn(end.turn_id),
+            EventData::TurnFailed(end) => self.end_turn(end.turn_id),
+            EventData::TurnCancelled(end) => self.end_turn(end.turn_id),
             _ => {}
         }
+    }
+
+    fn end_turn(&mut self, turn_id: TurnId) {
+        self.queued.retain(|queued| *queued != turn_id);
+        self.running.take_if(|running| *running == turn_id);
     }
 
     /// What the parent keeps no more cannot be copied, and the new stream says so.

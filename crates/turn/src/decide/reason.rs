@@ -322,13 +322,11 @@ impl Draft<'_> {
         text: String,
         calls: impl Iterator<Item = &'c ToolCall>,
     ) -> Message {
-        let mut content = Vec::new();
-        if !text.is_empty() {
-            content.push(ContentPart::text(text));
-        }
-        content.extend(
-            calls.map(|call| ContentPart::ToolCall(ToolCallContentPart::from(call.clone()))),
-        );
+        let text = (!text.is_empty()).then(|| ContentPart::text(text));
+        let calls =
+            calls.map(|call| ContentPart::ToolCall(ToolCallContentPart::from(call.clone())));
+        let mut content: Vec<ContentPart> = text.into_iter().chain(calls).collect();
+        content.shrink_to_fit();
         Message::from_parts(
             message_of_step(exec_id),
             MessageRole::Agent,

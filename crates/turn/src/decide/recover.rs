@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
 
-/// A turn that brings the process down this often in a row fails.
+/// A turn that brings the process down this often, with no call coming to its end in between, fails.
 const MAX_RESUMES: u32 = 3;
 const OUTCOME_UNKNOWN: &str =
     "the process stopped while this call ran: its outcome is unknown; it was not repeated";
@@ -19,13 +19,14 @@ impl Draft<'_> {
     pub(super) fn recover(&mut self) {
         let Some(turn) = self.turn() else { return };
         let (turn_id, attempt) = (turn.id, turn.resumes + 1);
+        let in_a_row = turn.resumes_in_a_row + 1;
         if matches!(turn.phase, Phase::Acting(_)) && turn.waiting_for().is_some() {
             return;
         }
         self.turn_id = Some(turn_id);
         self.record(TurnResumedData { turn_id, attempt });
         self.close_lost_calls();
-        if attempt > MAX_RESUMES {
+        if in_a_row > MAX_RESUMES {
             return self.give_up();
         }
         match self.turn().map(|turn| &turn.phase) {

@@ -16,6 +16,8 @@ pub(crate) struct SpyJournal {
     reads: AtomicUsize,
     /// How many appends still succeed before one fails; `usize::MAX` is for ever.
     patience: AtomicUsize,
+    /// How many reads fail before one succeeds again.
+    unreadable: AtomicUsize,
 }
 
 impl SpyJournal {
@@ -29,6 +31,10 @@ impl SpyJournal {
     /// Lets one append fail, after so many more.
     pub(crate) fn fail_after(&self, appends: usize) {
         self.patience.store(appends, Ordering::SeqCst);
+    }
+    /// Lets the next reads fail.
+    pub(crate) fn fail_reads(&self, reads: usize) {
+        self.unreadable.store(reads, Ordering::SeqCst);
     }
     pub(crate) fn appends(&self) -> usize {
         self.appends.load(Ordering::SeqCst)
@@ -63,6 +69,11 @@ impl Journal for SpyJournal {
         limit: usize,
     ) -> Result<Page, JournalError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        let fails = |left: usize| left.checked_sub(1);
+        let (set, get) = (Ordering::SeqCst, Ordering::SeqCst);
+        if self.unreadable.fetch_update(set, get, fails).is_ok() {
+            return Err(JournalError::Unavailable("the disk is away".to_owned()));
+        }
         self.inner.read(stream, after, limit).await
     }
     async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {

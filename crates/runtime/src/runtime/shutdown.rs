@@ -1,0 +1,45 @@
+//! The orderly end of a runtime.
+
+use std::time::Duration;
+
+use super::InProcessRuntime;
+
+impl InProcessRuntime {
+    /// Stops all work at a recorded point, for a process that ends. No input is taken from now on
+    /// ([`AgentLoopError::ShuttingDown`]). Model calls are cut, with their text so far on record; tools that run get
+    /// `patience` to finish. No turn is ended by this: on a journal that lasts, each goes on when a runtime opens it
+    /// again. Callers that wait for a turn hear that the runtime was shut down.
+    ///
+    /// Events can still be read. Shutting down twice is the same as once.
+    ///
+    /// [`AgentLoopError::ShuttingDown`]: windlass_core::AgentLoopError::ShuttingDown
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use windlass_core::{AgentLoopError, llmsim_driver::LlmSimConfig};
+    /// # use windlass_runtime::InProcessRuntimeBuilder;
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let runtime = InProcessRuntimeBuilder::new()
+    /// #     .llm_sim(LlmSimConfig::fixed("Hello."))
+    /// #     .single_session(|s| s.harness("h", "p").agent("a", "p"))
+    /// #     .build()
+    /// #     .await?;
+    /// # let session = runtime.default_session_id().expect("single_session makes one");
+    /// runtime.shutdown(Duration::from_secs(10)).await;
+    /// let late = runtime.run_text_turn(session, "Hi").await;
+    /// assert!(matches!(late, Err(AgentLoopError::ShuttingDown)));
+    /// # Ok::<(), AgentLoopError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn shutdown(&self, patience: Duration) {
+        let slots = self.inner.stop();
+        let retiring: Vec<_> = slots
+            .iter()
+            .filter_map(|slot| slot.retire(patience))
+            .collect();
+        for retired in retiring {
+            // One that panicked on the way is gone as well.
+            let _ = retired.await;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The end of a thread's life in a process that shuts down.
+
+use std::time::Duration;
+
+use windlass_core::error::{AgentLoopError, Result};
+
+use super::actor::Actor;
+use super::mail::{Mail, Reply};
+
+impl Actor {
+    /// Begins nothing new, lets running tools come to their record, and is gone. The turn stays open: whoever opens the
+    /// journal next goes on with it.
+    pub(super) async fn retire(
+        mut self: Box<Self>,
+        patience: Duration,
+        reply: Reply<()>,
+    ) -> Result<()> {
+        self.is_retiring = true;
+        self.flush_chunk().await?;
+        self.drop_model();
+        let mut patience = self.inner.world.sleep(patience);
+        while !self.tools.is_empty() {
+            tokio::select! {
+                biased;
+                () = &mut patience => break,
+                joined = self.tools.join_next_with_id() => self.tool_joined(joined).await?,
+                () = self.slot.mail_arrived() => self.read_last_mail().await?,
+            }
+        }
+        self.slot.fault(self.life, SHUT_DOWN);
+        let _ = reply.send(Ok(()));
+        Ok(())
+    }
+
+    /// A running tool may still say how far it is. Everybody else comes too late.
+    async fn read_last_mail(&mut self) -> Result<()> {
+        while let Some(mail) = self.slot.next_mail() {
+            match mail {
+                mail @ Mail::Emit { .. } => self.read(mail).await?,
+                mail => mail.refuse(AgentLoopError::ShuttingDown),
+            }
+        }
+        Ok(())
+    }
+}
+
+const SHUT_DOWN: &str = "the runtime was shut down";

@@ -1,0 +1,191 @@
+//! The orderly end of a process, and what the next one finds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_core::error::AgentLoopError;
+use windlass_core::events::{EventData, ToolStatus};
+use windlass_core::tools::{ToolDefinition, ToolExecutionResult, ToolResult};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{RuntimeBackends, StopReason};
+use windlass_store::MemoryJournal;
+
+use crate::support::{Call, Fixture, FnTool, Gate, Setup, call, event, soon, tool, types};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A runtime on a journal that others have used before.
+async fn life(journal: &Arc<MemoryJournal>, setup: Setup, tool: &FnTool) -> Fixture {
+    let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
+    setup
+        .tool(tool)
+        .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
+        .session(|session| session.session_id(SessionId::from_seed(7)).agent_tool(ask))
+        .build()
+        .await
+}
+
+fn gated(gate: &Gate) -> FnTool {
+    let gate = gate.clone();
+    tool("work", move |_, _| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            ToolExecutionResult::success("done")
+        }
+    })
+}
+
+fn work() -> Call {
+    Call::tools(vec![call("c", "work", json!({}))])
+}
+
+async fn shut_down(fixture: &Fixture) {
+    soon(fixture.runtime.shutdown(PATIENCE)).await;
+}
+
+/// Lets the next process go on, and returns what it records up to an event.
+async fn go_on_to(fixture: &Fixture, last: &str) {
+    let events = fixture.runtime.subscribe_after(fixture.session, 0);
+    let mut events = events.await.unwrap();
+    fixture.messages().await;
+    event(&mut events, last).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_runs_comes_to_its_record_and_nothing_more_begins() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    let first = life(&journal, Setup::new([work()]), &tool).await;
+    let turn = first.start("go");
+    gate.reached(1).await;
+    let stopping = tokio::spawn({
+        let first = first.clone();
+        async move { shut_down(&first).await }
+    });
+    first.world.asleep_for(PATIENCE).await;
+    gate.open();
+    stopping.await.unwrap();
+
+    assert!(turn.await.unwrap().is_err());
+    assert_eq!(first.model.calls(), 1);
+    let events = first.events().await;
+    let recorded = types(&events);
+    assert!(recorded.contains(&"tool.completed"), "{recorded:?}");
+    assert!(!recorded.contains(&"session.idled"), "{recorded:?}");
+
+    let second = life(&journal, Setup::new([]), &tool).await;
+    go_on_to(&second, "turn.completed").await;
+    assert_eq!(tool.runs(), 1);
+    second.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_end_is_left_behind_when_patience_ends() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    let first = life(&journal, Setup::new([work()]), &tool).await;
+    let turn = first.start("go");
+    gate.reached(1).await;
+    let stopping = tokio::spawn({
+        let first = first.clone();
+        async move { shut_down(&first).await }
+    });
+    first.world.asleep_for(PATIENCE).await;
+    first.world.advance(PATIENCE);
+    stopping.await.unwrap();
+    assert!(turn.await.unwrap().is_err());
+
+    let second = life(&journal, Setup::new([]), &tool).await;
+    go_on_to(&second, "turn.completed").await;
+    let statuses: Vec<_> = second
+        .events()
+        .await
+        .iter()
+        .filter_map(|event| match &event.data {
+            EventData::ToolCompleted(data) => Some(data.status),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((statuses, tool.runs()), (vec![ToolStatus::Unknown], 1));
+}
+
+#[tokio::test]
+async fn the_text_of_a_model_that_talks_is_on_record_and_the_call_is_made_again() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    let halting = Call::new().text("half").wait(&gate);
+    let first = life(&journal, Setup::new([halting]), &tool).await;
+    let turn = first.start("go");
+    gate.reached(1).await;
+    shut_down(&first).await;
+    assert!(turn.await.unwrap().is_err());
+    let shown = first.events().await.iter().any(
+        |event| matches!(&event.data, EventData::OutputMessageDelta(data) if data.delta == "half"),
+    );
+    assert!(shown, "{:?}", types(&first.events().await));
+
+    let second = life(&journal, Setup::new([Call::answer("whole")]), &tool).await;
+    go_on_to(&second, "turn.completed").await;
+    let answer = second.messages().await.pop().unwrap();
+    assert_eq!(answer.text(), Some("whole"));
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_is_left_as_it_is() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    let asking = Call::tools(vec![call("a", "ask", json!({}))]);
+    let first = life(&journal, Setup::new([asking]), &tool).await;
+    let parked = first.run("go").await;
+    assert_eq!(parked.stop_reason, StopReason::WaitingForToolResults);
+    let before = first.events().await;
+    shut_down(&first).await;
+    assert_eq!(first.events().await, before);
+
+    let second = life(&journal, Setup::new([]), &tool).await;
+    let results = vec![ToolResult::success("a", "yes")];
+    let answered = second.runtime.submit_tool_results(second.session, results);
+    let turn = soon(answered.await.unwrap().wait()).await.unwrap();
+    assert!(turn.success);
+}
+
+#[tokio::test]
+async fn nothing_is_taken_after_a_shutdown_and_events_can_be_read() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let fixture = life(&journal, Setup::new([]), &gated(&gate)).await;
+    fixture.run("go").await;
+    let before = fixture.events().await;
+    shut_down(&fixture).await;
+    shut_down(&fixture).await;
+    let late = fixture.try_run("late").await;
+    assert!(
+        matches!(late, Err(AgentLoopError::ShuttingDown)),
+        "{late:?}"
+    );
+    assert_eq!(fixture.events().await, before);
+}
+
+#[tokio::test]
+async fn a_turn_that_comes_further_in_every_life_may_have_many() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    gate.open();
+    let lives: u32 = 5;
+    for number in 0..lives {
+        // The tool has come to its end; the next model call never does.
+        let stuck = Gate::shut();
+        let setup = Setup::new([work(), Call::new().wait(&stuck)]);
+        let fixture = life(&journal, setup, &tool).await;
+        match number {
+            0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
+            _ => drop(fixture.messages().await),
+        }
+        stuck.reached(1).await;
+        shut_down(&fixture).await;
+    }
+    let last = life(&journal, Setup::new([]), &tool).await;
+    go_on_to(&last, "turn.completed").await;
+    assert_eq!(tool.runs(), lives as usize);
+}
