@@ -1,5 +1,6 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod readme;
 mod run;
 mod serve;
