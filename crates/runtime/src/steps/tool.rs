@@ -303,7 +303,7 @@ impl ToolRun {
             tool_call_id: Some(self.call.id.clone()),
             capability_registry: Some(platform.capability_registry().clone()),
             tool_registry: Some(Arc::clone(&parts.tools)),
-            visible_tool_names: Some(Arc::clone(&self.context.visible_tool_names)),
+            visible_tool_names: Some(Arc::clone(&self.context.offer.names)),
             network_access: self.context.network_access.clone(),
             locale: self.context.locale.clone(),
             ..ToolContext::new(self.session_id)

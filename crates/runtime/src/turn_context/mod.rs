@@ -5,7 +5,6 @@ mod offer;
 mod prompt;
 mod records;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,6 @@ pub(crate) struct TurnContext {
     pub(crate) locale: Option<String>,
     pub(crate) network_access: Option<NetworkAccessList>,
     pub(crate) tool_timeout: Option<Duration>,
-    pub(crate) visible_tool_names: Arc<HashSet<String>>,
 }
 
 /// What the newest input of a conversation wishes, and who spoke before.
@@ -171,14 +169,12 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
     };
-    let visible_tool_names = Arc::new(plan.tool_names.iter().cloned().collect());
     let context = TurnContext {
         plan,
         system_prompt: system_prompt.into(),
         driver,
         offer,
         contributions,
-        visible_tool_names,
         locale,
         network_access: records.overlay.network_access.clone(),
         tool_timeout: wishes.tool_timeout.or(settings.tool_timeout),

@@ -3,7 +3,7 @@
 //! The schemas of tools are the heaviest part of a turn's context, and a thousand sessions of one agent offer the same
 //! tools. So equal offers are one value, which goes when the last turn that uses it has ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use windlass_core::digest::Digest128;
@@ -13,14 +13,17 @@ use windlass_core::tools::ToolDefinition;
 /// The settings of model calls, and the tools in them by name.
 pub(crate) struct Offer {
     pub(crate) config: Arc<LlmCallConfig>,
+    /// What the tools are called.
+    pub(crate) names: Arc<HashSet<String>>,
     places: HashMap<String, usize>,
 }
 
 impl Offer {
     fn new(config: LlmCallConfig) -> Self {
-        let tools = config.tools.iter().enumerate();
+        let names = || config.tools.iter().map(|tool| tool.name().to_owned());
         Self {
-            places: tools.map(|(n, tool)| (tool.name().to_owned(), n)).collect(),
+            names: Arc::new(names().collect()),
+            places: names().zip(0..).collect(),
             config: Arc::new(config),
         }
     }
