@@ -10,6 +10,7 @@ mod files;
 mod inprocess;
 mod journal;
 mod machine;
+mod model;
 mod report;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
   journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
+  model       turns over HTTP beside a bare loop: CPU, memory, cancelling
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -48,6 +50,9 @@ fn main() -> ExitCode {
         .iter()
         .map(String::as_str)
         .partition(|arg| arg.starts_with('-'));
+    if let Some(part) = model::part(&words) {
+        return part;
+    }
     let format = match options.as_slice() {
         [] => Format::Table,
         ["--json"] => Format::JsonLines,
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
             return journal::live_as_child(directory, opened);
         }
         ["files"] => files::run(Report::new("files", format)),
+        ["model"] => model::run(Report::new("model", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };

@@ -9,6 +9,7 @@ mod accept;
 mod command;
 mod crash;
 mod failure;
+mod fake_models;
 mod fuzz;
 mod plan;
 mod race;
@@ -35,6 +36,7 @@ const WORDS: &[Word] = &[
     crash::WORD,
     soak::WORD,
     race::WORD,
+    fake_models::WORD,
     accept::WORD,
 ];
 
