@@ -6,6 +6,7 @@
     reason = "a benchmark is a command that people read"
 )]
 
+mod daemon;
 mod files;
 mod inprocess;
 mod machine;
@@ -23,6 +24,7 @@ Usage: windlass-bench <word> [--json]
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
+  daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -51,8 +53,9 @@ fn main() -> ExitCode {
         [option, ..] => return refuse(&format!("unknown option `{option}`")),
     };
     let report = match words.as_slice() {
-        ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
-        ["files"] => files::run(Report::new("files", format)),
+        ["inprocess"] => inprocess::run(Report::new("inprocess", format)).map_err(Into::into),
+        ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
+        ["daemon"] => daemon::run(Report::new("daemon", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };
