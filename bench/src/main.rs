@@ -6,6 +6,7 @@
     reason = "a benchmark is a command that people read"
 )]
 
+mod daemon;
 mod files;
 mod inprocess;
 mod journal;
@@ -27,6 +28,7 @@ Words:
   files       the memory file system: write, list, search
   journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
   model       turns over HTTP beside a bare loop: CPU, memory, cancelling
+  daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -59,18 +61,21 @@ fn main() -> ExitCode {
         [option, ..] => return refuse(&format!("unknown option `{option}`")),
     };
     let report = match words.as_slice() {
-        ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
-        ["journal"] => journal::run(Report::new("journal", format), None),
+        ["inprocess"] => inprocess::run(Report::new("inprocess", format)).map_err(Into::into),
+        ["journal"] => journal::run(Report::new("journal", format), None).map_err(Into::into),
         ["journal", part] => match journal::Part::named(part) {
-            Some(part) => journal::run(Report::new("journal", format), Some(part)),
+            Some(part) => {
+                journal::run(Report::new("journal", format), Some(part)).map_err(Into::into)
+            }
             None => return refuse(&format!("`journal` has no part `{part}`")),
         },
         // What `journal` starts to measure memory in a process of its own.
         [journal::CHILD, directory, opened] => {
             return journal::live_as_child(directory, opened);
         }
-        ["files"] => files::run(Report::new("files", format)),
-        ["model"] => model::run(Report::new("model", format)),
+        ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
+        ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
+        ["daemon"] => daemon::run(Report::new("daemon", format)),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };
