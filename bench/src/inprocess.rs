@@ -13,7 +13,7 @@ use crate::machine;
 use crate::report::{Report, Target};
 
 /// An ordinary question, and a reply of about 105 characters, as the figures of other runtimes were taken with.
-const PROMPT: &str = "What is 6 * 7? Use the tools that you have and tell me the result.";
+pub const PROMPT: &str = "What is 6 * 7? Use the tools that you have and tell me the result.";
 const REPLY: &str = "The result of the calculation is forty-two, which is the product of six and seven, just as you asked me.";
 
 type Result<T> = std::result::Result<T, AgentLoopError>;
@@ -39,20 +39,20 @@ pub fn run(mut report: Report) -> Result<Report> {
 }
 
 #[derive(Clone, Copy)]
-enum Shape {
+pub enum Shape {
     Plain,
     OneTool,
 }
 
 impl Shape {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::OneTool => "one-tool",
         }
     }
 
-    fn script(self) -> LlmSimConfig {
+    pub fn script(self) -> LlmSimConfig {
         let call = ToolCall {
             id: "call_multiply".into(),
             name: "multiply".into(),

@@ -31,11 +31,63 @@ pub fn peak_resident_bytes() -> u64 {
     status_field("VmHWM:")
 }
 
+/// Returns the resident memory of another process, in bytes.
+pub fn resident_bytes_of(process: u32) -> u64 {
+    field_of(&format!("/proc/{process}/status"), "VmRSS:")
+}
+
+/// Returns the CPU time of another process so far, with that of its threads that have ended.
+pub fn cpu_time_of(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name in parentheses may contain anything; the fields are counted from its end.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    #[expect(
+        unsafe_code,
+        reason = "the standard library does not tell how long a tick is"
+    )]
+    // SAFETY: `sysconf` takes a number and returns one.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let per_second = u64::try_from(per_second).unwrap_or(100).max(1);
+    Duration::from_nanos(ticks * 1_000_000_000 / per_second)
+}
+
 fn status_field(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field_of("/proc/self/status", name)
+}
+
+fn field_of(path: &str, name: &str) -> u64 {
+    let status = std::fs::read_to_string(path).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
+}
+
+/// What this process has written so far, in bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Written {
+    /// What went to a disk, in whole pages of the system; 0 on a file system in memory.
+    pub to_disk: u64,
+    /// What was handed to the system.
+    pub handed_over: u64,
+}
+
+/// Returns what this process has written so far; zeros where the system does not say.
+pub fn written() -> Written {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let field = |name: &str| {
+        let value = io.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|value| value.trim().parse().ok())
+    };
+    Written {
+        to_disk: field("write_bytes:").unwrap_or(0),
+        handed_over: field("wchar:").unwrap_or(0),
+    }
 }
 
 /// Names the machine, for a table that people read.

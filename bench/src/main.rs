@@ -6,9 +6,12 @@
     reason = "a benchmark is a command that people read"
 )]
 
+mod daemon;
 mod files;
 mod inprocess;
+mod journal;
 mod machine;
+mod model;
 mod report;
 mod runs;
 
@@ -19,11 +22,14 @@ use report::{Format, Report};
 const HELP: &str = "\
 Measures Windlass and shows each figure beside its target.
 
-Usage: windlass-bench <word> [--json]
+Usage: windlass-bench <word> [part] [--json]
 
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
+  journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
+  model       turns over HTTP beside a bare loop: CPU, memory, cancelling
+  daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
 
 Options:
@@ -33,6 +39,7 @@ Options:
 Examples:
   cargo run --release -p windlass-bench -- inprocess
   cargo run --release -p windlass-bench -- inprocess --json | jq .value
+  TMPDIR=/mnt/disk cargo run --release -p windlass-bench -- journal    on a disk of your choice
 
 A missed target is shown, never hidden; the exit status is 1 if there is one.
 ";
@@ -47,15 +54,31 @@ fn main() -> ExitCode {
         .iter()
         .map(String::as_str)
         .partition(|arg| arg.starts_with('-'));
+    if let Some(part) = model::part(&words) {
+        return part;
+    }
     let format = match options.as_slice() {
         [] => Format::Table,
         ["--json"] => Format::JsonLines,
         [option, ..] => return refuse(&format!("unknown option `{option}`")),
     };
     let report = match words.as_slice() {
-        ["inprocess"] => inprocess::run(Report::new("inprocess", format)),
-        ["files"] => files::run(Report::new("files", format)),
-        ["runs"] => runs::run(Report::new("runs", format)),
+        ["inprocess"] => inprocess::run(Report::new("inprocess", format)).map_err(Into::into),
+        ["journal"] => journal::run(Report::new("journal", format), None).map_err(Into::into),
+        ["journal", part] => match journal::Part::named(part) {
+            Some(part) => {
+                journal::run(Report::new("journal", format), Some(part)).map_err(Into::into)
+            }
+            None => return refuse(&format!("`journal` has no part `{part}`")),
+        },
+        // What `journal` starts to measure memory in a process of its own.
+        [journal::CHILD, directory, opened] => {
+            return journal::live_as_child(directory, opened);
+        }
+        ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
+        ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
+        ["daemon"] => daemon::run(Report::new("daemon", format)),
+        ["runs"] => runs::run(Report::new("runs", format)).map_err(Into::into),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };

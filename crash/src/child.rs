@@ -71,29 +71,37 @@ async fn open(life: &Life) -> Result<InProcessRuntime> {
     let store = SqliteStore::open(options).await;
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
     let journal = FaultyJournal(Arc::new(store.journal()));
+    let backends = RuntimeBackends::on_journal(Arc::new(journal));
+    let mut builder = runtime_with(backends, life.directory.join(EFFECTS));
+    for n in 0..SESSIONS {
+        builder = builder.session(SessionBuilder::new(harness_id()).id(session_id(n)).build());
+    }
+    builder.build().await
+}
+
+/// The one harness.
+pub(crate) fn harness_id() -> HarnessId {
+    HarnessId::from_seed(1)
+}
+
+/// Begins a runtime with the model, the tools and the harness, and no session.
+pub(crate) fn runtime_with(backends: RuntimeBackends, log: PathBuf) -> InProcessRuntimeBuilder {
     let mut drivers = DriverRegistry::new();
     drivers.register(ProviderType::LlmSim, |_, _| Box::new(TellingModel));
-    let harness_id = HarnessId::from_seed(1);
     let harness = HarnessBuilder::new("crash", "You are killed often.")
-        .id(harness_id)
+        .id(harness_id())
         .capability("effects");
-    let mut builder = InProcessRuntimeBuilder::new()
-        .backends(RuntimeBackends::on_journal(Arc::new(journal)))
+    InProcessRuntimeBuilder::new()
+        .backends(backends)
         .driver_registry(drivers)
-        .capability(Effects {
-            log: life.directory.join(EFFECTS),
-        })
+        .capability(Effects { log })
         .default_model(ModelWithProvider {
             model: "telling".to_owned(),
             provider_type: LlmProviderType::LlmSim,
             api_key: None,
             base_url: None,
         })
-        .harness(harness.build());
-    for n in 0..SESSIONS {
-        builder = builder.session(SessionBuilder::new(harness_id).id(session_id(n)).build());
-    }
-    builder.build().await
+        .harness(harness.build())
 }
 
 /// What a worker knows of its session.
@@ -129,22 +137,28 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
     }
 }
 
-/// Counts inputs and ends, and gives waiting calls what they wait for. An answer that was given before a death is
-/// given again: that changes nothing.
+/// Counts inputs and ends, and gives waiting calls what they wait for.
 async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progress: &mut Progress) {
+    match &event.data {
+        EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
+        data if data.ends_turn() => progress.ended += 1,
+        _ => answer(runtime, id, event).await,
+    }
+}
+
+/// Gives a waiting call what it waits for. An answer that was given before a death is given again: that changes nothing.
+pub(crate) async fn answer(runtime: &InProcessRuntime, id: SessionId, event: &Event) {
     let step = event
         .context
         .exec_id
         .map(|step| step.to_string())
         .unwrap_or_default();
     match &event.data {
-        EventData::InputMessage(data) => drop(progress.accepted.insert(data.message.id)),
         EventData::ToolCallRequested(_) => {
             let answer = ToolResult::success(step, json!({ "from": "outside" }));
             let _ = runtime.submit_tool_results(id, vec![answer]).await;
         }
         EventData::ApprovalRequired(_) => drop(runtime.decide_tool_call(id, step, true).await),
-        data if data.ends_turn() => progress.ended += 1,
         _ => {}
     }
 }
@@ -153,8 +167,12 @@ async fn follow(runtime: &InProcessRuntime, id: SessionId, event: &Event, progre
 fn input(seed: u64, session: u128, number: usize) -> String {
     let low = u64::try_from(session).unwrap_or(0);
     let mut chance = Chance::new(seed ^ (low << 32) ^ number as u64);
+    with_tools(&mut chance, number.to_string())
+}
+
+/// Adds to a text which tools the model is to call: none to three.
+pub(crate) fn with_tools(chance: &mut Chance, mut text: String) -> String {
     let count = chance.below(4);
-    let mut text = number.to_string();
     for _ in 0..count {
         let tool = usize::try_from(chance.below(TOOLS.len() as u64)).unwrap_or(0);
         text = format!("{text} {}", TOOLS[tool]);

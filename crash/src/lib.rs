@@ -3,6 +3,8 @@
 //! The [`child`] works on sessions with every kind of step, on a journal on disk. The [`harness`] starts it, ends it
 //! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
 //! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
+//!
+//! The [`soak`] lets such a runtime live on without a death, and watches what it takes up.
 
 pub mod chance;
 pub mod check;
@@ -10,4 +12,5 @@ pub mod child;
 pub mod faults;
 pub mod harness;
 mod model;
+pub mod soak;
 mod tools;

@@ -8,22 +8,28 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use windlass_crash::{child, faults, harness};
+use windlass_crash::{child, faults, harness, soak};
 
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
 
+With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
+
 Usage: windlass-crash [--kills N] [--seed S]
+       windlass-crash soak [--seconds N] [--seed S]
 
 Options:
-  --kills N   how often (default 200)
-  --seed S    chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
-  --help      this text
+  --kills N     how often (default 200)
+  --seconds N   how long (default 1800)
+  --seed S      chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
+  --help        this text
 
 Examples:
   cargo xtask crash
   cargo xtask crash --kills 50 --seed 7
+  cargo xtask soak --seconds 45
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +40,7 @@ fn main() -> ExitCode {
     }
     let done = match args.split_first() {
         Some((word, rest)) if word == "child" => live(rest),
+        Some((word, rest)) if word == "soak" => watch(rest),
         _ => kill(&args),
     };
     match done {
@@ -47,8 +54,7 @@ fn main() -> ExitCode {
 
 fn kill(args: &[String]) -> Result<(), String> {
     let kills = number(args, "--kills")?.unwrap_or(200);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = number(args, "--seed")?.unwrap_or_else(|| now.map_or(1, |now| now.as_secs()));
+    let seed = seed(args)?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     eprintln!("seed {seed}");
     let plan = harness::Plan {
@@ -86,14 +92,35 @@ fn live(args: &[String]) -> Result<(), String> {
         seed: number(args, "--seed")?.unwrap_or(1),
         inputs: usize::try_from(number(args, "--inputs")?.unwrap_or(0)).unwrap_or(usize::MAX),
     };
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let tokio = tokio.map_err(|error| error.to_string())?;
-    tokio
+    executor()?
         .block_on(child::live(life))
         .map_err(|error| error.to_string())
+}
+
+fn watch(args: &[String]) -> Result<(), String> {
+    let seconds = number(args, "--seconds")?.unwrap_or(30 * 60);
+    let seed = seed(args)?;
+    eprintln!("seed {seed}, {seconds} s");
+    let plan = soak::Plan {
+        length: Duration::from_secs(seconds),
+        seed,
+    };
+    let summary = executor()?.block_on(soak::run(plan))?;
+    println!("{summary}");
+    summary.verdict()
+}
+
+fn executor() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+fn seed(args: &[String]) -> Result<u64, String> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Ok(number(args, "--seed")?.unwrap_or_else(|| now.map_or(1, |now| now.as_secs())))
 }
 
 fn value<'a>(args: &'a [String], name: &str) -> Option<&'a str> {

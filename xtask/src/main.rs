@@ -10,10 +10,12 @@ mod car;
 mod command;
 mod crash;
 mod failure;
+mod fake_models;
 mod fuzz;
 mod plan;
 mod race;
 mod slim;
+mod soak;
 mod tally;
 mod terminal;
 mod test;
@@ -33,7 +35,9 @@ const WORDS: &[Word] = &[
     slim::WORD,
     fuzz::WORD,
     crash::WORD,
+    soak::WORD,
     race::WORD,
+    fake_models::WORD,
     accept::WORD,
     car::WORD,
 ];

@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Tests(&'static [&'static str]),
     /// A check of our own under its title.
     Own(&'static str, fn() -> Result<(), Failure>),
+    /// Tests of our own under their title, whose results are summed.
+    OwnTests(&'static str, fn(&mut Tally) -> Result<(), Failure>),
 }
 
 /// What a failed step does to those after it.
@@ -37,7 +39,7 @@ impl Step {
             Self::CargoWith((name, value), arguments) => {
                 format!("{name}=\"{value}\" cargo {}", arguments.join(" "))
             }
-            Self::Own(title, _) => (*title).to_owned(),
+            Self::Own(title, _) | Self::OwnTests(title, _) => (*title).to_owned(),
         }
     }
 
@@ -57,6 +59,7 @@ impl Step {
                 command::run_tests(cargo, tally)
             }
             Self::Own(_, check) => check(),
+            Self::OwnTests(_, check) => check(tally),
         }
     }
 }

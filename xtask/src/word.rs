@@ -69,7 +69,7 @@ fn overview(words: &[Word]) -> String {
     let mut text =
         String::from("The chores of Windlass.\n\nUsage: cargo xtask <word> [arguments]\n\n");
     for word in words {
-        text.push_str(&format!("  {:<8} {}\n", word.name, word.summary));
+        text.push_str(&format!("  {:<12} {}\n", word.name, word.summary));
     }
     text.push_str(
         "\nExamples:\n  cargo xtask test           what CI runs\n  cargo xtask slim --help    what one word does\n\n\

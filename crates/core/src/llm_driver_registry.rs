@@ -286,7 +286,7 @@ pub struct LlmCallConfig {
     pub tools: Vec<ToolDefinition>,
     /// How much to think.
     pub reasoning_effort: Option<String>,
-    /// Facts about the call; `session_id` is always there in a turn.
+    /// Facts about the call; `session_id` is always there where a turn calls [`LlmDriver::chat_completion_stream`].
     pub metadata: HashMap<String, String>,
     /// The provider's id of the answer before.
     pub previous_response_id: Option<String>,
@@ -319,6 +319,19 @@ pub struct LlmRequest {
 }
 
 impl LlmRequest {
+    /// Returns the settings with the session in their metadata. The shared ones do not name it, so that all sessions of
+    /// one agent can share them.
+    #[must_use]
+    pub fn config_of_session(&self) -> LlmCallConfig {
+        let mut config = (*self.config).clone();
+        let session = || self.session_id.to_string();
+        config
+            .metadata
+            .entry(SESSION_ID_KEY.to_owned())
+            .or_insert_with(session);
+        config
+    }
+
     /// Returns the messages as providers take them, the system prompt first.
     ///
     /// Reports of errors that the model never said are left out, and so are answers without any content: providers
@@ -461,7 +474,7 @@ pub trait LlmDriver: Send + Sync {
 
     /// Calls the model with a shared conversation. A driver that can read the messages in place overrides this.
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
-        self.chat_completion_stream(request.to_llm_messages(), &request.config)
+        self.chat_completion_stream(request.to_llm_messages(), &request.config_of_session())
             .await
     }
 

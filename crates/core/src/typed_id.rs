@@ -101,9 +101,9 @@ impl<T: IdMarker> TypedId<T> {
         if !digits.bytes().all(is_lower_hex) {
             return Err(IdParseError::InvalidHex(digits.to_owned()));
         }
-        let value = u128::from_str_radix(digits, 16)
-            .map_err(|_| IdParseError::InvalidHex(digits.to_owned()))?;
-        Ok(Self::from_seed(value))
+        let uuid =
+            Uuid::try_parse(digits).map_err(|_| IdParseError::InvalidHex(digits.to_owned()))?;
+        Ok(Self::from_uuid(uuid))
     }
 }
 
@@ -192,8 +192,21 @@ impl<T: IdMarker> Serialize for TypedId<T> {
 }
 impl<'de, T: IdMarker> Deserialize<'de> for TypedId<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        deserializer.deserialize_str(IdVisitor(PhantomData))
+    }
+}
+
+/// Reads an identifier from the text where it stands: an event holds several, and a copy of each would cost.
+struct IdVisitor<T>(PhantomData<fn() -> T>);
+
+impl<T: IdMarker> serde::de::Visitor<'_> for IdVisitor<T> {
+    type Value = TypedId<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        TypedId::parse(text).map_err(E::custom)
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Prompt<'a> {
     pub(crate) config: &'a LlmCallConfig,
     /// Seeds the ids of calls that the provider leaves without one.
     pub(crate) call_seed: String,
+    /// Who calls.
+    pub(crate) session: Option<Cow<'a, str>>,
 }
 
 /// One entry of the conversation.
@@ -85,15 +87,18 @@ impl<'a> Prompt<'a> {
             said: spoken.filter_map(|message| of_message(message)).collect(),
             config: &request.config,
             call_seed: seed.unwrap_or_else(uuid::Uuid::now_v7).simple().to_string(),
+            session: Some(Cow::Owned(request.session_id.to_string())),
         }
     }
 
     pub(crate) fn of_messages(messages: &'a [LlmMessage], config: &'a LlmCallConfig) -> Self {
+        let session = config.metadata.get(SESSION_ID_KEY);
         Self {
             system: "",
             said: messages.iter().filter_map(of_llm_message).collect(),
             config,
             call_seed: uuid::Uuid::now_v7().simple().to_string(),
+            session: session.map(|id| Cow::Borrowed(id.as_str())),
         }
     }
 
@@ -105,10 +110,6 @@ impl<'a> Prompt<'a> {
         });
         let first = Some(self.system).filter(|text| !text.is_empty());
         joined(first.into_iter().chain(within), "\n\n")
-    }
-
-    pub(crate) fn session_id(&self) -> Option<&str> {
-        self.config.metadata.get(SESSION_ID_KEY).map(String::as_str)
     }
 }
 

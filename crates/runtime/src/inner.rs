@@ -22,6 +22,7 @@ use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
 use crate::thread::{Keep, Mail, Slot, Slots};
+use crate::turn_context::Offers;
 use crate::world::World;
 
 /// How many threads are woken at a time; their records share commits.
@@ -36,6 +37,7 @@ pub(crate) struct Inner {
     /// What no record may show.
     pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
+    pub(crate) offers: Offers,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
     pub(crate) mirror: Mirror,
@@ -68,6 +70,7 @@ impl Inner {
             drivers,
             secrets,
             arguments: Checker::default(),
+            offers: Offers::default(),
             settings,
             world,
             default_session_id,

@@ -73,8 +73,8 @@ impl FakeServer {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let accepting = tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(hand_over(BufReader::new(socket), sender.clone()));
+            while let Ok(socket) = accept(&listener).await {
+                tokio::spawn(hand_over(socket, sender.clone()));
             }
         });
         Ok(Self {
@@ -93,11 +93,9 @@ impl FakeServer {
         let address = listener.local_addr()?;
         let answer = Arc::new(answer);
         let accepting = tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
+            while let Ok(socket) = accept(&listener).await {
                 let answer = Arc::clone(&answer);
-                tokio::spawn(answer_all(BufReader::new(socket), move |request| {
-                    answer(request)
-                }));
+                tokio::spawn(answer_all(socket, move |request| answer(request)));
             }
         });
         Ok(Self {
@@ -132,6 +130,13 @@ impl Drop for FakeServer {
     }
 }
 
+async fn accept(listener: &TcpListener) -> io::Result<Socket> {
+    let (socket, _) = listener.accept().await?;
+    // A chunk must not wait for the next one.
+    socket.set_nodelay(true)?;
+    Ok(BufReader::new(socket))
+}
+
 /// Gives each request of a connection to the test, and the connection with it until it is answered.
 async fn hand_over(mut socket: Socket, sender: mpsc::UnboundedSender<Exchange>) {
     while let Ok(Some(request)) = read_request(&mut socket).await {
@@ -154,15 +159,22 @@ async fn hand_over(mut socket: Socket, sender: mpsc::UnboundedSender<Exchange>) 
 async fn answer_all(mut socket: Socket, answer: impl Fn(&Request) -> Reply) {
     while let Ok(Some(request)) = read_request(&mut socket).await {
         let reply = answer(&request);
-        let mut bytes = head(reply.status, &reply.headers, "transfer-encoding: chunked");
-        for chunk in &reply.chunks {
-            push_chunk(&mut bytes, chunk.as_bytes());
-        }
-        bytes.extend_from_slice(b"0\r\n\r\n");
-        if socket.get_mut().write_all(&bytes).await.is_err() {
+        if write_reply(socket.get_mut(), &reply).await.is_err() {
             return;
         }
     }
+}
+
+/// Writes piece by piece, as providers do.
+async fn write_reply(socket: &mut TcpStream, reply: &Reply) -> io::Result<()> {
+    let head = head(reply.status, &reply.headers, "transfer-encoding: chunked");
+    socket.write_all(&head).await?;
+    for chunk in &reply.chunks {
+        let mut framed = Vec::with_capacity(chunk.len() + 16);
+        push_chunk(&mut framed, chunk.as_bytes());
+        socket.write_all(&framed).await?;
+    }
+    socket.write_all(b"0\r\n\r\n").await
 }
 
 /// A request that waits for its answer. Dropping it closes the connection.

@@ -45,7 +45,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// What to ask.
+    /// What to ask; `-` reads it from standard input.
     pub(crate) prompt: String,
     /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
     #[arg(long, env = "WINDLASS_MODEL")]

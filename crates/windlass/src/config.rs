@@ -94,9 +94,8 @@ impl Config {
             .with_context(|| format!("{} cannot be read", path.display()))?;
         // The message of the parser shows the line, which may hold a key; its place says enough.
         toml::from_str(&text).map_err(|error| {
-            let line = error
-                .span()
-                .map_or(0, |span| text[..span.start].lines().count());
+            let before = error.span().map_or("", |span| &text[..span.start]);
+            let line = before.matches('\n').count() + 1;
             anyhow::anyhow!("{}, line {line}: {}", path.display(), error.message())
         })
     }

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod data;
+mod log;
 mod model;
 
 use std::process::ExitCode;

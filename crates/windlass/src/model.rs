@@ -72,6 +72,13 @@ pub(crate) fn choose(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Choice> {
+    let unknown = |name: &&String| KNOWN.iter().all(|known| known.name != *name);
+    if let Some(name) = config.providers.keys().find(unknown) {
+        bail!(
+            "unknown provider `{name}` in the configuration file; it can be one of {}",
+            names()
+        );
+    }
     if let Some(name) = wanted.or(config.model.as_deref()) {
         return named(name, config, variable);
     }
@@ -94,10 +101,9 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
         return Ok(Choice::Simulator);
     }
     let Some(known) = KNOWN.iter().find(|known| known.name == provider) else {
-        let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
         bail!(
             "unknown provider `{provider}` in model `{name}`; write provider/model with one of {}, sim",
-            names.join(", ")
+            names()
         );
     };
     let (key, base_url) = known.credentials(config, &variable);
@@ -136,6 +142,11 @@ pub(crate) fn further(
         }
     }
     Ok(models)
+}
+
+fn names() -> String {
+    let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+    names.join(", ")
 }
 
 impl Known {

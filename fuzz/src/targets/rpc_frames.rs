@@ -50,7 +50,7 @@ impl Bytes<'_> {
     fn value(&mut self, depth: u8) -> Value {
         match self.next() % 9 {
             0 => Value::Null,
-            1 => json!(self.next() % 2 == 0),
+            1 => json!(self.next().is_multiple_of(2)),
             2 => json!(self.next()),
             3 => json!(-i64::from(self.next()) * 1_000_003),
             4 => json!(f64::from(self.next()) / 3.0),
@@ -94,7 +94,7 @@ impl Bytes<'_> {
             let name = names[usize::from(self.next() % 8)];
             params[name] = self.value(2);
         }
-        if self.next() % 3 == 0 {
+        if self.next().is_multiple_of(3) {
             let run_id = params["run_id"].take();
             let key = params["idempotency_key"].take();
             params = json!({"run_id": run_id, "idempotency_key": key, "reason": "r"});

@@ -1,6 +1,9 @@
 //! Every type of event: its name, its constant, its payload.
 
-use serde::Serialize;
+use std::fmt::Display;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::data::*;
@@ -12,13 +15,17 @@ pub enum EventDecodeError {
     #[error("unknown event type `{0}`; it was written by a newer version")]
     UnknownType(String),
     /// The payload does not fit the type.
-    #[error("the payload of a `{event_type}` event cannot be read: {source}")]
+    #[error("{}", unreadable(event_type, source))]
     Payload {
         /// The type.
         event_type: String,
         /// What is wrong with the payload.
         source: serde_json::Error,
     },
+}
+
+fn unreadable(event_type: &str, source: &dyn Display) -> String {
+    format!("the payload of a `{event_type}` event cannot be read: {source}")
 }
 
 macro_rules! events {
@@ -43,6 +50,15 @@ macro_rules! events {
             pub fn event_type(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $name,)*
+                }
+            }
+
+            /// Reads a payload of a named type straight from its text.
+            pub(super) fn read<'de, D: Deserializer<'de>>(event_type: &str, payload: D) -> Result<Self, D::Error> {
+                let wrong = |error: D::Error| D::Error::custom(unreadable(event_type, &error));
+                match event_type {
+                    $($name => <$data>::deserialize(payload).map(Self::$variant).map_err(wrong),)*
+                    _ => Err(D::Error::custom(EventDecodeError::UnknownType(event_type.to_owned()))),
                 }
             }
 

@@ -4,12 +4,12 @@
 //! event holds the history, so that a journal grows with what was said.
 
 mod data;
+mod decode;
 mod kinds;
 mod usage;
 
 use chrono::{DateTime, Utc};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::typed_id::{EventId, ExecId, MessageId, SessionId, TurnId};
@@ -93,42 +93,6 @@ impl Event {
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.sequence.unwrap_or_default()
-    }
-}
-
-/// The payload is read by the name of the type, never by trying one shape after the other.
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Wire {
-            id: EventId,
-            #[serde(rename = "type")]
-            event_type: String,
-            ts: DateTime<Utc>,
-            session_id: SessionId,
-            #[serde(default)]
-            context: EventContext,
-            data: Value,
-            #[serde(default)]
-            metadata: Option<Value>,
-            #[serde(default)]
-            tags: Option<Vec<String>>,
-            #[serde(default)]
-            sequence: Option<u64>,
-        }
-        let wire = Wire::deserialize(deserializer)?;
-        let data = EventData::from_type(&wire.event_type, wire.data).map_err(D::Error::custom)?;
-        Ok(Self {
-            id: wire.id,
-            event_type: wire.event_type,
-            ts: wire.ts,
-            session_id: wire.session_id,
-            context: wire.context,
-            data,
-            metadata: wire.metadata,
-            tags: wire.tags,
-            sequence: wire.sequence,
-        })
     }
 }
 

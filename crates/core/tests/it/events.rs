@@ -93,6 +93,34 @@ fn a_payload_that_does_not_fit_gives_an_error_that_names_the_type() {
 }
 
 #[test]
+fn a_text_that_is_no_event_gives_an_error_that_says_why() {
+    let known = envelope("turn.resumed", &samples()["turn.resumed"]);
+    let event: Event = serde_json::from_value(known).unwrap();
+    let text = serde_json::to_string(&event).unwrap();
+    for (from, to, why) in [
+        ("turn.resumed", "turn.dreamt", "`turn.dreamt`"),
+        ("\"attempt\":2", "\"attempt\":\"one\"", "`turn.resumed`"),
+        ("\"type\":", "\"kind\":", "missing field `type`"),
+        ("\"data\":", "\"payload\":", "missing field `data`"),
+        ("\"ts\":\"", "\"ts\":\"never ", "input contains invalid"),
+        (
+            "{\"id\":",
+            "{\"type\":\"a\",\"id\":",
+            "duplicate field `type`",
+        ),
+        (
+            "\"data\":",
+            "\"data\":{\"turn_id\":\"turn_00000000000000000000000000000001\",\"attempt\":1},\"data\":",
+            "duplicate field `data`",
+        ),
+    ] {
+        assert!(text.contains(from), "{from} is not in {text}");
+        let error = serde_json::from_str::<Event>(&text.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
 fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
     let much = TokenUsage {
         input_tokens: u32::MAX,

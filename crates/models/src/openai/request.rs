@@ -155,7 +155,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             },
         }),
         // Requests of one session have one beginning: the key brings them to the machine that has it cached.
-        prompt_cache_key: cache_key.or_else(|| prompt.session_id()).filter(|_| cache),
+        prompt_cache_key: cache_key.or(prompt.session.as_deref()).filter(|_| cache),
     };
     Ok(Call {
         path: "/responses".to_owned(),

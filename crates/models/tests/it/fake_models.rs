@@ -1,5 +1,5 @@
-//! The same drivers against a fake that was not written with them. `WINDLASS_FAKE_MODELS` names its script; without it
-//! these tests are passed over.
+//! The same drivers against a fake that was not written with them. `cargo xtask fake-models` runs these tests and names
+//! the script of the fake in `WINDLASS_FAKE_MODELS`.
 
 use std::process::Stdio;
 
@@ -20,13 +20,9 @@ struct FakeModels {
 }
 
 impl FakeModels {
-    /// Starts the fake with a script; `None` when there is none.
-    async fn start(script: &Value) -> Option<Self> {
-        let Some(program) = std::env::var_os("WINDLASS_FAKE_MODELS") else {
-            let text = b"passed over: WINDLASS_FAKE_MODELS does not name a script\n";
-            std::io::Write::write_all(&mut std::io::stderr(), text).unwrap();
-            return None;
-        };
+    async fn start() -> Self {
+        let program = std::env::var_os("WINDLASS_FAKE_MODELS");
+        let program = program.unwrap_or_else(|| panic!("WINDLASS_FAKE_MODELS names no script"));
         let mut process = Command::new("python3")
             .arg(program)
             .args(["--port", "0", "--queue-policy", "all"])
@@ -37,12 +33,15 @@ impl FakeModels {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let first = lines.next_line().await.unwrap().unwrap();
         let url = first.rsplit(' ').next().unwrap().to_owned();
-        let fake = Self {
+        Self {
             url,
             _process: process,
-        };
-        fake.post("/__control/script", script).await;
-        Some(fake)
+        }
+    }
+
+    /// Says what the fake answers from now on.
+    async fn script(&self, turns: &Value) {
+        self.post("/__control/script", turns).await;
     }
 
     async fn post(&self, path: &str, body: &Value) {
@@ -66,12 +65,12 @@ async fn hear(fake: &FakeModels, wire: Wire) -> Got {
 }
 
 #[tokio::test]
+#[ignore = "needs the independent fake: cargo xtask fake-models"]
 async fn text_and_thinking() {
     let turn = json!({ "thinking": ["so ", "so"], "text": ["he", "llo"],
         "usage": { "input": 11, "output": 7, "cache_read": 3, "reasoning": 0 }, "times": "forever" });
-    let Some(fake) = FakeModels::start(&json!([turn])).await else {
-        return;
-    };
+    let fake = FakeModels::start().await;
+    fake.script(&json!([turn])).await;
     for wire in Wire::ALL {
         let got = hear(&fake, wire).await;
         assert_eq!(got.pieces, ["he", "llo"], "{wire:?}");
@@ -90,14 +89,13 @@ async fn text_and_thinking() {
 }
 
 #[tokio::test]
+#[ignore = "needs the independent fake: cargo xtask fake-models"]
 async fn tools_and_their_results() {
     let tool = |name: &str, place: &str| json!({ "name": name, "input": { "place": place } });
     let turn = json!({ "text": "both", "tools": [tool("weather", "Oslo"), tool("time", "Rome")] });
-    let Some(fake) = FakeModels::start(&json!([])).await else {
-        return;
-    };
+    let fake = FakeModels::start().await;
     for wire in Wire::ALL {
-        fake.post("/__control/script", &json!([turn])).await;
+        fake.script(&json!([turn])).await;
         let driver = driver(wire, &fake.url);
         let mut config = config(wire);
         config.tools = tools();
@@ -130,6 +128,7 @@ async fn tools_and_their_results() {
 }
 
 #[tokio::test]
+#[ignore = "needs the independent fake: cargo xtask fake-models"]
 async fn errors() {
     let cases = [
         (json!({ "status": 401 }), ErrorKind::Auth),
@@ -149,12 +148,10 @@ async fn errors() {
             ErrorKind::BrokenStream,
         ),
     ];
-    let Some(fake) = FakeModels::start(&json!([])).await else {
-        return;
-    };
+    let fake = FakeModels::start().await;
     for wire in Wire::ALL {
         for (turn, kind) in &cases {
-            fake.post("/__control/script", &json!([turn])).await;
+            fake.script(&json!([turn])).await;
             let got = hear(&fake, wire).await;
             let error = got.provider_error();
             // The fake gives 529 the body of a plain server error, except for Anthropic, whose status it is.
@@ -169,10 +166,9 @@ async fn errors() {
 }
 
 #[tokio::test]
+#[ignore = "needs the independent fake: cargo xtask fake-models"]
 async fn an_error_inside_of_a_stream() {
-    let Some(fake) = FakeModels::start(&json!([])).await else {
-        return;
-    };
+    let fake = FakeModels::start().await;
     for wire in Wire::ALL {
         let error = match wire {
             Wire::OpenAi | Wire::OpenAiChat => {
@@ -181,11 +177,8 @@ async fn an_error_inside_of_a_stream() {
             Wire::Anthropic => json!({ "type": "overloaded_error", "message": "busy" }),
             Wire::Gemini => json!({ "code": 503, "status": "UNAVAILABLE", "message": "busy" }),
         };
-        fake.post(
-            "/__control/script",
-            &json!([{ "text": "hi", "stream_error": error }]),
-        )
-        .await;
+        fake.script(&json!([{ "text": "hi", "stream_error": error }]))
+            .await;
         let got = hear(&fake, wire).await;
         assert_eq!(got.text(), "hi");
         assert_eq!(got.provider_error().kind, ErrorKind::Overloaded, "{wire:?}");

@@ -11,5 +11,6 @@ mod cassettes;
 mod fake_models;
 mod fixtures;
 mod golden;
+mod in_a_turn;
 mod matrix;
 mod support;

@@ -107,7 +107,7 @@ impl SessionHost {
             .for_each(|message| history.push(Arc::new(message)));
         let config = LlmCallConfig {
             tools: Vec::new(),
-            ..(*context.call_config).clone()
+            ..(*context.offer.config).clone()
         };
         let asked = LlmRequest {
             session_id: self.session_id,

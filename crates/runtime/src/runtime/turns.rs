@@ -95,10 +95,9 @@ impl InProcessRuntime {
         let mut guard = self.guard(&slot);
         let ticket = guard.ticket;
         let running = async {
-            let handle = self
-                .submit_to(&slot, ticket, input.into(), options, None)
-                .await?;
-            handle.wait().await
+            // Boxed, because the wait for the turn takes longer than the submission and should not hold its room.
+            let submitted = Box::pin(self.submit_to(&slot, ticket, input.into(), options, None));
+            submitted.await?.wait().await
         };
         let result = match cancel {
             None => running.await,

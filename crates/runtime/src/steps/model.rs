@@ -102,7 +102,7 @@ impl ModelCall {
             exec_id: Some(exec_id),
             system_prompt: Arc::clone(&context.system_prompt),
             history,
-            config: Arc::clone(&context.call_config),
+            config: Arc::clone(&context.offer.config),
         };
         let armed = turn_id.map(|turn_id| OutputGuardrailContext {
             session_id: thread.session_id(),
@@ -136,7 +136,7 @@ impl ModelCall {
         };
         let config = LlmCallConfig {
             tools: Vec::new(),
-            ..(*context.call_config).clone()
+            ..(*context.offer.config).clone()
         };
         let request = LlmRequest {
             session_id: thread.session_id(),

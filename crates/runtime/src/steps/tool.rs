@@ -34,13 +34,13 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
         }));
         call = changed.unwrap_or(call);
     }
-    let definitions = &context.contributions.definitions;
-    if !definitions.contains_key(&call.name)
-        && let Some(meant) = meant(definitions.values(), &call.name)
+    let offer = &context.offer;
+    if offer.tool(&call.name).is_none()
+        && let Some(meant) = meant(offer.tools(), &call.name)
     {
         call.name = meant;
     }
-    let refusal = match definitions.get(&call.name) {
+    let refusal = match offer.tool(&call.name) {
         None => Some(format!(
             "unknown tool `{}`; it does not exist or is not enabled here",
             call.name
@@ -58,10 +58,7 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
 }
 
 /// Finds the tool that a model means when it writes the name that people read, or its last part if that is enough.
-fn meant<'a>(
-    definitions: impl Iterator<Item = &'a Arc<ToolDefinition>>,
-    name: &str,
-) -> Option<String> {
+fn meant(definitions: &[ToolDefinition], name: &str) -> Option<String> {
     let (mut whole, mut parts) = (None, Vec::new());
     for definition in definitions {
         let Some((_, last)) = definition
@@ -121,10 +118,9 @@ impl ToolRun {
 
     /// Carries the call out. Whatever happens, there is an outcome.
     pub(crate) async fn run(self) -> ToolOutcome {
-        let parts = &self.context.contributions;
         let (tool, definition) = (
-            parts.tools.get(&self.call.name),
-            parts.definitions.get(&self.call.name),
+            self.context.contributions.tools.get(&self.call.name),
+            self.context.offer.tool(&self.call.name),
         );
         let (Some(tool), Some(definition)) = (tool, definition) else {
             return failed(
@@ -262,8 +258,8 @@ impl ToolRun {
     /// Masks what the tool did not return itself: a refusal, which may quote the arguments, or a line of the log.
     fn masked(&self, mut text: String) -> String {
         let known = self.inner.secrets.mask(self.session_id);
-        let definition = self.context.contributions.definitions.get(&self.call.name);
-        let own = secret_arguments(definition.map(|it| &**it), &self.call);
+        let definition = self.context.offer.tool(&self.call.name);
+        let own = secret_arguments(definition, &self.call);
         if let Some(mask) = Mask::with(known.as_ref(), own) {
             mask.text(&mut text);
         }
@@ -307,7 +303,7 @@ impl ToolRun {
             tool_call_id: Some(self.call.id.clone()),
             capability_registry: Some(platform.capability_registry().clone()),
             tool_registry: Some(Arc::clone(&parts.tools)),
-            visible_tool_names: Some(Arc::clone(&self.context.visible_tool_names)),
+            visible_tool_names: Some(Arc::clone(&self.context.offer.names)),
             network_access: self.context.network_access.clone(),
             locale: self.context.locale.clone(),
             environment: self.context.environment.clone(),

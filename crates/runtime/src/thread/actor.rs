@@ -11,9 +11,10 @@ use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::ExecId;
-use windlass_store::{Claim, StreamKey};
+use windlass_store::Claim;
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
+use super::fold::fold;
 use super::mail::{Mail, Submission};
 use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
@@ -21,7 +22,7 @@ use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::waiters::Waiters;
 use super::{PROCESS_STOPPED, StepScope, commit};
-use crate::errors::{from_journal, from_rejection, to_failure};
+use crate::errors::{from_rejection, to_failure};
 use crate::inner::Inner;
 use crate::settings::RecoveryPolicy;
 use crate::steps::model::{ModelCall, Progress};
@@ -33,13 +34,11 @@ use crate::world::Sleep;
 /// Streamed text is recorded at the latest after this time, or this many bytes.
 const CHUNK_SPAN: Duration = Duration::from_millis(32);
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How many events are folded at a time.
-const FOLD_PAGE: usize = 1024;
 
 /// A thread that has nothing to do.
 pub(crate) struct Resting {
-    thread: Thread,
-    claim: Claim,
+    pub(super) thread: Thread,
+    pub(super) claim: Claim,
 }
 
 struct RunningTool {
@@ -113,8 +112,9 @@ impl Actor {
     ) {
         let _guard = FaultGuard { slot: &slot, life };
         let runtime = Arc::clone(&inner);
-        let worked = match Self::open(inner, &slot, life, resting).await {
-            Ok(actor) => Box::pin(actor.run()).await,
+        // Here and in `run`, what is large for a short while only is boxed: a thread mostly waits, and many wait at once.
+        let worked = match Box::pin(Self::open(inner, &slot, life, resting)).await {
+            Ok(actor) => actor.run().await,
             Err(error) => Err(error),
         };
         if let Err(error) = worked {
@@ -129,13 +129,13 @@ impl Actor {
         slot: &Arc<Slot>,
         life: u64,
         resting: Option<Box<Resting>>,
-    ) -> Result<Self> {
+    ) -> Result<Box<Self>> {
         let (Resting { thread, claim }, is_fresh) = match resting {
             Some(resting) => (*resting, false),
             None => (fold(&inner, slot).await?, true),
         };
         slot.publish(thread.history());
-        let mut actor = Self {
+        let mut actor = Box::new(Self {
             inner,
             slot: Arc::clone(slot),
             life,
@@ -155,7 +155,7 @@ impl Actor {
             alarm: None,
             is_retiring: false,
             idle_plan: TurnPlan::default(),
-        };
+        });
         actor.idle_plan.limits = actor.inner.settings.limits;
         actor.idle_plan.max_waiting_inputs = actor.inner.settings.max_waiting_inputs;
         if is_fresh {
@@ -217,19 +217,23 @@ impl Actor {
         }
     }
 
-    async fn run(mut self) -> Result<()> {
+    async fn run(mut self: Box<Self>) -> Result<()> {
         loop {
             while let Some(mail) = self.next_mail() {
                 match mail {
-                    Mail::Close { .. } => return self.close(mail).await,
-                    Mail::Retire { patience, reply } => return self.retire(patience, reply).await,
+                    Mail::Close { .. } => return Box::pin(self.close(mail)).await,
+                    Mail::Retire { patience, reply } => {
+                        return Box::pin(self.retire(patience, reply)).await;
+                    }
                     mail if self.must_wait(&mail) => self.deferred.push_back(mail),
-                    mail => self.read(mail).await?,
+                    mail => Box::pin(self.read(mail)).await?,
                 }
                 // Mail counts in its order: what follows a submission finds it under way.
-                self.take_backlog().await?;
+                Box::pin(self.take_backlog()).await?;
             }
-            self.take_backlog().await?;
+            if !self.backlog.is_empty() {
+                Box::pin(self.take_backlog()).await?;
+            }
             if self.is_at_rest() {
                 let resting = Box::new(Resting {
                     thread: self.thread,
@@ -243,14 +247,26 @@ impl Actor {
             }
             match self.wait().await {
                 Happened::Mail => {}
-                Happened::Prepared(context) => self.prepared(context).await?,
-                Happened::Model(progress) => self.model_progress(progress).await?,
-                Happened::Tool(joined) => self.tool_joined(joined).await?,
-                Happened::ChunkDue => self.flush_chunk().await?,
-                Happened::Deadline => {
-                    self.alarm = None;
-                    self.decide(Input::Timer).await?;
+                Happened::Model(Progress::Text(text)) if self.fits(&text) => {
+                    self.pending.tail.text.push_str(&text);
+                    self.set_flush();
                 }
+                happened => Box::pin(self.follow(happened)).await?,
+            }
+        }
+    }
+
+    /// Does what follows from something that happened.
+    async fn follow(&mut self, happened: Happened) -> Result<()> {
+        match happened {
+            Happened::Mail => Ok(()),
+            Happened::Prepared(context) => self.prepared(context).await,
+            Happened::Model(progress) => self.model_progress(progress).await,
+            Happened::Tool(joined) => self.tool_joined(joined).await,
+            Happened::ChunkDue => self.flush_chunk().await,
+            Happened::Deadline => {
+                self.alarm = None;
+                self.decide(Input::Timer).await
             }
         }
     }
@@ -423,7 +439,7 @@ impl Actor {
     }
 
     /// Ends what runs, so that everybody who waits hears of it, and takes no more mail.
-    async fn close(mut self, mail: Mail) -> Result<()> {
+    async fn close(mut self: Box<Self>, mail: Mail) -> Result<()> {
         let queued: Vec<_> = self
             .thread
             .queue()
@@ -603,10 +619,19 @@ impl Actor {
         if self.pending.tail.len() >= CHUNK_BYTES {
             return self.flush_chunk().await;
         }
+        self.set_flush();
+        Ok(())
+    }
+
+    /// Tells whether more text can wait with what is not recorded yet.
+    fn fits(&self, text: &str) -> bool {
+        self.pending.tail.len() + text.len() < CHUNK_BYTES
+    }
+
+    fn set_flush(&mut self) {
         if self.pending.flush.is_none() {
             self.pending.flush = Some(self.inner.world.sleep(CHUNK_SPAN));
         }
-        Ok(())
     }
 
     async fn end_model_call(&mut self, input: Input) -> Result<()> {
@@ -691,23 +716,4 @@ impl Actor {
 fn first_event(accepted: commit::Accepted) -> Result<Event> {
     let event = accepted.events.first().map(|event| Event::clone(event));
     event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
-}
-
-/// Claims the stream of a session and folds it.
-async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
-    let journal = &inner.backends.journal;
-    let key = StreamKey::from(slot.session_id);
-    let claim = journal.claim(&key).await.map_err(from_journal)?;
-    let mut thread = Thread::new(slot.session_id);
-    while thread.head() < claim.head {
-        let page = journal
-            .read(&key, thread.head(), FOLD_PAGE)
-            .await
-            .map_err(from_journal)?;
-        if page.events.is_empty() {
-            break;
-        }
-        page.events.iter().for_each(|event| thread.evolve(event));
-    }
-    Ok(Resting { thread, claim })
 }

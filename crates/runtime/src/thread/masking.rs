@@ -114,10 +114,7 @@ impl Actor {
         known: Option<Mask>,
         context: Option<&TurnContext>,
     ) -> Option<Mask> {
-        let definition = |call: &ToolCall| {
-            let definitions = &context?.contributions.definitions;
-            definitions.get(&call.name).map(|definition| &**definition)
-        };
+        let definition = |call: &ToolCall| context?.offer.tool(&call.name);
         let declared = |requested: &RequestedCall| {
             secret_arguments(definition(&requested.call), &requested.call)
         };

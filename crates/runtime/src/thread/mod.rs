@@ -7,6 +7,7 @@
 
 mod actor;
 mod commit;
+mod fold;
 mod mail;
 mod masking;
 mod prepare;

@@ -10,7 +10,11 @@ use super::mail::{Mail, Reply};
 impl Actor {
     /// Begins nothing new, lets running tools come to their record, and is gone. The turn stays open: whoever opens the
     /// journal next goes on with it.
-    pub(super) async fn retire(mut self, patience: Duration, reply: Reply<()>) -> Result<()> {
+    pub(super) async fn retire(
+        mut self: Box<Self>,
+        patience: Duration,
+        reply: Reply<()>,
+    ) -> Result<()> {
         self.is_retiring = true;
         self.flush_chunk().await?;
         self.drop_model();

@@ -1,6 +1,5 @@
 //! What the enabled capabilities bring into a turn.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use windlass_core::atoms::{
@@ -27,7 +26,6 @@ pub(crate) struct Configured<T: ?Sized> {
 pub(crate) struct Contributions {
     pub(crate) capabilities: Vec<ResolvedCapability>,
     pub(crate) tools: Arc<ToolRegistry>,
-    pub(crate) definitions: HashMap<String, Arc<ToolDefinition>>,
     pub(crate) pre_tool_use: Vec<Arc<dyn PreToolUseHook>>,
     pub(crate) post_tool_exec: Vec<Arc<dyn PostToolExecHook>>,
     pub(crate) tool_call: Vec<Arc<dyn ToolCallHook>>,
@@ -53,7 +51,6 @@ impl Contributions {
         let mut parts = Self {
             capabilities: Vec::with_capacity(resolved.len()),
             tools: Arc::default(),
-            definitions: HashMap::new(),
             pre_tool_use: Vec::new(),
             post_tool_exec: Vec::new(),
             tool_call: Vec::new(),
@@ -141,12 +138,7 @@ impl Contributions {
             offered = caught(|| hook.transform(offered))
                 .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
-        offered = wishes.apply(offered);
-        self.definitions = offered
-            .iter()
-            .map(|tool| (tool.name().to_owned(), Arc::new(tool.clone())))
-            .collect();
-        Ok(offered)
+        Ok(wishes.apply(offered))
     }
 }
 

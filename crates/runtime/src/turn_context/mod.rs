@@ -1,10 +1,10 @@
 //! What a turn works with: records, layers, capabilities and model, resolved once.
 
 mod capabilities;
+mod offer;
 mod prompt;
 mod records;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::capability_types::AgentCapabilityConfig;
 use windlass_core::digest::Digest128;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::llm_driver_registry::{LlmCallConfig, LlmDriver, SESSION_ID_KEY};
+use windlass_core::llm_driver_registry::{LlmCallConfig, LlmDriver};
 use windlass_core::llm_models::ModelWithProvider;
 use windlass_core::message::{Controls, Message};
 use windlass_core::network_access::NetworkAccessList;
@@ -27,6 +27,7 @@ use windlass_turn::{ToolSpec, TurnPlan};
 use crate::inner::Inner;
 use crate::panics::caught_in;
 pub(crate) use capabilities::{Contributions, guarded};
+pub(crate) use offer::{Offer, Offers};
 pub(crate) use records::Records;
 
 /// Everything that a turn works with. Made once per turn and shared by its steps.
@@ -35,12 +36,11 @@ pub(crate) struct TurnContext {
     pub(crate) system_prompt: Arc<str>,
     pub(crate) model: ModelWithProvider,
     pub(crate) driver: Arc<dyn LlmDriver>,
-    pub(crate) call_config: Arc<LlmCallConfig>,
+    pub(crate) offer: Arc<Offer>,
     pub(crate) contributions: Contributions,
     pub(crate) locale: Option<String>,
     pub(crate) network_access: Option<NetworkAccessList>,
     pub(crate) tool_timeout: Option<Duration>,
-    pub(crate) visible_tool_names: Arc<HashSet<String>>,
     pub(crate) environment: Option<TurnEnvironment>,
 }
 
@@ -67,12 +67,12 @@ impl Assembled {
             model_id,
         } = self;
         let runtime_agent = RuntimeAgent {
-            tools: context.call_config.tools.clone(),
+            tools: context.offer.tools().to_vec(),
             system_prompt: context.system_prompt.to_string(),
             model: context.model.model.clone(),
             max_iterations: context.plan.max_iterations,
-            temperature: context.call_config.temperature,
-            max_tokens: context.call_config.max_tokens,
+            temperature: context.offer.config.temperature,
+            max_tokens: context.offer.config.max_tokens,
             network_access: context.network_access.clone(),
         };
         AssembledTurnContext {
@@ -145,24 +145,25 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
     let call_config = LlmCallConfig {
         model: model.model.clone(),
         reasoning_effort: controls.reasoning.and_then(|reasoning| reasoning.effort),
-        metadata: HashMap::from([(SESSION_ID_KEY.to_owned(), session_id.to_string())]),
         tools: definitions,
         ..LlmCallConfig::default()
     };
+    let tools = Digest128::of_json(&call_config.tools);
+    let offer = inner.offers.shared(tools, call_config);
     let plan = TurnPlan {
-        digest: digest(&system_prompt, &call_config, &model),
+        digest: digest(&system_prompt, tools, &model),
         model: model.model.clone(),
         max_iterations: records
             .overlay
             .max_iterations
             .unwrap_or(DEFAULT_MAX_ITERATIONS),
-        tool_names: call_config
-            .tools
+        tool_names: offer
+            .tools()
             .iter()
             .map(|tool| tool.name().to_owned())
             .collect(),
-        tools: call_config
-            .tools
+        tools: offer
+            .tools()
             .iter()
             .map(|tool| (tool.name().to_owned(), spec(tool)))
             .collect(),
@@ -173,14 +174,12 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
     };
-    let visible_tool_names = Arc::new(plan.tool_names.iter().cloned().collect());
     let context = TurnContext {
         plan,
         system_prompt: system_prompt.into(),
         driver,
-        call_config: Arc::new(call_config),
+        offer,
         contributions,
-        visible_tool_names,
         locale,
         network_access: records.overlay.network_access.clone(),
         tool_timeout: wishes.tool_timeout.or(settings.tool_timeout),
@@ -211,8 +210,7 @@ fn spec(tool: &ToolDefinition) -> ToolSpec {
 }
 
 /// Names the configuration: what the model is told and offered, and which model it is. Never the key.
-fn digest(system_prompt: &str, config: &LlmCallConfig, model: &ModelWithProvider) -> String {
-    let tools = Digest128::of_json(&config.tools);
+fn digest(system_prompt: &str, tools: Digest128, model: &ModelWithProvider) -> String {
     let named = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
         model.provider_type, model.model

@@ -1,7 +1,10 @@
 //! The events of a thread, from any number on.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 
 use super::Answer;
@@ -11,6 +14,8 @@ use crate::http::query::Query;
 use crate::sse::{self, Reader};
 use crate::view::{self, Include};
 
+/// How many records are looked at together, from the newest on.
+const PAGE: u64 = 256;
 /// How many events a reader may ask to have again.
 const MAX_REPLAY: usize = 4096;
 
@@ -81,8 +86,8 @@ fn include(query: &Query) -> Include {
 }
 
 impl App {
-    /// Finds where to begin so that only the newest events are shown. Returns the number to read from, and that of
-    /// the newest event that is left out.
+    /// Finds where to begin so that only the newest events are shown, from the newest on: it costs what is shown, however
+    /// much there is before. Returns the number to read from, and that of the newest event that is left out.
     async fn left_out(
         &self,
         id: SessionId,
@@ -90,20 +95,27 @@ impl App {
         newest: usize,
         include: Include,
     ) -> Result<(u64, u64), ApiError> {
-        let events = self.runtime.events_since(id, since, usize::MAX).await?;
-        let shown: Vec<u64> = events
-            .iter()
-            .filter(|event| view::view(event, include).is_some())
-            .map(|event| event.seq())
-            .collect();
-        let cut = shown.len().saturating_sub(newest);
-        match cut.checked_sub(1).and_then(|last| shown.get(last)) {
-            Some(last) => {
-                // With nothing to show again, what is not shown anyway is skipped too.
-                let head = events.last().map_or(*last, |event| event.seq());
-                Ok((if newest == 0 { head } else { *last }, *last))
+        let head = self.runtime.latest_sequence(id).await?;
+        let mut left = newest;
+        let mut before = head;
+        while before > since {
+            let after = before.saturating_sub(PAGE).max(since);
+            let page = usize::try_from(before - after).unwrap_or(usize::MAX);
+            let events = self.runtime.events_since(id, after, page).await?;
+            let is_shown =
+                |event: &&Arc<Event>| event.seq() <= before && view::view(event, include).is_some();
+            for event in events.iter().rev().filter(is_shown) {
+                match left.checked_sub(1) {
+                    Some(fewer) => left = fewer,
+                    None => {
+                        let last = event.seq();
+                        // With nothing to show again, what is not shown anyway is skipped too.
+                        return Ok((if newest == 0 { head } else { last }, last));
+                    }
+                }
             }
-            None => Ok((since, since)),
+            before = after;
         }
+        Ok((since, since))
     }
 }

@@ -115,13 +115,12 @@ impl App {
     /// Finds the turn to go back to.
     async fn cut_before(&self, parent: &Entry, depth: u32) -> Result<Cut, ApiError> {
         let (told, sequence) = self.told(parent).await?;
-        let back = usize::try_from(depth)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1);
-        let Some(kept) = told.len().checked_sub(back) else {
+        let mut said = (0..told.len()).filter(|place| told[*place].is_said);
+        let back = usize::try_from(depth).unwrap_or(usize::MAX);
+        let Some(kept) = said.clone().nth_back(back) else {
             let text = format!(
                 "fork_at_user_message: depth {depth} exceeds {} user turn(s)",
-                told.len()
+                said.by_ref().count()
             );
             return Err(ApiError::new(ErrorCode::DepthOutOfRange, text));
         };

@@ -20,6 +20,8 @@ pub(crate) struct Told {
     pub(crate) items: Vec<Item>,
     /// The message that started it.
     pub(crate) input: Option<MessageId>,
+    /// Whether somebody said something with it: one that makes the history shorter answers nobody.
+    pub(crate) is_said: bool,
 }
 
 /// The turns of a thread, oldest first.
@@ -38,6 +40,7 @@ fn told(fold: &Fold) -> Conversation {
                 .map(|item| view::item(&item))
                 .collect(),
             input: turn.input_message_id,
+            is_said: turn.outline.compaction.is_none(),
         })
         .collect()
 }

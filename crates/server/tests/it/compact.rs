@@ -106,3 +106,28 @@ async fn a_compaction_waits_for_no_turn_and_changes_nothing_when_it_fails() {
     let told = daemon.model.told();
     assert_eq!(told[0], "user: hello", "nothing was lost: {told:?}");
 }
+
+#[tokio::test]
+async fn an_undo_goes_back_to_what_was_said_past_a_compaction() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    let mut events = daemon.events(&thread, 0).await;
+    events.until("turn.completed").await;
+    let path = format!("{thread}/compact");
+    daemon.client.raw("POST", &path, None).await.expect(202);
+    events.until("turn.completed").await;
+    let undo = |depth: u32| {
+        let path = format!("{thread}/undo");
+        daemon.client.post(&path, json!({ "depth": depth }))
+    };
+    let undone = undo(0).await.expect(201);
+    assert_eq!(undone["original_user_text"], "hello");
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    assert_eq!(daemon.detail(&fork).await["turns"], json!([]));
+    let further = undo(1).await;
+    assert_eq!(
+        (further.status, further.code().as_str()),
+        (400, "depth_out_of_range")
+    );
+}

@@ -99,6 +99,30 @@ async fn a_replay_can_be_cut_to_the_newest() {
     );
 }
 
+#[tokio::test]
+async fn r25_the_newest_events_are_found_from_the_end_over_many_records() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    for n in 0..600 {
+        let change = json!({ "title": n.to_string() });
+        daemon.client.patch(&thread, change).await.expect(200);
+    }
+    for (since, newest, first) in [
+        (0, 2, 599),
+        (0, 400, 201),
+        (300, 4096, 300),
+        (598, 2, 599),
+        (599, 2, 599),
+    ] {
+        let path = format!("{thread}/events?since_seq={since}&replay_limit={newest}");
+        let mut stream = daemon.client.stream(&path).await;
+        let frame = stream.next().await.unwrap();
+        // The thread began with record 1, and change n is record n + 2.
+        assert_eq!(frame.id, Some(first + 1), "{since} {newest}");
+        assert_eq!(frame.data["previous_seq"].as_u64(), Some(first));
+    }
+}
+
 /// As [`assert_sound`], for a part that begins in the middle of a turn.
 fn assert_sound_from(frames: &[crate::support::Frame], previous: u64) {
     let mut previous = previous;

@@ -141,10 +141,9 @@ fn tool_item(frames: &[Frame]) -> Value {
 }
 
 fn said(frames: &[Frame]) -> String {
-    let messages = frames
-        .iter()
-        .filter(|frame| frame.event == "item.completed");
-    let last = messages.last().unwrap();
+    let mut newest_first = frames.iter().rev();
+    let last = newest_first.find(|frame| frame.event == "item.completed");
+    let last = last.unwrap();
     text(&last.data["payload"]["item"]["detail"])
 }
 

@@ -23,6 +23,7 @@ mod numbers;
 mod open;
 mod options;
 mod owner;
+mod pack;
 mod projection;
 mod prune;
 mod readers;

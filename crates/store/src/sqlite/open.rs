@@ -4,7 +4,7 @@
 //! is written, so that a refused database is left as it was.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -104,15 +104,19 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         directory: options.directory,
     };
     let chain = Chain::new(options.chain_key);
+    let not_there = |source| SqliteError::Io {
+        doing: "open",
+        path: location.database(),
+        source,
+    };
     if !has_database(&location)? {
-        return Err(SqliteError::Io {
-            doing: "open",
-            path: location.database(),
-            source: ErrorKind::NotFound.into(),
-        });
+        return Err(not_there(ErrorKind::NotFound.into()));
     }
     let reader = location.connect_to_read()?;
-    check_version(&location, &reader)?;
+    if check_version(&location, &reader)? == 0 {
+        let what = "it has no tables, because its first opening was cut off; open it for writing";
+        return Err(not_there(io::Error::new(ErrorKind::NotFound, what)));
+    }
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
         readers: Readers::new(location),

@@ -1,6 +1,7 @@
 //! Events as stored records.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -9,6 +10,7 @@ use windlass_core::events::Event;
 use super::chain::{Digest, digest};
 use super::error::Fault;
 use super::numbers::uint;
+use super::pack::{pack, unpack};
 use crate::journal::open_turns::TurnChange;
 use crate::journal::{JournalError, StreamKey};
 
@@ -25,6 +27,8 @@ pub(crate) enum Form {
     Inline,
     /// In a blob; the row holds its name.
     Blob,
+    /// In the row, in their [short form](super::pack).
+    Packed,
 }
 
 impl Form {
@@ -32,7 +36,14 @@ impl Form {
         match self {
             Self::Inline => 0,
             Self::Blob => 1,
+            Self::Packed => 2,
         }
+    }
+
+    fn of_code(code: i64) -> Option<Self> {
+        [Self::Inline, Self::Blob, Self::Packed]
+            .into_iter()
+            .find(|form| form.code() == code)
     }
 }
 
@@ -41,6 +52,8 @@ impl Form {
 pub(crate) struct Encoded {
     pub(crate) seq: Option<u64>,
     pub(crate) bytes: Vec<u8>,
+    /// Their short form, where they have one.
+    packed: Option<Vec<u8>>,
     pub(crate) digest: Digest,
     /// Whether it is a piece of text that a later record holds whole.
     pub(crate) is_chunk: bool,
@@ -54,15 +67,22 @@ impl Encoded {
     pub(crate) fn new(event: &Arc<Event>) -> Result<Self, Fault> {
         let bytes = serde_json::to_vec(event.as_ref())
             .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
-        Ok(Self {
+        Ok(Self::with_bytes(event, bytes))
+    }
+
+    /// Takes an event whose JSON is at hand.
+    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: Vec<u8>) -> Self {
+        let is_inline = bytes.len() <= MAX_INLINE_BYTES;
+        Self {
             seq: event.sequence,
             digest: digest(&bytes),
+            packed: is_inline.then(|| pack(&bytes)).flatten(),
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
             turn: TurnChange::of(event),
             event: (!event.is_ephemeral()).then(|| Arc::clone(event)),
             bytes,
-        })
+        }
     }
 
     /// Takes bytes that are no event.
@@ -70,6 +90,7 @@ impl Encoded {
         Self {
             seq: Some(seq),
             digest: digest(&bytes),
+            packed: None,
             is_chunk: false,
             at,
             turn: None,
@@ -78,11 +99,12 @@ impl Encoded {
         }
     }
 
-    pub(crate) fn form(&self) -> Form {
-        if self.bytes.len() > MAX_INLINE_BYTES {
-            Form::Blob
-        } else {
-            Form::Inline
+    /// Returns what goes into the row, and what that is.
+    pub(crate) fn body(&self) -> (Form, &[u8]) {
+        match &self.packed {
+            Some(packed) => (Form::Packed, packed),
+            None if self.bytes.len() > MAX_INLINE_BYTES => (Form::Blob, &self.digest),
+            None => (Form::Inline, &self.bytes),
         }
     }
 }
@@ -94,14 +116,14 @@ fn blob(connection: &Connection, name: &[u8]) -> rusqlite::Result<Option<Vec<u8>
         .optional()
 }
 
-/// A record as it is stored, with its bytes at hand. It borrows them from the row: a page is read without copying.
+/// A record as it is stored, with its bytes at hand.
 #[derive(Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) seq: u64,
     pub(crate) version: u32,
     pub(crate) chain: Digest,
-    /// `None` when the row names a blob that is not there.
-    bytes: Option<Cow<'a, [u8]>>,
+    /// What is wrong where they cannot be had.
+    bytes: Result<Cow<'a, [u8]>, &'static str>,
     /// The name of the blob, where the bytes are one.
     pub(crate) blob: Option<&'a [u8]>,
 }
@@ -115,11 +137,14 @@ impl<'a> Stored<'a> {
         row: &'a rusqlite::Row<'_>,
     ) -> rusqlite::Result<Self> {
         let body = row.get_ref(4)?.as_blob()?;
-        let is_blob = row.get::<_, i64>(2)? == Form::Blob.code();
-        let bytes = if is_blob {
-            blob(connection, body)?.map(Cow::Owned)
-        } else {
-            Some(Cow::Borrowed(body))
+        let form = Form::of_code(row.get(2)?);
+        let bytes = match form {
+            Some(Form::Inline) => Ok(Cow::Borrowed(body)),
+            Some(Form::Packed) => unpack(body).map(Cow::Owned).ok_or("it was changed"),
+            Some(Form::Blob) => blob(connection, body)?
+                .map(Cow::Owned)
+                .ok_or("its blob is missing"),
+            None => Err("it has a form that this version does not know"),
         };
         Ok(Self {
             seq: uint(row, 0)?,
@@ -127,7 +152,7 @@ impl<'a> Stored<'a> {
             // A link of another length fits nothing, like a wrong one.
             chain: row.get_ref(3)?.as_blob()?.try_into().unwrap_or_default(),
             bytes,
-            blob: is_blob.then_some(body),
+            blob: (form == Some(Form::Blob)).then_some(body),
         })
     }
 
@@ -138,9 +163,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the bytes and their digest; says what is wrong where they are not there.
     pub(crate) fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
-        let Some(bytes) = &self.bytes else {
-            return Err("its blob is missing".to_owned());
-        };
+        let bytes = self.bytes.as_ref().map_err(|what| (*what).to_owned())?;
         let digest = digest(bytes);
         match &self.blob {
             Some(name) if *name != digest => Err("its blob was changed".to_owned()),
@@ -162,9 +185,15 @@ impl<'a> Stored<'a> {
             seq: self.seq,
             what,
         };
-        let (bytes, _) = self.checked_bytes().map_err(damaged)?;
-        let event: Event = serde_json::from_slice(bytes)
-            .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+        // The chain covers bytes in the row; whether a blob is the one that was named is asked here too.
+        let bytes = match (&self.bytes, self.blob) {
+            (Ok(bytes), None) => bytes,
+            _ => self.checked_bytes().map_err(damaged)?.0,
+        };
+        let unreadable = |error: &dyn Display| damaged(format!("it cannot be read: {error}"));
+        // Looked at once as a whole: reading it as bytes would check every text in it for itself.
+        let text = std::str::from_utf8(bytes).map_err(|error| unreadable(&error))?;
+        let event: Event = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if event.sequence != Some(self.seq) {
             return Err(damaged(format!(
                 "it says that it is number {}",

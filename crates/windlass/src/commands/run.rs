@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use windlass_core::events::{Event, EventData};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
@@ -13,17 +13,49 @@ use crate::cli::{FAILED, INTERRUPTED, RunArguments, note};
 use crate::config::Config;
 use crate::model::{self, Choice};
 
+/// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
 pub(crate) async fn run(arguments: RunArguments) -> Result<ExitCode> {
     let config = Config::load(arguments.config.as_deref())?;
     let variable = |name: &str| std::env::var(name).ok();
     let choice = model::choose(arguments.model.as_deref(), &config, variable)?;
+    let prompt = prompt(&arguments.prompt)?;
     let runtime = runtime(choice, &config, &arguments.system).await?;
+    let answered = answer(&runtime, &prompt, arguments).await;
+    Ok(
+        answered.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
+            // Who reads the answer has seen enough.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            _ => {
+                note(&format!("error: {error:#}"));
+                ExitCode::from(FAILED)
+            }
+        }),
+    )
+}
+
+/// Takes the prompt from the command line, or from standard input for `-`.
+fn prompt(given: &str) -> Result<String> {
+    let mut prompt = given.to_owned();
+    if given == "-" {
+        prompt = io::read_to_string(io::stdin()).context("the prompt cannot be read")?;
+    }
+    ensure!(
+        !prompt.trim().is_empty(),
+        "the prompt is empty; say what to ask, or `-` to read it from standard input"
+    );
+    Ok(prompt)
+}
+
+async fn answer(
+    runtime: &InProcessRuntime,
+    prompt: &str,
+    arguments: RunArguments,
+) -> Result<ExitCode> {
     let session = runtime
         .default_session_id()
         .context("the runtime has no session")?;
-
     let mut events = runtime.subscribe_after(session, 0).await?;
-    let mut input = InputMessage::user(&arguments.prompt);
+    let mut input = InputMessage::user(prompt);
     input.controls = arguments.effort.map(|effort| Controls {
         reasoning: Some(ReasoningConfig {
             effort: Some(effort),
@@ -33,6 +65,7 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<ExitCode> {
     let mut turn = Box::pin(runtime.submit(session, input).await?.wait());
     let mut printer = Printer::new(arguments.json);
     let mut result = None;
+    let mut interrupt = Box::pin(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
             // The end of the turn is the last thing to be shown, so the events come first.
@@ -47,7 +80,10 @@ pub(crate) async fn run(arguments: RunArguments) -> Result<ExitCode> {
                 None => break,
             },
             ended = &mut turn, if result.is_none() => result = Some(ended?),
-            _ = tokio::signal::ctrl_c() => runtime.cancel_turn(session).await?,
+            _ = &mut interrupt => {
+                interrupt = Box::pin(tokio::signal::ctrl_c());
+                runtime.cancel_turn(session).await?;
+            }
         }
     }
     let result = match result {
@@ -85,9 +121,20 @@ fn exit_code(result: &TurnResult) -> ExitCode {
         _ => {
             let code = result.error_code.as_deref().unwrap_or("failed");
             let cause = result.error.as_deref().unwrap_or("the turn failed");
-            note(&format!("error ({code}): {cause}"));
+            let next = advice(code).map_or(String::new(), |advice| format!("; {advice}"));
+            note(&format!("error ({code}): {cause}{next}"));
             ExitCode::from(FAILED)
         }
+    }
+}
+
+/// Says what a person can do about an error of this kind, where the error itself cannot know.
+fn advice(code: &str) -> Option<&'static str> {
+    match code {
+        "auth" => Some("check the key of the provider"),
+        "network" => Some("check the connection, and the base URL if you set one"),
+        "model_missing" => Some("check the name after --model"),
+        _ => None,
     }
 }
 

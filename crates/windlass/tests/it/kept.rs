@@ -100,7 +100,7 @@ fn r55_a_damaged_record_stops_its_thread_visibly_and_no_other() {
     let id = threads[0].trim_start_matches("/v1/threads/thr_");
     let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
     let changed = database.execute(
-        "UPDATE records SET body = zeroblob(length(body)) WHERE seq = 4 AND form = 0 AND stream = \
+        "UPDATE records SET body = zeroblob(length(body)) WHERE seq = 4 AND form <> 1 AND stream = \
          (SELECT id FROM streams WHERE key LIKE ?1)",
         [format!("%{id}")],
     );

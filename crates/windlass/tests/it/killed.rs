@@ -160,6 +160,38 @@ fn r51_killed_while_a_question_waits_it_is_answered_after_the_restart() {
     assert_eq!(ended(&frames)["status"], "completed");
 }
 
+#[test]
+fn killed_in_the_middle_of_a_compaction_it_is_made_again_and_counts() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "remember the whale");
+    model.answer(&Answer::text(&["I will."]));
+    events.until("turn.completed");
+    let path = format!("{thread}/compact");
+    daemon.client.request("POST", &path, "", "").expect(202);
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "There");
+    events.until("item.started");
+    daemon.kill();
+    assert_eq!(events.rest(), [], "a summary is not shown in pieces");
+
+    let daemon = home.start();
+    let request = model.answer(&Answer::text(&["A whale was mentioned."]));
+    assert!(request.to_string().contains("remember the whale"));
+    let mut events = daemon.client.events(&thread, 0);
+    let mut frames = events.until("turn.completed");
+    frames.extend(events.until("turn.completed"));
+    assert_sound(&frames, 0);
+    assert_eq!(ended(&frames)["status"], "completed");
+    daemon.turn(&thread, "what was it?");
+    let request = model.answer(&Answer::text(&["A whale."])).to_string();
+    assert!(request.contains("A whale was mentioned."), "{request}");
+    assert!(!request.contains("remember the whale"), "{request}");
+}
+
 /// Answers whatever waits, as a client would that knows nothing of what the one before it did.
 fn answer_what_waits(daemon: &Daemon, thread: &str) {
     let detail = daemon.detail(thread);
@@ -229,6 +261,40 @@ fn r53_killed_after_any_event_every_thread_is_sound_and_every_turn_ends_once() {
         }
     }
     assert!(seen > 8, "the turn has more events than {seen}");
+}
+
+#[test]
+fn r52_what_a_restart_changes_is_in_the_events_before_the_first_request() {
+    for (on_restart, last) in [
+        ("resume", "turn.lifecycle"),
+        ("interrupt", "turn.completed"),
+    ] {
+        let mut model = Model::start();
+        let home = Home::with_model(&model.url());
+        let daemon = home.start();
+        let thread = daemon.thread(&json!({}));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "greet me");
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        events.until("item.delta");
+        daemon.kill();
+
+        let daemon = home.start_with(&["--token", TOKEN, "--on-restart", on_restart]);
+        let frames = daemon.client.events(&thread, 0).replay();
+        let newest = frames.iter().rev().take(3);
+        let newest: Vec<&str> = newest.map(|frame| frame.event.as_str()).collect();
+        assert!(newest.contains(&"item.interrupted"), "{newest:?}");
+        assert!(newest.contains(&last), "{newest:?}");
+        let detail = daemon.detail(&thread);
+        assert_eq!(detail["items"][1]["status"], "interrupted");
+        let mark = match on_restart {
+            "resume" => "resumed",
+            _ => "recovered",
+        };
+        let is_told = |frame: &Frame| frame.event == last && frame.data["payload"][mark] == true;
+        assert!(frames.iter().any(is_told), "{frames:#?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod kept;
 mod killed;
+mod readme;
 mod run;
 mod runs;
 mod serve;

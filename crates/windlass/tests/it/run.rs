@@ -1,12 +1,13 @@
 //! `windlass run`, as people use it.
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass_testkit::{Answer, FakeServer, Reply, Wire};
 
 /// Runs the binary with these variables and no others, in an empty directory.
-fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+pub(crate) fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let empty = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_windlass"))
         .args(arguments)
@@ -17,7 +18,7 @@ fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
@@ -141,9 +142,10 @@ fn a_refused_key_is_an_error_that_does_not_show_it() {
         assert_eq!(out.status.code(), Some(1));
         let told = text(&out.stderr);
         assert!(
-            told.contains("error (auth)") && !told.contains("test-key"),
+            told.contains("error (auth)") && told.contains("check the key"),
             "{told}"
         );
+        assert!(!told.contains("test-key"), "{told}");
         assert_eq!(text(&out.stdout), "");
     });
 }
@@ -155,6 +157,8 @@ fn a_wrong_command_line_or_configuration_exits_with_2() {
         &["run", "hello", "--model", "acme/x"],
         &["run", "hello", "--model", "openai/gpt-5"],
         &["run", "hello", "--config", "missing.toml"],
+        &["run", ""],
+        &["run", "-"],
     ] {
         let out = windlass(arguments, &[]);
         assert_eq!(
@@ -198,10 +202,54 @@ fn the_file_names_model_address_and_key() {
         .unwrap();
         let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
         assert_eq!(out.status.code(), Some(2));
+        let told = text(&out.stderr);
         assert!(
-            !text(&out.stderr).contains("secret-value"),
-            "{}",
-            text(&out.stderr)
+            told.contains("line 3") && told.contains("`nonsense`"),
+            "{told}"
         );
+        assert!(!told.contains("secret-value"), "{told}");
     });
+}
+
+#[test]
+fn a_provider_that_nobody_knows_is_found_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, "[providers.opnai]\napi_key = 'secret-value'").unwrap();
+    let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
+    assert_eq!(out.status.code(), Some(2));
+    let told = text(&out.stderr);
+    assert!(
+        told.contains("`opnai`") && told.contains("openai") && !told.contains("secret-value"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_prompt_can_come_from_standard_input() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["run", "-", "--model", "sim"])
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"a\nb").unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(text(&out.stdout), "Echo: a\nb\n");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let out = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["run", "hello", "--model", "sim"])
+        .env_clear()
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(text(&out.stderr), "");
+    assert!(out.status.success());
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::json;
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model};
+use crate::support::{Home, Model, TOKEN};
 
 struct Running {
     child: Child,
@@ -198,4 +198,32 @@ fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count(
     );
     let large = json!({"title": "x".repeat(2000)});
     assert_eq!(daemon.client.post("/v1/threads", &large).status, 413);
+}
+
+#[test]
+fn the_log_tells_every_request_by_its_id_and_no_token() {
+    let home = Home::new();
+    let path = home.data().with_file_name("log");
+    let daemon = home.start_logging(std::fs::File::create(&path).unwrap());
+    daemon.thread(&json!({}));
+    daemon.client.get("/v1/nothing");
+    assert!(daemon.stop().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    assert!(!log.contains(TOKEN), "{log}");
+    let lines = log.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |path: &str, status: u16| {
+        lines.iter().any(|line| {
+            let is_named = line["request"]
+                .as_str()
+                .is_some_and(|id| id.starts_with("req_"));
+            is_named && line["path"] == path && line["status"] == status
+        })
+    };
+    assert!(
+        told("/v1/threads", 201) && told("/v1/nothing", 404),
+        "{log}"
+    );
 }

@@ -15,7 +15,7 @@ use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
-use super::chain::{Digest, digest, hex};
+use super::chain::{Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
@@ -124,20 +124,23 @@ impl Import<'_> {
             } => {
                 let text = event.get();
                 let stream = self.incoming()?;
-                let (mut record, run_record) = match is_run_stream(&stream.key) {
+                let bytes = text.as_bytes().to_vec();
+                let (record, run_record) = match is_run_stream(&stream.key) {
                     true => {
                         let parsed: RunRecord = parse(text)?;
-                        (Encoded::of_run(&parsed, seq)?, Some(Box::new(parsed)))
+                        let record = Encoded::of_run(&parsed, bytes, seq);
+                        (record, Some(Box::new(parsed)))
                     }
-                    false => (Encoded::new(&Arc::new(parse::<Event>(text)?))?, None),
+                    false => {
+                        let parsed: Arc<Event> = Arc::new(parse(text)?);
+                        (Encoded::with_bytes(&parsed, bytes), None)
+                    }
                 };
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));
                 } else if seq != stream.seq + 1 || record.seq != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                record.bytes = text.as_bytes().to_vec();
-                record.digest = digest(&record.bytes);
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
                 self.put(Piece::Record(record, run_record))

@@ -80,16 +80,12 @@ pub(in super::super) fn insert(
     head: &Head,
     record: &Encoded,
 ) -> Result<(), Fault> {
-    let form = record.form();
-    let body = match form {
-        Form::Inline => record.bytes.as_slice(),
-        Form::Blob => {
-            work.connection
-                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-                .execute((record.digest, &record.bytes))?;
-            &record.digest
-        }
-    };
+    let (form, body) = record.body();
+    if form == Form::Blob {
+        work.connection
+            .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
+            .execute((body, &record.bytes))?;
+    }
     work.state.position += 1;
     work.state.is_numbered = true;
     work.connection

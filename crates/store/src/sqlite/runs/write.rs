@@ -26,7 +26,7 @@ impl Begin {
             key: run_stream(&started.run_id),
             summary: RunSummary::of(&started),
             client: client.to_owned(),
-            record: Encoded::of_run(&RunRecord::Started(started), 1)?,
+            record: encode(&RunRecord::Started(started), 1)?,
         })
     }
 
@@ -66,7 +66,7 @@ impl AppendToRun {
         check_open(run)?;
         let mut run = run.clone();
         let numbered = (first_seq..).zip(&records);
-        let encoded = numbered.map(|(seq, record)| Encoded::of_run(record, seq));
+        let encoded = numbered.map(|(seq, record)| encode(record, seq));
         let encoded = encoded.collect::<Result<_, _>>()?;
         records.iter().for_each(|record| run.summary.apply(record));
         Ok(Self {
@@ -229,14 +229,18 @@ pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<u
 }
 
 impl Encoded {
-    /// Makes a record of a run ready to be written.
-    pub(in super::super) fn of_run(record: &RunRecord, seq: u64) -> Result<Self, Fault> {
-        let bytes = serde_json::to_vec(record).map_err(|error| {
-            Fault::unavailable(format!("a record of a run has no JSON: {error}"))
-        })?;
+    /// Takes a record of a run whose JSON is at hand.
+    pub(in super::super) fn of_run(record: &RunRecord, bytes: Vec<u8>, seq: u64) -> Self {
         let at = record
             .at()
             .map_or_else(|| times::now() / 1000, |at| at.timestamp_millis());
-        Ok(Self::of_bytes(bytes, seq, at))
+        Self::of_bytes(bytes, seq, at)
     }
+}
+
+/// Makes a record ready to be written.
+fn encode(record: &RunRecord, seq: u64) -> Result<Encoded, Fault> {
+    let bytes = serde_json::to_vec(record)
+        .map_err(|error| Fault::unavailable(format!("a record of a run has no JSON: {error}")))?;
+    Ok(Encoded::of_run(record, bytes, seq))
 }

@@ -20,7 +20,7 @@ CREATE TABLE streams (
     swept INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- `form`: 0 when `body` holds the bytes, 1 when it names a blob. `chunk`: whether a later record holds the text whole.
+-- `form`: 0 when `body` holds the bytes, 1 when it names a blob, 2 when it holds their short form. `chunk`: whether a later record holds the text whole.
 -- `open_from`: the first record of the oldest open turn, 0 when none is open.
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,

@@ -31,10 +31,20 @@ async fn changed(sql: &str) -> (Home, SqliteStore) {
 async fn a_damaged_record_stops_its_stream_and_no_other() {
     for (sql, seq, what) in [
         (
-            "UPDATE records SET body = CAST(replace(CAST(body AS TEXT), '\"2\"', '\"3\"') AS BLOB) \
+            "UPDATE records SET body = unhex(replace(hex(body), hex('\"2'), hex('\"3'))) \
              WHERE stream = 1 AND seq = 2",
             2,
             "it was changed",
+        ),
+        (
+            "UPDATE records SET body = substr(body, 1, 5) WHERE stream = 1 AND seq = 2",
+            2,
+            "it was changed",
+        ),
+        (
+            "UPDATE records SET form = 9 WHERE stream = 1 AND seq = 2",
+            2,
+            "it has a form that this version does not know",
         ),
         (
             "DELETE FROM records WHERE stream = 1 AND seq = 2",

@@ -20,19 +20,24 @@ const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
 
 #[tokio::test]
 async fn version_1_opens() {
-    opens("sqlite-1").await;
+    check("sqlite-1").await;
+}
+
+#[tokio::test]
+async fn version_1_with_records_in_their_short_form_opens() {
+    check("sqlite-1-packed").await;
 }
 
 #[tokio::test]
 async fn version_3_opens() {
-    opens("sqlite-3").await;
+    check("sqlite-3").await;
 }
 
-async fn opens(fixture: &str) {
+async fn check(fixture: &str) {
+    let fixture = Path::new(FIXTURES).join(fixture);
     let home = Home::new();
     for name in FILES {
-        let from = Path::new(FIXTURES).join(fixture).join(name);
-        fs::copy(from, home.file(name)).unwrap();
+        fs::copy(fixture.join(name), home.file(name)).unwrap();
     }
     let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
     let store = SqliteStore::open(options).await.unwrap();
@@ -43,8 +48,7 @@ async fn opens(fixture: &str) {
         .iter()
         .map(|head| format!("{} {} {}", head.stream, head.seq, &head.chain[..16]))
         .collect();
-    let expected = Path::new(FIXTURES).join(fixture).join("heads");
-    let expected = fs::read_to_string(expected).unwrap();
+    let expected = fs::read_to_string(fixture.join("heads")).unwrap();
     assert_eq!(heads, expected.lines().collect::<Vec<_>>());
     assert_eq!(read(&store, "big").await.unwrap().len(), 1);
     let gaps = conformance::gaps(&store.journal(), &key("turns")).await;

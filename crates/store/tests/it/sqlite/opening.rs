@@ -1,6 +1,7 @@
 //! What is refused at open, and that it is left as it was.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use rusqlite::Connection;
 use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
@@ -143,4 +144,25 @@ async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
         .append(&claim, events(1, [custom("a")]))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_database_whose_first_opening_was_cut_off_is_not_there_for_readers() {
+    let home = Home::new();
+    let connection = Connection::open(home.file("windlass.db")).unwrap();
+    connection
+        .pragma_update(None, "application_id", i32::from_be_bytes(*b"WNDL"))
+        .unwrap();
+    drop(connection);
+    let error = SqliteStore::open_read_only(home.options())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, SqliteError::Io { source, .. } if source.kind() == ErrorKind::NotFound),
+        "{error}"
+    );
+    assert!(error.to_string().contains("open it for writing"), "{error}");
+    home.open().await.close().await;
+    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+    reader.close().await;
 }

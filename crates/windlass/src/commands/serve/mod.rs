@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
 use windlass_server::{
     Limits, RpcSettings, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
@@ -21,6 +22,7 @@ use windlass_tools::Environments;
 use crate::cli::note;
 use crate::config::{self, Config};
 use crate::data;
+use crate::log::{self, LogFormat};
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]
@@ -60,6 +62,17 @@ pub(crate) struct Serve {
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
+    /// What is written to stderr: off, error, warn, info, debug or trace; every request is told at debug.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "WINDLASS_LOG",
+        default_value = "info"
+    )]
+    log: LevelFilter,
+    /// How it is written.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
     /// Does nothing: HTTP is always served. Clients of the original pass it.
     #[arg(long, hide = true)]
     http: bool,
@@ -89,6 +102,7 @@ impl Serve {
             Some(workspace) => workspace,
             None => std::env::current_dir().context("the current directory is gone")?,
         };
+        log::begin(self.log, self.log_format);
         let config = Config::load(self.config.as_deref())?;
         let directory = data::directory(self.data.clone());
         let book = Arc::new(TokenBook::new(&directory));

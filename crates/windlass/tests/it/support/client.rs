@@ -122,6 +122,16 @@ pub(crate) struct Stream {
 impl Stream {
     /// Waits for the next event; `None` when the connection ends.
     pub(crate) fn next(&mut self) -> Option<Frame> {
+        self.next_before("nothing that is ever said")
+    }
+
+    /// Returns the events that were recorded when the stream began.
+    pub(crate) fn replay(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.next_before(": caught-up")).collect()
+    }
+
+    /// Waits for the next event; `None` when a comment comes before it, or the connection ends.
+    fn next_before(&mut self, comment: &str) -> Option<Frame> {
         let (mut seq, mut event) = (0, String::new());
         loop {
             let mut line = String::new();
@@ -135,6 +145,9 @@ impl Stream {
                 }
             }
             let line = line.trim_end();
+            if line.starts_with(comment) {
+                return None;
+            }
             if let Some(id) = line.strip_prefix("id: ") {
                 seq = id.parse().unwrap();
             } else if let Some(name) = line.strip_prefix("event: ") {

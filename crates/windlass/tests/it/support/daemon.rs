@@ -61,12 +61,18 @@ impl Home {
 
     /// Starts a daemon and returns when it listens.
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Daemon {
-        let mut child = self
-            .command(&["serve", "--port", "0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::started(self.command(&["serve", "--port", "0"]).args(arguments))
+    }
+
+    /// Starts a daemon that writes all that it can say into a file.
+    pub(crate) fn start_logging(&self, file: std::fs::File) -> Daemon {
+        let log = ["--log", "debug", "--log-format", "json"];
+        let mut command = self.command(&["serve", "--port", "0", "--token", TOKEN]);
+        Self::started(command.args(log).stderr(file))
+    }
+
+    fn started(command: &mut Command) -> Daemon {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();

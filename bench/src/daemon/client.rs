@@ -1,0 +1,121 @@
+//! A client of the Runtime API, as simple as clients are.
+
+use reqwest::{Client as Http, Response};
+use serde_json::{Value, json};
+
+use super::{Error, Result};
+
+/// A client that keeps its connections.
+#[derive(Clone)]
+pub struct Client {
+    http: Http,
+    base: String,
+}
+
+impl Client {
+    pub fn of(address: &str) -> Result<Self> {
+        Ok(Self {
+            http: Http::builder().no_proxy().build()?,
+            base: format!("http://{address}/v1"),
+        })
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let request = self.http.post(format!("{}{path}", self.base));
+        let request = request.header("content-type", "application/json");
+        let answer = request.body(body.to_string()).send().await?;
+        Ok(serde_json::from_slice(&checked(answer)?.bytes().await?)?)
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Vec<u8>> {
+        let answer = self.http.get(format!("{}{path}", self.base)).send().await?;
+        Ok(checked(answer)?.bytes().await?.to_vec())
+    }
+
+    /// Makes a thread and returns its id.
+    pub async fn thread(&self) -> Result<String> {
+        let thread = self.post("/threads", &json!({})).await?;
+        let id = thread["id"].as_str().ok_or("a thread without an id")?;
+        Ok(id.to_owned())
+    }
+
+    pub async fn turn(&self, thread: &str, prompt: &str) -> Result<()> {
+        let path = format!("/threads/{thread}/turns");
+        self.post(&path, &json!({"prompt": prompt})).await.map(drop)
+    }
+
+    /// Follows the events of a thread from its beginning.
+    pub async fn events(&self, thread: &str) -> Result<Events> {
+        let path = format!("{}/threads/{thread}/events?since_seq=0", self.base);
+        // A connection of its own: one that stalls holds nobody else up.
+        let answer = self.http.get(path).send().await?;
+        Ok(Events {
+            answer: checked(answer)?,
+            bytes: Vec::new(),
+            read: 0,
+        })
+    }
+}
+
+fn checked(answer: Response) -> Result<Response> {
+    match answer.status().is_success() {
+        true => Ok(answer),
+        false => Err(Error::from(format!(
+            "{} answered {}",
+            answer.url(),
+            answer.status()
+        ))),
+    }
+}
+
+/// One numbered event.
+pub struct Frame {
+    pub seq: u64,
+    pub name: String,
+    pub data: Value,
+}
+
+/// The events of a thread as they come.
+pub struct Events {
+    answer: Response,
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl Events {
+    /// Waits for the next numbered event.
+    pub async fn next(&mut self) -> Result<Frame> {
+        loop {
+            while let Some(block) = self.next_block() {
+                if let Some(frame) = parse(&block) {
+                    return Ok(frame);
+                }
+            }
+            let piece = self.answer.chunk().await?;
+            self.bytes
+                .extend_from_slice(&piece.ok_or("a stream of events ended")?);
+        }
+    }
+
+    /// Takes what stands before the next empty line.
+    fn next_block(&mut self) -> Option<String> {
+        let rest = &self.bytes[self.read..];
+        let end = rest.windows(2).position(|pair| pair == b"\n\n")?;
+        let block = String::from_utf8_lossy(&rest[..end]).into_owned();
+        self.read += end + 2;
+        if self.read == self.bytes.len() {
+            self.bytes.clear();
+            self.read = 0;
+        }
+        Some(block)
+    }
+}
+
+fn parse(block: &str) -> Option<Frame> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+    Some(Frame {
+        seq: field("id: ")?.parse().ok()?,
+        name: field("event: ")?.to_owned(),
+        data: serde_json::from_str(field("data: ")?).ok()?,
+    })
+}

@@ -1,0 +1,198 @@
+//! The daemon over HTTP and SSE, as clients meet it.
+
+mod child;
+mod client;
+mod load;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_runtime::{InProcessRuntimeBuilder, RuntimeBackends, SqliteOptions};
+
+use crate::machine;
+use crate::report::{Report, Target};
+use child::Daemon;
+use client::Client;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
+
+const PROMPT: &str = "What does a windlass do, and what keeps it from slipping back?";
+const TURNS: usize = 400;
+const PARALLEL: usize = 64;
+const KEPT: usize = 1_000;
+
+/// Measures the daemon.
+pub fn run(mut report: Report) -> Result<Report> {
+    report.progress("nothing yet: building the daemon");
+    let binary = child::build()?;
+    let executor = tokio::runtime::Runtime::new()?;
+    executor.block_on(async {
+        let library = library_turn(&mut report).await?;
+        let home = tempfile::tempdir()?;
+        turns(&mut report, &binary, home.path(), library).await?;
+        kept_threads(&mut report, &binary).await?;
+        let home = tempfile::tempdir()?;
+        load::measure(&mut report, &Daemon::start(&binary, home.path())?).await?;
+        Ok(report)
+    })
+}
+
+/// What a turn costs in the library, on disk like the daemon's.
+async fn library_turn(report: &mut Report) -> Result<f64> {
+    report.progress("the same turns in the library");
+    let home = tempfile::tempdir()?;
+    let backends = RuntimeBackends::sqlite(SqliteOptions::new(home.path().join("data"))).await?;
+    let runtime = InProcessRuntimeBuilder::new()
+        .backends(backends)
+        .llm_sim(LlmSimConfig::echo())
+        .single_session(|session| session.harness("h", "p").agent("a", "p"))
+        .build()
+        .await?;
+    let session = runtime.default_session_id().ok_or("no session")?;
+    let before = machine::cpu_time();
+    for _ in 0..TURNS {
+        runtime.run_text_turn(session, PROMPT).await?;
+    }
+    let cpu = millis_per_turn(machine::cpu_time() - before, TURNS);
+    report.figure("in the library: CPU per turn", cpu, "ms", Target::None);
+    Ok(cpu)
+}
+
+fn millis_per_turn(cpu: Duration, turns: usize) -> f64 {
+    cpu.as_secs_f64() * 1e3 / turns as f64
+}
+
+async fn turns(report: &mut Report, binary: &Path, home: &Path, library: f64) -> Result<()> {
+    let daemon = Daemon::start(binary, home)?;
+    let resident = daemon.resident_bytes() as f64 / 1e6;
+    report.figure("resident set, idle", resident, "MB", Target::AtMost(25.0));
+    for threads in [1, PARALLEL] {
+        report.progress(&format!("turns on {threads} threads at once"));
+        let label = |what: &str| format!("{threads} threads at once: {what}");
+        let client = Client::of(&daemon.address)?;
+        let (started, cpu) = (Instant::now(), daemon.cpu_time());
+        let mut work = JoinSet::new();
+        for _ in 0..threads {
+            work.spawn(turns_of_one(client.clone(), TURNS / threads));
+        }
+        let (mut turns, mut delays) = (0, Vec::new());
+        while let Some(done) = work.join_next().await {
+            let seen = done??;
+            turns += TURNS / threads;
+            delays.extend(seen);
+        }
+        let took = started.elapsed();
+        let cpu = millis_per_turn(daemon.cpu_time() - cpu, turns);
+        report.figure(
+            &label("turns per second"),
+            turns as f64 / took.as_secs_f64(),
+            "1/s",
+            Target::None,
+        );
+        report.figure(&label("CPU per turn"), cpu, "ms", Target::None);
+        report.figure(
+            &label("CPU per turn above the library's"),
+            cpu - library,
+            "ms",
+            Target::AtMost(1.5),
+        );
+        report.figure(
+            &label("event's time to the socket, commit included, p99"),
+            p99(delays),
+            "ms",
+            Target::None,
+        );
+    }
+    Ok(())
+}
+
+/// Runs turns on a thread of its own; returns how old each event was when it came, in milliseconds.
+async fn turns_of_one(client: Client, turns: usize) -> Result<Vec<f64>> {
+    let thread = client.thread().await?;
+    let mut events = client.events(&thread).await?;
+    let mut delays = Vec::new();
+    for _ in 0..turns {
+        client.turn(&thread, PROMPT).await?;
+        loop {
+            let frame = events.next().await?;
+            let stamp = frame.data["timestamp"].as_str().unwrap_or_default();
+            let stamp: DateTime<Utc> = stamp.parse()?;
+            let age = (Utc::now() - stamp).num_microseconds().unwrap_or_default();
+            delays.push(age as f64 / 1e3);
+            if frame.name == "turn.completed" {
+                break;
+            }
+        }
+    }
+    Ok(delays)
+}
+
+fn p99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values
+        .get(values.len() * 99 / 100)
+        .copied()
+        .unwrap_or_default()
+}
+
+/// What threads that nobody uses cost: memory, time at the start, time in a list.
+async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
+    report.progress("1,000 threads that rest");
+    let home = tempfile::tempdir()?;
+    let daemon = Daemon::start(binary, home.path())?;
+    let before = daemon.resident_bytes() as f64;
+    let client = Client::of(&daemon.address)?;
+    let mut work = JoinSet::new();
+    for worker in 0..8 {
+        let client = client.clone();
+        work.spawn(async move {
+            for _ in 0..KEPT / 8 + usize::from(worker < KEPT % 8) {
+                turns_of_one(client.clone(), 1).await?;
+            }
+            Ok::<(), Error>(())
+        });
+    }
+    while let Some(done) = work.join_next().await {
+        done??;
+    }
+    let per_thread = (daemon.resident_bytes() as f64 - before) / KEPT as f64 / 1e3;
+    report.figure(
+        "resident set per idle thread",
+        per_thread,
+        "KB",
+        Target::None,
+    );
+    drop((client, daemon));
+
+    let mut starts = Vec::new();
+    for _ in 0..5 {
+        starts.push(Daemon::start(binary, home.path())?.start);
+    }
+    starts.sort();
+    report.figure(
+        "start to ready with 1,000 threads on disk",
+        starts[2].as_secs_f64() * 1e3,
+        "ms",
+        Target::AtMost(50.0),
+    );
+    let daemon = Daemon::start(binary, home.path())?;
+    let client = Client::of(&daemon.address)?;
+    client.get("/runtime/info").await?;
+    let started = Instant::now();
+    let listed = client.get("/threads/summary?limit=1000").await?;
+    let took = started.elapsed();
+    let count = serde_json::from_slice::<Vec<serde_json::Value>>(&listed)?.len();
+    report.figure(
+        &format!("threads/summary of {count} threads, cold"),
+        took.as_secs_f64() * 1e3,
+        "ms",
+        Target::AtMost(50.0),
+    );
+    let resident = daemon.resident_bytes() as f64 / 1e6;
+    report.figure("resident set after that list", resident, "MB", Target::None);
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Bare SQLite, as the yardstick: one table, one row per event, and nothing that a journal needs beyond that.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+/// Events as bytes, that become durable together.
+pub type Group = Vec<Vec<u8>>;
+
+pub struct Bare {
+    connection: Connection,
+    row: i64,
+}
+
+impl Bare {
+    pub fn open(directory: &Path) -> rusqlite::Result<Self> {
+        let connection = Connection::open(directory.join("bare.db"))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.execute_batch(
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL)",
+        )?;
+        Ok(Self { connection, row: 0 })
+    }
+
+    /// Makes groups durable in one commit.
+    pub fn commit<'a>(
+        &mut self,
+        groups: impl IntoIterator<Item = &'a Group>,
+    ) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut insert = connection
+            .prepare_cached("INSERT INTO events (id, stream, seq, body) VALUES (?1, ?2, ?3, ?4)")?;
+        for body in groups.into_iter().flatten() {
+            self.row += 1;
+            insert.execute((self.row, 1, self.row, body))?;
+        }
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The journal on disk. Where it can be said, a figure stands beside bare SQLite in the same run: one table, one row per
+//! event, the same groups and bytes, WAL, `synchronous=FULL`, everything else as SQLite comes.
+
+mod appends;
+mod bare;
+mod idle;
+mod reading;
+mod tapped;
+mod turns;
+mod workload;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use windlass_core::AgentLoopError;
+
+pub use idle::{CHILD, live_as_child};
+
+use crate::report::Report;
+
+type Result<T> = std::result::Result<T, AgentLoopError>;
+
+/// What can be measured for itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Appends,
+    Turns,
+    Reading,
+    Idle,
+}
+
+impl Part {
+    const ALL: [Self; 4] = [Self::Appends, Self::Turns, Self::Reading, Self::Idle];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Appends => "appends",
+            Self::Turns => "turns",
+            Self::Reading => "reading",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Measures one part, or all.
+pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
+    let executor = executor()?;
+    let measuring = executor.spawn(async move {
+        let parts = Part::ALL.into_iter();
+        for part in parts.filter(|part| only.is_none_or(|only| only == *part)) {
+            match part {
+                Part::Appends => appends::measure(&mut report).await?,
+                Part::Turns => turns::measure(&mut report).await?,
+                Part::Reading => reading::measure(&mut report).await?,
+                Part::Idle => idle::measure(&mut report).await?,
+            }
+        }
+        Ok(report)
+    });
+    executor.block_on(measuring).map_err(broke)?
+}
+
+fn executor() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(broke)
+}
+
+fn broke(error: impl Display) -> AgentLoopError {
+    AgentLoopError::store(error.to_string())
+}
+
+fn directory() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("windlass-bench-")
+        .tempdir()
+        .map_err(broke)
+}
+
+fn bare(directory: &Path) -> Result<bare::Bare> {
+    bare::Bare::open(directory).map_err(broke)
+}
+
+/// The best of several measurements, since the machine does other things too.
+fn best(spans: &[Duration]) -> Duration {
+    spans.iter().min().copied().unwrap_or_default()
+}

@@ -1,0 +1,204 @@
+//! Sessions that come, have turns of all kinds, rest, come back and go.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::session::SessionStatus;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_runtime::{EventStream, InProcessRuntime, SessionBuilder};
+
+use crate::chance::Chance;
+use crate::child::{answer, harness_id, with_tools};
+
+/// How many sessions rest at most; the one that has rested longest makes room.
+const MAX_RESTING: usize = 48;
+/// Retention may remove the end of a turn before a reader sees it, so a reader also looks.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+/// No turn takes that long, unless it hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
+/// More than a row holds: such an input becomes a blob.
+const BIG: usize = 40_000;
+
+/// What sessions did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// How many were made.
+    pub came: u64,
+    /// How many were removed.
+    pub removed: u64,
+    /// How many inputs came to an end.
+    pub turns: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.came += other.came;
+        self.removed += other.removed;
+        self.turns += other.turns;
+    }
+}
+
+/// What happens in a session.
+enum Kind {
+    /// An input, with tools or without.
+    Ordinary,
+    /// An input that is too big for a row.
+    Big,
+    /// Two inputs, of which the second waits for the first.
+    Queued,
+    /// An input whose turn is cancelled on the way.
+    Cancelled,
+    /// A caller that goes away.
+    Abandoned,
+}
+
+impl Kind {
+    fn any(chance: &mut Chance) -> Self {
+        match chance.below(10) {
+            0 => Self::Big,
+            1 => Self::Queued,
+            2 => Self::Cancelled,
+            3 => Self::Abandoned,
+            _ => Self::Ordinary,
+        }
+    }
+}
+
+/// The runtime, and the sessions that rest in it.
+pub(super) struct Guests {
+    runtime: InProcessRuntime,
+    resting: Mutex<VecDeque<SessionId>>,
+}
+
+impl Guests {
+    pub(super) fn new(runtime: InProcessRuntime) -> Self {
+        Self {
+            runtime,
+            resting: Mutex::default(),
+        }
+    }
+
+    fn resting(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in one session after the other until a moment.
+    pub(super) async fn receive(&self, seed: u64, until: Instant) -> Result<Counts> {
+        let mut chance = Chance::new(seed);
+        let mut counts = Counts::default();
+        while Instant::now() < until {
+            let back = (chance.below(3) == 0).then(|| self.resting().pop_front());
+            let id = match back.flatten() {
+                Some(id) => id,
+                None => self.arrive(&mut counts).await?,
+            };
+            for _ in 0..=chance.below(5) {
+                self.turn(id, &mut chance, &mut counts).await?;
+            }
+            self.depart(id, &mut chance, &mut counts).await?;
+        }
+        Ok(counts)
+    }
+
+    async fn arrive(&self, counts: &mut Counts) -> Result<SessionId> {
+        let session = SessionBuilder::new(harness_id()).build();
+        let id = session.id;
+        self.runtime.add_session(session).await?;
+        counts.came += 1;
+        Ok(id)
+    }
+
+    /// Lets a session rest, or removes it, sometimes in the middle of a turn.
+    async fn depart(&self, id: SessionId, chance: &mut Chance, counts: &mut Counts) -> Result<()> {
+        let gone = match chance.below(4) {
+            0 => Some(id),
+            1 => {
+                let input = with_tools(chance, "last".to_owned());
+                self.runtime.submit(id, input.as_str()).await?;
+                Some(id)
+            }
+            _ => {
+                let mut resting = self.resting();
+                resting.push_back(id);
+                (resting.len() > MAX_RESTING)
+                    .then(|| resting.pop_front())
+                    .flatten()
+            }
+        };
+        if let Some(gone) = gone {
+            self.runtime.remove_session(gone).await?;
+            counts.removed += 1;
+        }
+        Ok(())
+    }
+
+    async fn turn(&self, id: SessionId, chance: &mut Chance, counts: &mut Counts) -> Result<()> {
+        let runtime = &self.runtime;
+        let mut events = runtime.subscribe(id).await?;
+        let input = with_tools(chance, counts.turns.to_string());
+        let soon = Duration::from_millis(chance.below(15));
+        let mut open = HashSet::new();
+        match Kind::any(chance) {
+            Kind::Ordinary => drop(open.insert(self.submit(id, input).await?)),
+            Kind::Big => drop(open.insert(self.submit(id, "b".repeat(BIG)).await?)),
+            Kind::Queued => {
+                open.insert(self.submit(id, input).await?);
+                // It is refused where the first waits for somebody already.
+                open.extend(self.submit(id, "another".to_owned()).await.ok());
+            }
+            Kind::Cancelled => {
+                open.insert(self.submit(id, input).await?);
+                tokio::time::sleep(soon).await;
+                // It may have ended before.
+                let _ = runtime.cancel_turn(id).await;
+            }
+            Kind::Abandoned => drop(timeout(soon, runtime.run_text_turn(id, input)).await),
+        }
+        counts.turns += open.len().max(1) as u64;
+        self.follow(id, &mut events, open).await
+    }
+
+    async fn submit(&self, id: SessionId, input: String) -> Result<TurnId> {
+        Ok(self.runtime.submit(id, input).await?.turn_id())
+    }
+
+    /// Answers what waits until some turns have ended, or, where none is known, until nothing happens any more.
+    async fn follow(
+        &self,
+        id: SessionId,
+        events: &mut EventStream,
+        mut open: HashSet<TurnId>,
+    ) -> Result<()> {
+        let since = Instant::now();
+        while since.elapsed() < HANGS_AFTER {
+            let Ok(event) = timeout(LOOK_AFTER, events.next()).await else {
+                if self.is_idle(id).await? {
+                    return Ok(());
+                }
+                continue;
+            };
+            let broke_off = || AgentLoopError::event("the events of a session broke off");
+            let event = event.ok_or_else(broke_off)?;
+            answer(&self.runtime, id, &event).await;
+            if let Some(turn) = event.context.turn_id
+                && event.data.ends_turn()
+                && open.remove(&turn)
+                && open.is_empty()
+            {
+                return Ok(());
+            }
+        }
+        Err(AgentLoopError::event(format!("a turn of {id} hangs")))
+    }
+
+    async fn is_idle(&self, id: SessionId) -> Result<bool> {
+        let status = self.runtime.session(id).await?.status;
+        Ok(matches!(
+            status,
+            SessionStatus::Idle | SessionStatus::Started
+        ))
+    }
+}

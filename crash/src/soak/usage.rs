@@ -1,0 +1,49 @@
+//! What the process takes up at a moment.
+
+use std::path::Path;
+
+/// What the process takes up, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// The resident set; 0 where the system does not say.
+    pub resident: u64,
+    /// The write-ahead log.
+    pub log: u64,
+    /// All files of the store.
+    pub disk: u64,
+}
+
+impl Usage {
+    pub(super) fn now(directory: &Path) -> Self {
+        let mut usage = Self {
+            resident: resident(),
+            ..Self::default()
+        };
+        let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        for file in files {
+            let bytes = file.metadata().map_or(0, |file| file.len());
+            usage.disk += bytes;
+            if file.file_name().to_string_lossy().ends_with("-wal") {
+                usage.log = bytes;
+            }
+        }
+        usage
+    }
+
+    /// Takes the larger of each.
+    #[must_use]
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            resident: self.resident.max(other.resident),
+            log: self.log.max(other.log),
+            disk: self.disk.max(other.disk),
+        }
+    }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

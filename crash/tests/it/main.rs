@@ -1,0 +1,10 @@
+//! A runtime that is killed, that lives for long, and that is not alone.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod crash;
+mod lock;
+mod soak;

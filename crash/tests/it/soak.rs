@@ -1,0 +1,16 @@
+//! A runtime whose sessions come and go takes up no more and no more.
+
+use std::process::Command;
+
+#[test]
+fn memory_log_and_disk_level_off() {
+    let soak = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
+        .args(["soak", "--seconds", "45", "--seed", "20261116"])
+        .output()
+        .unwrap();
+    let (said, trouble) = (
+        String::from_utf8_lossy(&soak.stdout),
+        String::from_utf8_lossy(&soak.stderr),
+    );
+    assert!(soak.status.success(), "{said}\n{trouble}");
+}

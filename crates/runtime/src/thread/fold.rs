@@ -1,0 +1,46 @@
+//! Taking up a thread from its journal.
+
+use windlass_core::error::Result;
+use windlass_store::{Journal, JournalError, StreamKey};
+use windlass_turn::Thread;
+
+use super::actor::Resting;
+use super::slot::Slot;
+use crate::errors::from_journal;
+use crate::inner::Inner;
+
+/// How many events are folded at a time.
+const PAGE: usize = 1024;
+
+/// Claims the stream of a session and folds it. What is there is read while the claim becomes durable.
+pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
+    let journal = &*inner.backends.journal;
+    let key = StreamKey::from(slot.session_id);
+    let mut thread = Thread::new(slot.session_id);
+    let (claim, ()) = tokio::try_join!(journal.claim(&key), follow(journal, &key, &mut thread))
+        .map_err(from_journal)?;
+    // A stream that was removed meanwhile has begun anew.
+    if thread.head() > claim.head {
+        thread = Thread::new(slot.session_id);
+    }
+    if thread.head() < claim.head {
+        let reading = follow(journal, &key, &mut thread);
+        reading.await.map_err(from_journal)?;
+    }
+    Ok(Resting { thread, claim })
+}
+
+/// Folds a stream up to its end.
+async fn follow(
+    journal: &dyn Journal,
+    key: &StreamKey,
+    thread: &mut Thread,
+) -> std::result::Result<(), JournalError> {
+    loop {
+        let page = journal.read(key, thread.head(), PAGE).await?;
+        page.events.iter().for_each(|event| thread.evolve(event));
+        if page.events.is_empty() || thread.head() >= page.head {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the daemon says of its work, line by line on stderr.
+
+use std::io;
+
+use clap::ValueEnum;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One object of JSON, for programs.
+    Json,
+}
+
+/// Begins to write what is at least as important as a level. Libraries are heard from warnings on.
+pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
+    let filter = Targets::new()
+        .with_target("windlass", level)
+        .with_default(level.min(LevelFilter::WARN));
+    let lines = fmt::layer().with_writer(io::stderr).with_ansi(false);
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    // Somebody who listens already goes on listening.
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .try_init();
+}

@@ -1,0 +1,74 @@
+//! The commands of the README do what it says.
+
+use std::path::{Path, PathBuf};
+
+use crate::run::{text, windlass};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the lines of all shell blocks, in order.
+fn commands() -> Vec<String> {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut in_block = false;
+    let lines = readme.lines().filter(|line| {
+        let was_in_block = in_block;
+        in_block = match *line {
+            "```sh" => true,
+            "```" => false,
+            _ => in_block,
+        };
+        was_in_block && in_block
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_first_command_answers_without_a_key() {
+    let commands = commands();
+    let arguments = commands[0]
+        .strip_prefix("cargo run -p windlass -- run ")
+        .unwrap_or_else(|| panic!("the README begins with another command: {}", commands[0]));
+    let prompt = arguments.trim_matches('"');
+    let out = windlass(&["run", prompt], &[]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains(prompt));
+    assert!(text(&out.stderr).contains("demonstration model"));
+}
+
+#[test]
+fn every_command_names_what_is_there() {
+    for command in commands() {
+        let words: Vec<_> = command.split_whitespace().collect();
+        match words.as_slice() {
+            ["cargo", "run", "-p", "windlass", "--", word, ..] => {
+                let out = windlass(&[word, "--help"], &[]);
+                assert!(out.status.success(), "{command}");
+            }
+            ["cargo", "run", "-p", package, "--example", example] => {
+                let folder = package.strip_prefix("windlass-").unwrap();
+                let file = format!("crates/{folder}/examples/{example}.rs");
+                assert!(root().join(&file).exists(), "{command}: there is no {file}");
+            }
+            [
+                "cargo",
+                "run",
+                "--release",
+                "-p",
+                "windlass-bench",
+                "--",
+                word,
+            ] => {
+                let program = std::fs::read_to_string(root().join("bench/src/main.rs")).unwrap();
+                assert!(program.contains(&format!("[\"{word}\"]")), "{command}");
+            }
+            ["cargo", "xtask", word, ..] => {
+                let file = format!("xtask/src/{}.rs", word.replace('-', "_"));
+                assert!(root().join(&file).exists(), "{command}: there is no {file}");
+            }
+            ["cargo", ..] => panic!("nobody checks `{command}`"),
+            _ => {}
+        }
+    }
+}
