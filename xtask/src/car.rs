@@ -3,12 +3,13 @@
 //! The package `car-runtime` is installed from the Python package index into virtual environments under `target`; it is
 //! not shipped. What it does is in `scripts/car_client.py`.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use crate::command;
+use crate::daemon::{self, Daemon};
 use crate::failure::Failure;
+use crate::python;
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
@@ -35,28 +36,24 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Runs every client.
 pub(crate) fn check() -> Result<(), Failure> {
-    let mut python = Command::new("python3");
-    python.arg("--version");
-    if !command::works(python) {
+    if !python::is_there() {
         println!("skipped: there is no python3");
         return Ok(());
     }
-    let mut build = command::cargo();
-    build.args(["build", "-p", "windlass"]);
-    command::run(build)?;
+    daemon::build()?;
     let old = install(OLD)?;
     let new = install(NEW)?;
 
-    let open = Daemon::start("open", &["--insecure"])?;
-    open.drive(&old, OLD, &[])?;
-    open.drive(&new, NEW, &[])?;
+    let open = Daemon::start(&root_of("open"), &["--insecure"])?;
+    drive(&open, &old, OLD, &[])?;
+    drive(&open, &new, NEW, &[])?;
     drop(open);
     let token = "a-token-for-clients";
-    let guarded = Daemon::start("guarded", &["--token", token])?;
-    guarded.drive(&old, OLD, &[("CAR_AUTH_TOKEN", token)])?;
-    let agent = guarded.agent_token("agent-A")?;
+    let guarded = Daemon::start(&root_of("guarded"), &["--token", token])?;
+    drive(&guarded, &old, OLD, &[("CAR_AUTH_TOKEN", token)])?;
+    let agent = agent_token(&guarded, "agent-A")?;
     let bound = [("CAR_AGENT_ID", "agent-A"), ("CAR_AGENT_TOKEN", &agent)];
-    guarded.drive(&new, NEW, &bound)
+    drive(&guarded, &new, NEW, &bound)
 }
 
 fn root_of(name: &str) -> PathBuf {
@@ -65,106 +62,38 @@ fn root_of(name: &str) -> PathBuf {
 
 /// Makes a virtual environment with that version, unless it is there, and returns its interpreter.
 fn install(version: &str) -> Result<PathBuf, Failure> {
-    let directory = root_of(version);
-    let python = directory.join("bin").join("python");
-    let mut probe = Command::new(&python);
-    probe.args(["-c", "import car_runtime"]);
-    if command::works(probe) {
-        return Ok(python);
-    }
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv"]).arg(&directory);
-    command::run(make)?;
-    let mut install = Command::new(&python);
     let package = format!("car-runtime=={version}");
-    install.args(["-m", "pip", "install", "--quiet", &package]);
-    command::run(install)?;
-    Ok(python)
+    python::environment(&root_of(version), &package, "car_runtime")
 }
 
-/// A daemon on data of its own. Dropping it ends it.
-struct Daemon {
-    child: Child,
-    home: PathBuf,
-    url: String,
+/// Makes a token for an agent.
+fn agent_token(daemon: &Daemon, agent: &str) -> Result<String, Failure> {
+    let mut create = Command::new(daemon::binary());
+    let scope = format!("agent:{agent}");
+    create
+        .args(["token", "create", "--scope", &scope, "--data"])
+        .arg(daemon.home.join("data"));
+    Ok(command::read(create)?.trim().to_owned())
 }
 
-impl Daemon {
-    fn start(name: &str, arguments: &[&str]) -> Result<Self, Failure> {
-        let home = root_of(name);
-        // What an earlier run left would be in the lists.
-        let _ = std::fs::remove_dir_all(&home);
-        let io = |doing: &str, source| Failure::Io {
-            doing: doing.to_owned(),
-            source,
-        };
-        std::fs::create_dir_all(&home).map_err(|error| io("make a home", error))?;
-        let mut child = Command::new(binary())
-            .args(["serve", "--port", "0", "--model", "sim", "--data"])
-            .arg(home.join("data"))
-            .args(arguments)
-            .current_dir(&home)
-            .env_remove("CAR_AGENT_ID")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| io("start the daemon", error))?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.as_mut() {
-            let read = BufReader::new(stdout).read_line(&mut line);
-            read.map_err(|error| io("read the daemon's address", error))?;
-        }
-        let address = line.trim().rsplit_once("http://");
-        let url = address.map_or(String::new(), |(_, address)| format!("ws://{address}"));
-        Ok(Self { child, home, url })
-    }
-
-    /// Makes a token for an agent.
-    fn agent_token(&self, agent: &str) -> Result<String, Failure> {
-        let mut create = Command::new(binary());
-        create
-            .args([
-                "token",
-                "create",
-                "--scope",
-                &format!("agent:{agent}"),
-                "--data",
-            ])
-            .arg(self.home.join("data"));
-        Ok(command::read(create)?.trim().to_owned())
-    }
-
-    /// Lets a client do its work, with these variables.
-    fn drive(
-        &self,
-        python: &Path,
-        version: &str,
-        variables: &[(&str, &str)],
-    ) -> Result<(), Failure> {
-        let mut client = Command::new(python);
-        let script = command::root().join("scripts").join("car_client.py");
-        client
-            .arg(script)
-            .arg(version)
-            .current_dir(&self.home)
-            .env("HOME", &self.home)
-            .env("XDG_RUNTIME_DIR", &self.home)
-            .env("CAR_DAEMON_URL", &self.url)
-            .env("CAR_NO_VERSION_WARNING", "1");
-        client.envs(variables.iter().copied());
-        command::run(client)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn binary() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| command::root().join("target"));
-    target.join("debug").join("windlass")
+/// Lets a client do its work, with these variables.
+fn drive(
+    daemon: &Daemon,
+    python: &Path,
+    version: &str,
+    variables: &[(&str, &str)],
+) -> Result<(), Failure> {
+    let mut client = Command::new(python);
+    let script = command::root().join("scripts").join("car_client.py");
+    client
+        .arg(script)
+        .arg(version)
+        .current_dir(&daemon.home)
+        .env("HOME", &daemon.home)
+        .env("XDG_RUNTIME_DIR", &daemon.home)
+        .env("CAR_DAEMON_URL", format!("ws://{}", daemon.address))
+        .env("CAR_NO_VERSION_WARNING", "1")
+        .env_remove("CAR_AGENT_ID");
+    client.envs(variables.iter().copied());
+    command::run(client)
 }

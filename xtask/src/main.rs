@@ -6,13 +6,16 @@
 )]
 
 mod accept;
+mod api;
 mod car;
 mod command;
 mod crash;
+mod daemon;
 mod failure;
 mod fake_models;
 mod fuzz;
 mod plan;
+mod python;
 mod race;
 mod slim;
 mod soak;
@@ -40,6 +43,7 @@ const WORDS: &[Word] = &[
     fake_models::WORD,
     accept::WORD,
     car::WORD,
+    api::WORD,
 ];
 
 fn main() -> ExitCode {

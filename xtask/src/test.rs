@@ -1,5 +1,6 @@
 //! `test`: everything CI checks.
 
+use crate::api;
 use crate::car;
 use crate::failure::Failure;
 use crate::fake_models;
@@ -95,6 +96,7 @@ const STEPS: &[Step] = &[
     Step::Own("cargo xtask slim", slim::check),
     TESTS,
     Step::Own("cargo xtask car", car::check),
+    Step::Own("cargo xtask api", api::check),
     Step::OwnTests("cargo xtask fake-models", fake_models::check),
 ];
 

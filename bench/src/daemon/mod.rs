@@ -24,6 +24,8 @@ const PROMPT: &str = "What does a windlass do, and what keeps it from slipping b
 const TURNS: usize = 400;
 const PARALLEL: usize = 64;
 const KEPT: usize = 1_000;
+/// How many make those threads at once; divides their number.
+const WORKERS: usize = 8;
 
 /// Measures the daemon.
 pub fn run(mut report: Report) -> Result<Report> {
@@ -147,10 +149,10 @@ async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
     let before = daemon.resident_bytes() as f64;
     let client = Client::of(&daemon.address)?;
     let mut work = JoinSet::new();
-    for worker in 0..8 {
+    for _ in 0..WORKERS {
         let client = client.clone();
         work.spawn(async move {
-            for _ in 0..KEPT / 8 + usize::from(worker < KEPT % 8) {
+            for _ in 0..KEPT / WORKERS {
                 turns_of_one(client.clone(), 1).await?;
             }
             Ok::<(), Error>(())

@@ -7,7 +7,8 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal;)*) => {
         /// A stable name of what went wrong; each is explained in `docs/errors.md`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        // The description does not see the names that a macro gives; a test holds that these are the same.
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(rename_all = "snake_case"))]
         pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $code)] $variant,)*
         }

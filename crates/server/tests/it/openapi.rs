@@ -1,6 +1,7 @@
 //! The API's own description.
 
 use serde_json::Value;
+use windlass_protocol::ErrorCode;
 
 use crate::support::Daemon;
 
@@ -20,6 +21,14 @@ fn references(value: &Value, found: &mut Vec<String>) {
         Value::Array(values) => values.iter().for_each(|value| references(value, found)),
         _ => {}
     }
+}
+
+#[test]
+fn every_error_code_is_described_under_its_name() {
+    let described: Value = serde_json::from_str(CHECKED_IN).unwrap();
+    let described = &described["components"]["schemas"]["ErrorCode"]["enum"];
+    let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(*described, serde_json::json!(names));
 }
 
 #[tokio::test]
