@@ -135,8 +135,8 @@ impl Server {
             stopping: CancellationToken::new(),
             port: address.port(),
         });
-        for session in app.runtime.list_sessions().await? {
-            app.threads.add(session.id);
+        for session_id in app.runtime.session_ids().await? {
+            app.threads.add(session_id);
         }
         let router = routes::router(&app);
         Ok(Self {

@@ -111,7 +111,13 @@ impl Directory {
             let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
             entries.values().cloned().collect()
         };
-        for entry in &entries {
+        // What has not moved since it was looked at last is not read again.
+        let latest = runtime.latest_sequences().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "all threads are read, because it is not known which have changed");
+            HashMap::new()
+        });
+        let is_new = |entry: &&Arc<Entry>| latest.get(&entry.id) != Some(&entry.digest().seq);
+        for entry in entries.iter().filter(is_new) {
             if let Err(error) = entry.refresh(runtime).await {
                 tracing::warn!(thread = ids::thread(entry.id), %error, "a thread cannot be read");
             }
