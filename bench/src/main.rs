@@ -13,6 +13,7 @@ mod journal;
 mod machine;
 mod model;
 mod report;
+mod runs;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ Words:
   journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
   model       turns over HTTP beside a bare loop: CPU, memory, cancelling
   daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
+  runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
         ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
         ["daemon"] => daemon::run(Report::new("daemon", format)),
+        ["runs"] => runs::run(Report::new("runs", format)).map_err(Into::into),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),
         [] => return refuse("a word is missing"),
     };

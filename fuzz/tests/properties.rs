@@ -42,3 +42,12 @@ proptest! {
         targets::stream_gemini(&data);
     }
 }
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn any_frames_are_answered_and_runs_keep_their_rules(data in vec(any::<u8>(), 0..300)) {
+        targets::rpc_frames(&data);
+    }
+}

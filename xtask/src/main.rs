@@ -6,6 +6,7 @@
 )]
 
 mod accept;
+mod car;
 mod command;
 mod crash;
 mod failure;
@@ -38,6 +39,7 @@ const WORDS: &[Word] = &[
     race::WORD,
     fake_models::WORD,
     accept::WORD,
+    car::WORD,
 ];
 
 fn main() -> ExitCode {

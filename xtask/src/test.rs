@@ -1,5 +1,6 @@
 //! `test`: everything CI checks.
 
+use crate::car;
 use crate::failure::Failure;
 use crate::fake_models;
 use crate::plan::{self, OnFailure, Step};
@@ -12,8 +13,8 @@ pub(crate) const WORD: Word = Word {
     summary: "everything CI checks",
     help: "\
 Checks format, lints, the runtime without its default features and with `tools` and `typed-tools`, the store with SQLite,
-documentation and the dependency budget, and runs all tests, examples included, and the model drivers against an independent
-fake where there is one. On a fresh machine it first adds rustfmt and clippy through rustup.
+documentation and the dependency budget, runs all tests, examples included, lets clients that others wrote record runs on the
+daemon, and the model drivers speak to an independent fake where there is one. On a fresh machine it first adds rustfmt and clippy through rustup.
 Every step runs, also after one that failed. The last line on stdout is the sum of the test results:
 `N passed, N failed`. The exit status is 0 only when every step succeeded.
 
@@ -93,6 +94,7 @@ const STEPS: &[Step] = &[
     ),
     Step::Own("cargo xtask slim", slim::check),
     TESTS,
+    Step::Own("cargo xtask car", car::check),
     Step::OwnTests("cargo xtask fake-models", fake_models::check),
 ];
 

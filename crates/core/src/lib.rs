@@ -28,6 +28,7 @@ pub mod message_filter;
 pub mod message_retriever;
 pub mod network_access;
 pub mod platform_definition;
+pub mod runs;
 pub mod runtime_agent;
 pub mod runtime_context;
 pub mod session;

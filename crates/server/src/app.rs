@@ -47,6 +47,7 @@ pub(crate) struct Counters {
     pub(crate) frames: AtomicU64,
     pub(crate) connections: AtomicUsize,
     pub(crate) subscribers: AtomicUsize,
+    pub(crate) sockets: AtomicUsize,
 }
 
 /// One place of a limited number; given back when dropped.

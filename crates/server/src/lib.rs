@@ -1,4 +1,4 @@
-//! The Windlass daemon: the Runtime API over HTTP and SSE.
+//! The Windlass daemon: the Runtime API over HTTP and SSE, run tracing over WebSocket.
 //!
 //! The server takes a runtime and settings as values; it reads no environment variable. What the API shows is a
 //! pure function of the journal: [`view`] turns one event of the library into at most one event of the wire with
@@ -16,6 +16,7 @@ mod http;
 mod ids;
 mod models;
 mod routes;
+mod rpc;
 mod serve;
 mod settings;
 mod sse;
@@ -29,6 +30,6 @@ pub use environments::open_environments;
 pub use error::ApiError;
 pub use models::Models;
 pub use serve::{Server, StartError, listen};
-pub use settings::{Access, Limits, Settings};
+pub use settings::{Access, Limits, RpcSettings, Settings};
 pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, WireStore};
 pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope};

@@ -14,7 +14,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -27,6 +28,7 @@ use crate::environments;
 use crate::error::ApiError;
 use crate::http::stall::Stalling;
 use crate::routes;
+use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
 
@@ -52,6 +54,17 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The runs cannot be read.
+    #[error("the runs cannot be read: {0}")]
+    Runs(#[from] windlass_runs::RunError),
+    /// The Unix socket cannot be listened on.
+    #[error("cannot listen on the Unix socket {path}: {source}")]
+    UnixSocket {
+        /// Its path.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// What the server keeps cannot be read.
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
@@ -72,6 +85,7 @@ pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
 /// A server that has its port and waits to be run.
 pub struct Server {
     app: Shared,
+    rpc: Rpc,
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
@@ -138,8 +152,10 @@ impl Server {
         for session_id in app.runtime.session_ids().await? {
             app.threads.add(session_id);
         }
-        let router = routes::router(&app);
+        let rpc = Rpc::open(&app).await?;
+        let router = routes::router(&app).merge(rpc.router());
         Ok(Self {
+            rpc,
             app,
             listener,
             address,
@@ -157,6 +173,14 @@ impl Server {
     /// has a while to end. Turns are recorded step by step and go on at the next start.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = TaskTracker::new();
+        self.rpc.watch_over();
+        if let Some(socket) = self.rpc.listen_on_socket() {
+            connections.spawn(serve_unix(
+                Shared::clone(&self.app),
+                self.router.clone(),
+                socket,
+            ));
+        }
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -165,6 +189,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
                     connections.spawn(connection(
                         Shared::clone(&self.app),
                         self.router.clone(),
@@ -197,12 +222,36 @@ impl Server {
     }
 }
 
-async fn connection(app: Shared, router: Router, stream: TcpStream) {
+/// Serves on a Unix socket until the server stops.
+async fn serve_unix(app: Shared, router: Router, socket: Arc<UnixSocket>) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = app.stopping.cancelled() => break,
+            accepted = socket.accept() => accepted,
+        };
+        match accepted {
+            Ok(stream) => {
+                connections.spawn(connection(Shared::clone(&app), router.clone(), stream));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not taken");
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn connection<S>(app: Shared, router: Router, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let limits = &app.settings.limits;
     let place = Place::take(&app, "connections", limits.connections, |counters| {
         &counters.connections
     });
-    let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<Incoming>| {
         let (router, refusal) = (router.clone(), place.as_ref().err().cloned());
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
@@ -211,7 +260,8 @@ async fn connection(app: Shared, router: Router, stream: TcpStream) {
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
-        .serve_connection(io, service);
+        .serve_connection(io, service)
+        .with_upgrades();
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
+use windlass_rpc::RpcLimits;
+use windlass_runs::RunLimits;
 use windlass_tools::Environments;
 
 use crate::models::Models;
@@ -59,6 +61,48 @@ impl Default for Limits {
     }
 }
 
+/// How runs are traced over WebSocket.
+#[derive(Debug, Clone)]
+pub struct RpcSettings {
+    /// How long a run waits for the end of its connection's last words.
+    pub grace: Duration,
+    /// How long a run waits to be taken up again.
+    pub lease: Duration,
+    /// How much a run may hold.
+    pub run_limits: RunLimits,
+    /// How much a connection may do.
+    pub limits: RpcLimits,
+    /// Connections that are open at once.
+    pub connections: usize,
+    /// Whose runs they are when nobody says so.
+    pub default_agent: Option<String>,
+    /// How often a connection is asked for a sign of life.
+    pub ping: Duration,
+    /// How long a connection may show none.
+    pub idle: Duration,
+    /// How long ended runs are kept; `None` is for ever.
+    pub keep_ended: Option<Duration>,
+    /// A Unix socket to listen on beside the port.
+    pub unix_socket: Option<PathBuf>,
+}
+
+impl Default for RpcSettings {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_millis(250),
+            lease: Duration::from_secs(10),
+            run_limits: RunLimits::default(),
+            limits: RpcLimits::default(),
+            connections: 4_096,
+            default_agent: None,
+            ping: Duration::from_secs(20),
+            idle: Duration::from_secs(60),
+            keep_ended: None,
+            unix_socket: None,
+        }
+    }
+}
+
 /// Everything that the server is told.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -84,6 +128,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How long connections may take to end when the server stops.
     pub grace: Duration,
+    /// How runs are traced.
+    pub rpc: RpcSettings,
 }
 
 impl Settings {
@@ -101,6 +147,7 @@ impl Settings {
             models: Models::default(),
             limits: Limits::default(),
             grace: Duration::from_secs(10),
+            rpc: RpcSettings::default(),
         }
     }
 }

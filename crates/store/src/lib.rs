@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod files;
 pub mod journal;
 mod lock;
+pub mod runs;
 pub mod sessions;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -15,6 +16,7 @@ pub use journal::{
     Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
     StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window,
 };
+pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunLog, RunPage};
 pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::token::Token;
 
@@ -33,9 +34,11 @@ wrong, 130 it was interrupted.";
 pub(crate) enum Command {
     /// Answers one prompt and streams the answer to stdout.
     Run(RunArguments),
-    /// Serves the Runtime API over HTTP and SSE.
+    /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Shows what agents did.
+    Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
     Token(Token),
 }

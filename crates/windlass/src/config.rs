@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) models: Vec<String>,
     /// How much clients of the daemon may ask for.
     pub(crate) limits: Limits,
+    /// How the daemon traces runs.
+    pub(crate) runs: Runs,
     /// The proxy for calls to providers.
     pub(crate) proxy: Option<String>,
     /// A PEM file of certificates to trust beside the system's.
@@ -47,6 +49,20 @@ pub(crate) struct Limits {
     pub(crate) waiting_inputs: Option<usize>,
     /// How long a turn waits for somebody, in seconds.
     pub(crate) wait_seconds: Option<u64>,
+}
+
+/// How the daemon traces runs; what is not set stays as it is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Runs {
+    /// How long a run waits for the end of its lost connection's last words, in milliseconds.
+    pub(crate) grace_ms: Option<u64>,
+    /// How long a run waits to be taken up again, in milliseconds.
+    pub(crate) lease_ms: Option<u64>,
+    /// For how many days ended runs are kept; for ever if nothing is said.
+    pub(crate) keep_days: Option<u32>,
+    /// How many bytes a message may have.
+    pub(crate) message_bytes: Option<usize>,
 }
 
 #[derive(Clone, Default, Deserialize)]

@@ -18,6 +18,7 @@ async fn main() -> ExitCode {
     let Cli { workspace, command } = Cli::parse();
     let done = match command {
         Command::Run(arguments) => commands::run::run(arguments).await,
+        Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
         Command::Serve(serve) => serve.carry_out(workspace).await.map(|()| ExitCode::SUCCESS),
     };

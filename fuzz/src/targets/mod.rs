@@ -2,10 +2,12 @@
 
 mod event_json;
 mod model_streams;
+mod rpc_frames;
 mod turn_machine;
 
 pub use event_json::event_json;
 pub use model_streams::{stream_anthropic, stream_gemini, stream_openai, stream_openai_chat};
+pub use rpc_frames::rpc_frames;
 pub use turn_machine::turn_machine;
 
 /// Something that bytes are thrown at.
@@ -58,5 +60,11 @@ pub const TARGETS: &[Target] = &[
         summary: "what Gemini may send is heard the same however it is cut",
         longest_input: 120,
         run: stream_gemini,
+    },
+    Target {
+        name: "rpc_frames",
+        summary: "any frames on a socket are answered once each, in order, and runs keep their rules",
+        longest_input: 600,
+        run: rpc_frames,
     },
 ];

@@ -26,7 +26,10 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
     if PUBLIC.contains(&request.uri().path()) {
         return next.run(request).await;
     }
-    let Some(caller) = caller(&app.settings.access, request.headers()) else {
+    // A socket has shown its token already, and asks in its own name.
+    let known = request.extensions().get::<Caller>().cloned();
+    let known = known.or_else(|| caller(&app.settings.access, request.headers()));
+    let Some(caller) = known else {
         return ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
             .into_response();
     };
@@ -39,21 +42,29 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
 }
 
 /// Finds out who asks.
-fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
+pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
+    if matches!(access, Access::Open) {
+        return Some(Caller::operator());
+    }
+    carried(headers)
+        .iter()
+        .find_map(|secret| who_shows(access, secret))
+}
+
+/// Finds out whose token it is; where nobody is asked, it is nobody's.
+pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Option<Caller> {
     let (operator, book) = match access {
-        Access::Open => return Some(Caller::operator()),
+        Access::Open => return None,
         Access::Token(token) => (Some(token), None),
         Access::Tokens { operator, book } => (operator.as_ref(), Some(book)),
     };
-    carried(headers).iter().find_map(|secret| {
-        if operator.is_some_and(|token| token.is(secret)) {
-            return Some(Caller::operator());
-        }
-        let record = book?.find(secret)?;
-        Some(Caller {
-            token_id: Some(record.id),
-            scope: record.scope,
-        })
+    if operator.is_some_and(|token| token.is(secret)) {
+        return Some(Caller::operator());
+    }
+    let record = book?.find(secret)?;
+    Some(Caller {
+        token_id: Some(record.id),
+        scope: record.scope,
     })
 }
 

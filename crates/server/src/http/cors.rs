@@ -17,6 +17,15 @@ const USUAL: [&str; 7] = [
     "https://tauri.localhost",
 ];
 
+/// Tells whether a web page of that origin may connect.
+pub(crate) fn is_allowed(origin: &[u8], further: &[String]) -> bool {
+    let further = further
+        .iter()
+        .map(|origin| origin.trim().trim_end_matches('/'));
+    let mut origins = USUAL.iter().copied().chain(further);
+    origins.any(|allowed| allowed != "*" && allowed.as_bytes() == origin)
+}
+
 /// Allows the usual origins and those that the operator adds; never all.
 pub(crate) fn layer(further: &[String]) -> CorsLayer {
     let origins = USUAL

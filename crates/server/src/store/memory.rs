@@ -1,11 +1,12 @@
 //! What only the API knows, in memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use chrono::Utc;
 use windlass_protocol::Environment;
+use windlass_store::{MemoryRunLog, RunLog};
 
 use super::{KEPT_FOR, StoredAnswer, WireStore};
 use crate::error::ApiError;
@@ -21,6 +22,7 @@ struct Tables {
 pub struct MemoryWireStore {
     tables: Mutex<Tables>,
     max_answers: usize,
+    runs: Arc<MemoryRunLog>,
 }
 
 impl MemoryWireStore {
@@ -30,6 +32,7 @@ impl MemoryWireStore {
         Self {
             tables: Mutex::default(),
             max_answers: max_answers.max(1),
+            runs: Arc::default(),
         }
     }
 
@@ -40,6 +43,10 @@ impl MemoryWireStore {
 
 #[async_trait]
 impl WireStore for MemoryWireStore {
+    fn runs(&self) -> Arc<dyn RunLog> {
+        Arc::clone(&self.runs) as Arc<dyn RunLog>
+    }
+
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         let since = Utc::now() - KEPT_FOR;
         let tables = self.tables();

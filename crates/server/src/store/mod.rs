@@ -3,9 +3,12 @@
 mod memory;
 mod sqlite;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_protocol::Environment;
+use windlass_store::RunLog;
 
 use crate::error::ApiError;
 
@@ -43,4 +46,6 @@ pub trait WireStore: Send + Sync {
     async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
     /// Removes an environment; tells whether it was there.
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
+    /// Returns where runs are kept.
+    fn runs(&self) -> Arc<dyn RunLog>;
 }

@@ -1,5 +1,6 @@
 //! What only the API knows, in the database that holds the threads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -7,6 +8,7 @@ use chrono::Utc;
 use serde::{Deserialize, Serialize};
 use windlass_protocol::Environment;
 use windlass_runtime::{HostRecord, SqliteHostRecords, SqliteStore};
+use windlass_store::RunLog;
 
 use super::{KEPT_FOR, StoredAnswer, WireStore};
 use crate::error::ApiError;
@@ -17,11 +19,17 @@ const ENVIRONMENT: &str = "environment";
 const TRIM_EVERY: usize = 256;
 
 /// Keeps everything in a SQLite database.
-#[derive(Debug)]
 pub struct SqliteWireStore {
     records: SqliteHostRecords,
     max_answers: usize,
+    runs: Arc<dyn RunLog>,
     kept: AtomicUsize,
+}
+
+impl std::fmt::Debug for SqliteWireStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteWireStore").finish_non_exhaustive()
+    }
 }
 
 impl SqliteWireStore {
@@ -31,6 +39,7 @@ impl SqliteWireStore {
         Self {
             records: store.host_records(),
             max_answers: max_answers.max(1),
+            runs: Arc::new(store.runs()),
             kept: AtomicUsize::new(0),
         }
     }
@@ -74,6 +83,10 @@ fn unpack(bytes: &[u8]) -> Result<StoredAnswer, ApiError> {
 
 #[async_trait]
 impl WireStore for SqliteWireStore {
+    fn runs(&self) -> Arc<dyn RunLog> {
+        Arc::clone(&self.runs)
+    }
+
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         let Some(record) = self.records.get(ANSWER, key).await? else {
             return Ok(None);

@@ -164,6 +164,14 @@ impl TokenBook {
         Ok(result)
     }
 
+    /// Tells whether an agent has a token.
+    pub(crate) fn has_agent(&self, agent_id: &str) -> bool {
+        self.refresh();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = known.tokens.iter().map(|(_, record)| &record.scope);
+        scopes.any(|scope| matches!(scope, TokenScope::Agent(id) if id == agent_id))
+    }
+
     /// Finds the token of a secret. All are looked at, whichever it is.
     pub(crate) fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
         let digest = blake3::hash(secret);

@@ -11,6 +11,7 @@ mod lists;
 mod openapi;
 mod repeats;
 mod replayed;
+mod rpc;
 mod support;
 mod transport;
 mod turns;

@@ -79,6 +79,9 @@ struct Slow {
 
 #[async_trait]
 impl WireStore for Slow {
+    fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
+        self.store.runs()
+    }
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
     }
@@ -155,6 +158,9 @@ struct Forgetful {
 
 #[async_trait]
 impl WireStore for Forgetful {
+    fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
+        MemoryWireStore::new(1).runs()
+    }
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
     }

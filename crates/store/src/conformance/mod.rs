@@ -17,6 +17,7 @@
 mod check;
 mod files;
 mod journal;
+mod runs;
 mod storage;
 
 use std::sync::Arc;
@@ -24,10 +25,12 @@ use std::sync::Arc;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore};
 
 use crate::journal::Journal;
+use crate::runs::RunLog;
 
 pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
 pub use journal::{JOURNAL_CHECKS, gaps};
+pub use runs::RUN_CHECKS;
 pub use storage::STORAGE_CHECKS;
 
 /// Whether sessions see the same files.
@@ -60,4 +63,9 @@ pub async fn storage(make: impl Fn() -> Arc<dyn SessionStorageStore>) -> Result<
 /// Checks a journal; `make` gives an empty one for each rule. Run it inside a tokio runtime.
 pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Violations> {
     check::all_of(JOURNAL_CHECKS.iter(), make).await
+}
+
+/// Checks a log of runs; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+pub async fn runs(make: impl AsyncFn() -> Arc<dyn RunLog>) -> Result<(), Violations> {
+    check::all_of(RUN_CHECKS.iter(), make).await
 }

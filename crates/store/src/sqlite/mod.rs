@@ -29,6 +29,7 @@ mod prune;
 mod readers;
 mod record;
 mod records;
+mod runs;
 mod schema;
 mod secrets;
 mod storage;
@@ -53,6 +54,7 @@ pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
 pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
 pub use records::SqliteRecords;
+pub use runs::SqliteRuns;
 pub use secrets::SecretsKey;
 pub use storage::SqliteSessionStorageStore;
 pub use verify::{Report, StreamHead};
@@ -88,6 +90,14 @@ impl SqliteStore {
     #[must_use]
     pub fn records(&self) -> SqliteRecords {
         SqliteRecords {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns the runs.
+    #[must_use]
+    pub fn runs(&self) -> SqliteRuns {
+        SqliteRuns {
             inner: Arc::clone(&self.inner),
         }
     }

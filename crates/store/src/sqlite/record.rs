@@ -85,6 +85,20 @@ impl Encoded {
         }
     }
 
+    /// Takes bytes that are no event.
+    pub(crate) fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
+        Self {
+            seq: Some(seq),
+            digest: digest(&bytes),
+            packed: None,
+            is_chunk: false,
+            at,
+            turn: None,
+            event: None,
+            bytes,
+        }
+    }
+
     /// Returns what goes into the row, and what that is.
     pub(crate) fn body(&self) -> (Form, &[u8]) {
         match &self.packed {

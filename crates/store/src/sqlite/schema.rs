@@ -34,6 +34,7 @@ const STEPS: &[Step] = &[
         tables: include_str!("schema/3.sql"),
         fill: projection::fill,
     },
+    Step::of(include_str!("schema/4.sql")),
 ];
 
 /// The first version that has projections.

@@ -3,7 +3,10 @@
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
+use windlass_core::events::Event;
 
 use super::SqliteStore;
 use super::chain::{Chain, hex};
@@ -14,9 +17,11 @@ use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
+use super::runs::decode as decode_run;
 use super::schema::{PROJECTIONS, version};
-use crate::journal::StreamKey;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
+use crate::journal::{JournalError, StreamKey};
+use crate::runs::is_run_stream;
 
 /// Where a stream ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +91,14 @@ impl SqliteStore {
     }
 }
 
+/// Reads the event of a record; one of a run is read too, but is no event.
+fn event_of(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<Arc<Event>>, JournalError> {
+    if is_run_stream(key) {
+        return decode_run(stored, key).map(|_| None);
+    }
+    stored.decode(key).map(Some)
+}
+
 /// Checks one stream to its end. What cannot be read is a finding too.
 fn check_stream(reader: &Connection, chain: &Chain, stream: StreamInfo, report: &mut Report) {
     let key = stream.key.clone();
@@ -108,7 +121,8 @@ fn walk(
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
     // Where a record cannot be read, what should be listed is not known.
-    let mut check = match version(&transaction)? < PROJECTIONS {
+    let is_run = is_run_stream(&stream.key);
+    let mut check = match is_run || version(&transaction)? < PROJECTIONS {
         true => None,
         false => Some(Check::begin(&transaction, stream.stream)?),
     };
@@ -118,14 +132,16 @@ fn walk(
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => stored.decode(walk.key()),
+            Ok(()) => event_of(&stored, walk.key()),
             Err(Fault::Journal(error)) => Err(error),
             Err(fault) => return Err(fault),
         };
         match followed {
             Ok(event) => {
-                check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
-                open.apply(stored.seq, TurnChange::of(&event));
+                if let Some(event) = event {
+                    check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
+                    open.apply(stored.seq, TurnChange::of(&event));
+                }
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
                     report

@@ -7,6 +7,7 @@ mod journal;
 mod memory_scan;
 mod quota;
 mod rules;
+mod runs;
 mod sessions;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -5,6 +5,7 @@ mod kept;
 mod killed;
 mod readme;
 mod run;
+mod runs;
 mod serve;
 mod support;
 mod tokens;

@@ -1,5 +1,7 @@
 //! A stream that is being taken in.
 
+use windlass_core::runs::RunRecord;
+
 use super::super::chain::Digest;
 use super::super::error::Fault;
 use super::super::findings::Finding;
@@ -7,8 +9,10 @@ use super::super::heads::Head;
 use super::super::journal::insert;
 use super::super::numbers::int;
 use super::super::record::Encoded;
+use super::super::runs::project;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
+use crate::runs::is_run_stream;
 
 /// A stream that is being taken in.
 pub(super) struct Incoming {
@@ -24,7 +28,8 @@ pub(super) struct Incoming {
 
 /// What is next in it.
 pub(super) enum Piece {
-    Record(Encoded),
+    /// With what it says, where it is one of a run.
+    Record(Encoded, Option<Box<RunRecord>>),
     Gap(Vec<Digest>),
 }
 
@@ -41,7 +46,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
     let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
     for piece in &pieces {
         match piece {
-            Piece::Record(record) => {
+            Piece::Record(record, run_record) => {
                 head.seq += 1;
                 head.chain = work
                     .state
@@ -50,6 +55,9 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
                 insert(work, stream, &head, record)?;
+                if let Some(run_record) = run_record {
+                    project(work, stream, &head.key, run_record)?;
+                }
             }
             Piece::Gap(digests) => {
                 let first = head.seq + 1;
@@ -73,12 +81,14 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
         }
     }
     let records = pieces.iter().filter_map(|piece| match piece {
-        Piece::Record(record) => Some(record),
+        Piece::Record(record, _) => Some(record),
         Piece::Gap(_) => None,
     });
-    work.state
-        .projections
-        .follow(work.connection, stream, &head, records)?;
+    if !is_run_stream(&head.key) {
+        work.state
+            .projections
+            .follow(work.connection, stream, &head, records)?;
+    }
     work.state.heads.put(stream, head);
     Ok(())
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use windlass_core::agent::Agent;
 use windlass_core::events::Event;
 use windlass_core::harness::Harness;
+use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
@@ -23,6 +24,7 @@ use super::record::{Encoded, RECORD_VERSION};
 use super::records;
 use super::writer::Writer;
 use crate::journal::StreamKey;
+use crate::runs::is_run_stream;
 use incoming::{Incoming, Piece, write};
 
 /// How many lines go into one commit.
@@ -120,18 +122,28 @@ impl Import<'_> {
                 version,
                 event,
             } => {
-                let event_text = event.get();
-                let parsed: Arc<Event> = Arc::new(parse(event_text)?);
+                let text = event.get();
                 let stream = self.incoming()?;
+                let bytes = text.as_bytes().to_vec();
+                let (record, run_record) = match is_run_stream(&stream.key) {
+                    true => {
+                        let parsed: RunRecord = parse(text)?;
+                        let record = Encoded::of_run(&parsed, bytes, seq);
+                        (record, Some(Box::new(parsed)))
+                    }
+                    false => {
+                        let parsed: Arc<Event> = Arc::new(parse(text)?);
+                        (Encoded::with_bytes(&parsed, bytes), None)
+                    }
+                };
                 if version != RECORD_VERSION {
                     stream.refuse(seq, &format!("its version {version} is not known"));
-                } else if seq != stream.seq + 1 || parsed.sequence != Some(seq) {
+                } else if seq != stream.seq + 1 || record.seq != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                let record = Encoded::with_bytes(&parsed, event_text.as_bytes().to_vec());
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
-                self.put(Piece::Record(record))
+                self.put(Piece::Record(record, run_record))
             }
             Line::Pruned { first, digests } => {
                 let digests: Vec<Digest> = digests
@@ -195,7 +207,7 @@ impl Import<'_> {
         let stream = self.incoming()?;
         if stream.refused.is_none() {
             // A commit ends with a record: from it the writer knows where to go on.
-            let is_record = matches!(piece, Piece::Record(_));
+            let is_record = matches!(piece, Piece::Record(..));
             stream.waiting.push(piece);
             if is_record && stream.waiting.len() >= LINES {
                 return self.flush();

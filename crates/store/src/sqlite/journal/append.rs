@@ -7,6 +7,7 @@ use super::super::numbers::int;
 use super::super::record::{Encoded, Form, RECORD_VERSION};
 use super::super::writer::Work;
 use crate::journal::JournalError;
+use crate::runs::is_run_stream;
 
 /// Records on their way into a stream.
 pub(in super::super) struct Append {
@@ -34,10 +35,13 @@ impl Append {
             head.open.apply(head.seq, record.turn);
             insert(work, self.stream, &head, record)?;
         }
-        let records = self.records.iter();
-        work.state
-            .projections
-            .follow(work.connection, self.stream, &head, records)?;
+        // A run has a row of its own.
+        if !is_run_stream(&head.key) {
+            let records = self.records.iter();
+            work.state
+                .projections
+                .follow(work.connection, self.stream, &head, records)?;
+        }
         let ring = Ring::Head(head.key.clone(), head.seq);
         work.state.rings.push(ring);
         work.state.heads.put(self.stream, head);

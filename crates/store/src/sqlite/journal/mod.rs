@@ -21,7 +21,7 @@ use crate::journal::{
     ThreadFilter, Window,
 };
 
-pub(super) use append::insert;
+pub(super) use append::{Append, insert};
 pub(super) use claim::claim;
 pub(super) use page::Walk;
 use page::read_page;
@@ -36,7 +36,7 @@ pub struct SqliteJournal {
 }
 
 impl SqliteJournal {
-    /// Lists the streams by name, with where they end and whether a turn is open.
+    /// Lists the streams of sessions by name, with where they end and whether a turn is open.
     pub async fn streams(&self) -> Result<Vec<StreamInfo>, JournalError> {
         Ok(self.inner.readers.read(list).await?)
     }
@@ -52,7 +52,7 @@ impl Journal for SqliteJournal {
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
-        let append = append::Append {
+        let append = Append {
             stream: claim.stream,
             epoch: claim.epoch,
             first_seq: batch.first_seq,

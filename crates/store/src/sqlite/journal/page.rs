@@ -219,7 +219,7 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
-        // A record without its stream belongs to nobody; `verify` names it.
+        // A record of a run is no event. One without its stream belongs to nobody; `verify` names it.
         let Some(walk) = walks.get_mut(&uint(row, 5)?) else {
             continue;
         };

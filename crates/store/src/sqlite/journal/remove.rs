@@ -19,6 +19,12 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
         return Ok(false);
     };
     let blobs = blobs_of(connection, stream)?;
+    // The row of a run has the position of its first record; a session has none.
+    connection
+        .prepare_cached(
+            "DELETE FROM runs WHERE position = (SELECT position FROM records WHERE stream = ?1 AND seq = 1)",
+        )?
+        .execute([int(stream)])?;
     for table in ["records", "pruned"] {
         connection
             .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?

@@ -33,8 +33,11 @@ fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
     })
 }
 
+/// Lists the streams of sessions. Those of runs are many, and have rows of their own to be found by.
 pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fault> {
-    let mut statement = reader.prepare_cached(&format!("{INFO} ORDER BY streams.key"))?;
+    let mut statement = reader.prepare_cached(&format!(
+        "{INFO} WHERE streams.key < 'run:' OR streams.key >= 'run;' ORDER BY streams.key"
+    ))?;
     let streams = statement.query_map([], info)?;
     Ok(streams.collect::<Result<_, _>>()?)
 }

@@ -15,6 +15,7 @@ use super::super::journal::named;
 use super::super::numbers::{int, uint};
 use super::load;
 use super::rows::ThreadRow;
+use crate::runs::is_run_stream;
 
 /// How many rows stay in memory.
 pub(crate) const MAX_ROWS: usize = 512;
@@ -109,7 +110,8 @@ pub(super) fn fold_newest(connection: &Connection) -> Result<ThreadRows, Fault> 
     let mut rows = ThreadRows::new();
     for stream in streams {
         let stream = stream?;
-        let Some(name) = named(connection, stream)? else {
+        let name = named(connection, stream)?;
+        let Some(name) = name.filter(|name| !is_run_stream(name)) else {
             continue;
         };
         match load::fold(connection, &name, stream) {

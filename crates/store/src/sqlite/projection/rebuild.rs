@@ -12,6 +12,7 @@ use super::load::{range, replay};
 use super::rows::{MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
 use super::write::{remove, remove_from, write};
 use crate::journal::{JournalError, StreamKey};
+use crate::runs::is_run_stream;
 
 /// How far a rebuild is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,10 @@ impl SqliteStore {
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
         let streams = self.inner.readers.read(|reader| match names(reader) {
-            (streams, None) => Ok(streams),
+            (mut streams, None) => {
+                streams.retain(|stream| !is_run_stream(&stream.key));
+                Ok(streams)
+            }
             (_, Some(fault)) => Err(fault),
         });
         let streams = streams.await?;

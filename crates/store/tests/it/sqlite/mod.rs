@@ -13,6 +13,7 @@ mod opening;
 mod projection;
 mod records;
 mod retention;
+mod runs;
 mod storage;
 mod support;
 mod verify;

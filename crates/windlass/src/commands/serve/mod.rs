@@ -8,13 +8,14 @@ mod tools;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
 use windlass_server::{
-    Limits, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
+    Limits, RpcSettings, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
 };
 use windlass_tools::Environments;
 
@@ -23,7 +24,7 @@ use crate::config::{self, Config};
 use crate::data;
 use crate::log::{self, LogFormat};
 
-/// Serves the Runtime API over HTTP and SSE.
+/// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]
 pub(crate) struct Serve {
     /// The address to listen on.
@@ -55,6 +56,9 @@ pub(crate) struct Serve {
     /// The configuration file [default: windlass.toml, where there is one].
     #[arg(long, value_name = "F")]
     config: Option<PathBuf>,
+    /// A Unix socket to listen on beside the port; only its owner may connect.
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
@@ -132,6 +136,9 @@ impl Serve {
         settings.limits = limits;
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
+        settings.rpc.unix_socket = self.unix_socket;
+        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
+        trace(&mut settings.rpc, &config.runs);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         announce(&format!(
             "windlass listening on http://{}",
@@ -150,6 +157,19 @@ fn limit(limits: &mut Limits, configured: &config::Limits) {
     set(&mut limits.threads, configured.threads);
     set(&mut limits.subscribers, configured.subscribers);
     set(&mut limits.connections, configured.connections);
+}
+
+/// Lets the configuration change how runs are traced.
+fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
+    let set = |time: &mut Duration, configured: Option<u64>| {
+        *time = configured.map_or(*time, Duration::from_millis);
+    };
+    set(&mut rpc.grace, configured.grace_ms);
+    set(&mut rpc.lease, configured.lease_ms);
+    let day = Duration::from_secs(24 * 60 * 60);
+    rpc.keep_ended = configured.keep_days.map(|days| day * days);
+    let bytes = configured.message_bytes;
+    rpc.limits.message_bytes = bytes.unwrap_or(rpc.limits.message_bytes);
 }
 
 /// Lists of origins add to each other and to those of the command line.

@@ -1,0 +1,210 @@
+//! Runs: the trace of one piece of agent work, from its start over its turns to its one end.
+//!
+//! Records are stored and sent as they are here. What a list shows of a run is a fold of its records.
+
+mod outcome;
+mod turn;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use outcome::{Evidence, EvidenceKind, Outcome, OutcomeMetrics, OutcomeStatus};
+pub use turn::{CliOutcome, ModelTurn, PolicyRejected, RunTurn, Verdict};
+
+/// One record of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum RunRecord {
+    /// The first one.
+    Started(RunStarted),
+    /// An action and what came of it.
+    Turn(RunTurn),
+    /// A reply of a model.
+    ModelTurn(ModelTurn),
+    /// The last one.
+    Ended(RunEnded),
+}
+
+/// The beginning of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// Unique for ever.
+    pub run_id: String,
+    /// Whose run it is.
+    pub agent_id: String,
+    /// What is to be done.
+    pub intent: String,
+    /// What a good end would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome_description: Option<String>,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// The run.
+    pub run_id: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// How it ended.
+    pub termination: Termination,
+    /// When it ended.
+    pub ended_at: DateTime<Utc>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Termination {
+    /// Its agent reported what came of it.
+    Outcome {
+        /// In one word.
+        status: OutcomeStatus,
+        /// In full.
+        outcome: Box<Outcome>,
+    },
+    /// Nobody reported.
+    Incomplete,
+    /// It was called off.
+    Cancelled {
+        /// The answer that the one who called it off got.
+        cancellation: Value,
+    },
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It has no end yet.
+    InProgress,
+    /// An outcome was reported, whichever.
+    Completed,
+    /// Its agent went away without a word.
+    Incomplete,
+    /// It was called off.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::InProgress,
+        Self::Completed,
+        Self::Incomplete,
+        Self::Cancelled,
+    ];
+
+    /// Returns its name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Finds the status of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a list shows of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The run.
+    pub run_id: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// What is to be done.
+    pub intent: String,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Where it is.
+    pub status: RunStatus,
+    /// The reported outcome in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeStatus>,
+    /// How many turns it has.
+    pub turn_count: u64,
+}
+
+impl RunSummary {
+    /// Shows a run that has only begun.
+    #[must_use]
+    pub fn of(started: &RunStarted) -> Self {
+        Self {
+            run_id: started.run_id.clone(),
+            agent_id: started.agent_id.clone(),
+            intent: started.intent.clone(),
+            started_at: started.started_at,
+            ended_at: None,
+            status: RunStatus::InProgress,
+            outcome: None,
+            turn_count: 0,
+        }
+    }
+
+    /// Takes in the next record.
+    pub fn apply(&mut self, record: &RunRecord) {
+        match record {
+            RunRecord::Started(_) => {}
+            RunRecord::Turn(_) | RunRecord::ModelTurn(_) => self.turn_count += 1,
+            RunRecord::Ended(ended) => {
+                self.ended_at = Some(ended.ended_at);
+                (self.status, self.outcome) = match &ended.termination {
+                    Termination::Outcome { status, .. } => (RunStatus::Completed, Some(*status)),
+                    Termination::Incomplete => (RunStatus::Incomplete, None),
+                    Termination::Cancelled { .. } => (RunStatus::Cancelled, None),
+                };
+            }
+        }
+    }
+}
+
+impl RunRecord {
+    /// Tells when it was made, where it says so.
+    #[must_use]
+    pub fn at(&self) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Started(started) => Some(started.started_at),
+            Self::Turn(_) => None,
+            Self::ModelTurn(turn) => Some(turn.recorded_at),
+            Self::Ended(ended) => Some(ended.ended_at),
+        }
+    }
+
+    /// Gives a turn its number; other records have none.
+    pub fn set_index(&mut self, index: u64) {
+        match self {
+            Self::Turn(turn) => turn.index = index,
+            Self::ModelTurn(turn) => turn.index = index,
+            Self::Started(_) | Self::Ended(_) => {}
+        }
+    }
+
+    /// Tells whether it is a turn.
+    #[must_use]
+    pub const fn is_turn(&self) -> bool {
+        matches!(self, Self::Turn(_) | Self::ModelTurn(_))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What an agent does during a run.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An action and what came of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunTurn {
+    /// Its number in the run, from 0; the server gives it.
+    #[serde(default, deserialize_with = "any_index")]
+    pub index: u64,
+    /// What the agent was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The tool that acted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What the tool was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+    /// What it returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// How a command ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cli_outcome: Option<CliOutcome>,
+    /// What a check of the work said.
+    #[serde(default)]
+    pub verifier_verdict: Verdict,
+    /// Why the action was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_rejected: Option<PolicyRejected>,
+}
+
+/// A number that a client sends is not used, whatever it is.
+fn any_index<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Value::deserialize(deserializer)?
+        .as_u64()
+        .unwrap_or_default())
+}
+
+impl RunTurn {
+    /// Reads from the output what the tools `drive_cli` and `check_outcome` say there.
+    pub fn derive_outcomes(&mut self) {
+        let Some(output) = &self.output else {
+            return;
+        };
+        match self.tool.as_deref() {
+            Some("drive_cli") => {
+                self.cli_outcome = CliOutcome::of(output);
+            }
+            Some("check_outcome") => {
+                self.verifier_verdict = match output.get("passed").and_then(Value::as_bool) {
+                    Some(true) => Verdict::Pass,
+                    Some(false) => Verdict::Fail,
+                    None => Verdict::NotRun,
+                };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CliOutcome {
+    /// By itself.
+    Exited {
+        /// Its exit code.
+        code: i64,
+    },
+    /// By a signal.
+    Killed,
+    /// Its time was over.
+    Timeout,
+}
+
+impl CliOutcome {
+    fn of(output: &Value) -> Option<Self> {
+        if output.get("timed_out").and_then(Value::as_bool) == Some(true) {
+            return Some(Self::Timeout);
+        }
+        if let Some(code) = output.get("exit_code").and_then(Value::as_i64) {
+            return Some(Self::Exited { code });
+        }
+        let signal = output.get("signal").filter(|signal| !signal.is_null());
+        signal.map(|_| Self::Killed)
+    }
+}
+
+/// What a check of the work said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The work is good.
+    Pass,
+    /// It is not.
+    Fail,
+    /// Nobody looked.
+    #[default]
+    NotRun,
+}
+
+/// Why an action was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRejected {
+    /// The refusal.
+    pub rule: String,
+    /// The parameter it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub param: Option<String>,
+}
+
+/// A reply of a model, before the tools run that it asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelTurn {
+    /// Its number in the run, from 0; the server gives it.
+    #[serde(default, deserialize_with = "any_index")]
+    pub index: u64,
+    /// The number that the agent gives it, from 1.
+    pub turn_index: u64,
+    /// What the model said.
+    #[serde(default)]
+    pub assistant_text: String,
+    /// The calls it asks for.
+    #[serde(default)]
+    pub requested_tool_calls: Vec<Value>,
+    /// The model.
+    #[serde(default)]
+    pub model_id: String,
+    /// What it took.
+    #[serde(default)]
+    pub token_usage: Option<Value>,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_ms: f64,
+    /// When it was recorded.
+    #[serde(default = "Utc::now")]
+    pub recorded_at: DateTime<Utc>,
+}

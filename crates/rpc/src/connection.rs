@@ -1,0 +1,262 @@
+//! One connection: its state, and what it does with each frame.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use windlass_runs::{Caller, Follower, Role};
+
+use crate::access::Standing;
+use crate::calls::ClientCalls;
+use crate::error::RpcError;
+use crate::frame::{self, Frame, Id};
+use crate::hub::{Answer, Hub, Peer};
+use crate::methods;
+use crate::outbox::Outbox;
+
+/// How long the end of long calls is waited for when their connection is gone.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a connection ends, as a code and words of WebSocket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closing {
+    /// The code.
+    pub code: u16,
+    /// The words.
+    pub reason: String,
+}
+
+/// What follows a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Next {
+    /// The next one.
+    GoOn,
+    /// The end.
+    Close(Closing),
+}
+
+/// One connection.
+pub struct Connection {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) caller: Caller,
+    pub(crate) is_admitted: bool,
+    pub(crate) auth_failures: u32,
+    outbox: Outbox,
+    calls: ClientCalls,
+    subscriptions: HashMap<String, AbortHandle>,
+    /// Followers to be started once the answer that announces them is on its way.
+    announced: Vec<(String, String, Follower)>,
+    followers: JoinSet<()>,
+    long_calls: JoinSet<()>,
+    long_places: Arc<Semaphore>,
+    gone: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Takes a connection up.
+    #[must_use]
+    pub fn new(hub: Arc<Hub>, outbox: Outbox) -> Self {
+        Self {
+            caller: Caller::new(),
+            is_admitted: !hub.gate.is_needed(),
+            auth_failures: 0,
+            calls: ClientCalls::new(outbox.clone()),
+            outbox,
+            subscriptions: HashMap::new(),
+            announced: Vec::new(),
+            followers: JoinSet::new(),
+            long_calls: JoinSet::new(),
+            long_places: Arc::new(Semaphore::new(hub.limits.long_calls)),
+            gone: watch::channel(false).0,
+            hub,
+        }
+    }
+
+    /// Takes note of a token that the transport has seen. The host is the host only when it says so.
+    pub fn admit(&mut self, standing: Standing) {
+        self.is_admitted = true;
+        if let Standing::Agent(agent) = standing {
+            self.caller.role = Role::Bound(agent);
+        }
+    }
+
+    /// Returns who it is.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Does what a frame says. When it returns, what the frame changes is durable and its answer is on its way, unless
+    /// it is one of those that take long.
+    pub async fn handle(&mut self, text: &str) -> Next {
+        let length = text.len();
+        let limit = self.hub.limits.message_bytes;
+        if length > limit {
+            return self.refuse_size(length).await;
+        }
+        match Frame::parse(text) {
+            Ok(Frame::Response { id, outcome }) => {
+                self.calls.answer(&id, outcome);
+                Next::GoOn
+            }
+            Ok(Frame::Request { id, method, params }) => self.call(id, &method, params).await,
+            Err(rejected) => {
+                if let Some(id) = rejected.id {
+                    self.reply(Some(id), Err(rejected.error)).await;
+                }
+                self.admitted_or_closed()
+            }
+        }
+    }
+
+    /// Answers a message that is too big; the connection ends.
+    pub async fn refuse_size(&self, length: usize) -> Next {
+        let limit = self.hub.limits.message_bytes;
+        let text = format!("a message has {length} bytes, and {limit} are allowed");
+        let error = RpcError::invalid_request(text);
+        self.reply(Some(Id::null()), Err(error)).await;
+        Next::Close(Closing {
+            code: 1009,
+            reason: format!("a message may have {limit} bytes"),
+        })
+    }
+
+    async fn call(&mut self, id: Option<Id>, method: &str, params: Map<String, Value>) -> Next {
+        if method == "session.auth" {
+            let answer = methods::auth::authenticate(self, params).await;
+            self.reply(id, answer).await;
+            return self.admitted_or_closed();
+        }
+        if !self.is_admitted {
+            let text = "auth required: send `session.auth` with a token as the first frame";
+            self.reply(id, Err(RpcError::auth_required(text))).await;
+            return Next::Close(Closing {
+                code: 1008,
+                reason: "auth required".to_owned(),
+            });
+        }
+        if let Some(answer) = methods::call(self, method, &params).await {
+            self.reply(id, answer).await;
+            self.start_followers();
+            return Next::GoOn;
+        }
+        self.call_apart(id, method.to_owned(), params).await;
+        Next::GoOn
+    }
+
+    fn admitted_or_closed(&self) -> Next {
+        if self.is_admitted {
+            return Next::GoOn;
+        }
+        if self.auth_failures > 0 && self.auth_failures < self.hub.limits.auth_failures {
+            return Next::GoOn;
+        }
+        Next::Close(Closing {
+            code: 1008,
+            reason: match self.auth_failures {
+                0 => "auth required".to_owned(),
+                failures => format!("{failures} wrong tokens"),
+            },
+        })
+    }
+
+    /// Does what may take long beside the connection.
+    async fn call_apart(&mut self, id: Option<Id>, method: String, params: Map<String, Value>) {
+        while self.long_calls.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&self.long_places).try_acquire_owned() else {
+            let limit = self.hub.limits.long_calls;
+            let text =
+                format!("{limit} long calls of this connection are under way; wait for one to end");
+            return self.reply(id, Err(RpcError::limit(text))).await;
+        };
+        let (hub, peer) = (Arc::clone(&self.hub), self.peer());
+        self.long_calls.spawn(async move {
+            let answer = methods::call_long(&hub, &peer, &method, params).await;
+            if let Some(id) = id {
+                peer.outbox.send(frame::answer(id, answer)).await;
+            }
+            drop(place);
+        });
+    }
+
+    async fn reply(&self, id: Option<Id>, answer: Answer) {
+        if let Some(id) = id {
+            self.outbox.send(frame::answer(id, answer)).await;
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer {
+            caller: self.caller.clone(),
+            calls: self.calls.clone(),
+            outbox: self.outbox.clone(),
+            gone: self.gone.subscribe(),
+        }
+    }
+
+    pub(crate) fn check_subscriptions(&mut self, run_id: &str) -> Result<(), RpcError> {
+        self.subscriptions
+            .retain(|_, follower| !follower.is_finished());
+        let limit = self.hub.limits.subscriptions;
+        if self.subscriptions.len() >= limit && !self.subscriptions.contains_key(run_id) {
+            return Err(RpcError::limit(format!(
+                "this connection follows {limit} runs, which is as many as it may; unsubscribe from some first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Announces a follower: it starts when the answer at hand is on its way.
+    pub(crate) fn announce(&mut self, run_id: &str, agent_id: &str, follower: Follower) {
+        self.announced
+            .push((run_id.to_owned(), agent_id.to_owned(), follower));
+    }
+
+    pub(crate) fn unsubscribe(&mut self, run_id: &str) -> bool {
+        match self.subscriptions.remove(run_id) {
+            Some(follower) => {
+                let was_there = !follower.is_finished();
+                follower.abort();
+                was_there
+            }
+            None => false,
+        }
+    }
+
+    fn start_followers(&mut self) {
+        while self.followers.try_join_next().is_some() {}
+        for (run_id, agent_id, follower) in self.announced.drain(..) {
+            let outbox = self.outbox.clone();
+            let task = methods::runs::follow(outbox, run_id.clone(), agent_id, follower);
+            let handle = self.followers.spawn(task);
+            if let Some(before) = self.subscriptions.insert(run_id, handle) {
+                before.abort();
+            }
+        }
+    }
+
+    /// Notes that the connection is gone, after everything that came from it has been handled. What it was waiting for
+    /// ends; its open runs wait for the grace, or for the lease.
+    pub async fn disconnect(mut self) {
+        self.gone.send_replace(true);
+        self.calls.give_up();
+        self.followers.shutdown().await;
+        // What is under way ends by itself, because nobody answers it any more; what does not, goes on alone.
+        let ended = async { while self.long_calls.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+        self.long_calls.detach_all();
+        self.hub.runs.disconnect(&self.caller);
+    }
+}

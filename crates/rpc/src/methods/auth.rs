@@ -1,0 +1,89 @@
+//! `session.auth`: what a connection shows, and what it is then.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_runs::Role;
+
+use crate::access::Standing;
+use crate::connection::Connection;
+use crate::error::RpcError;
+use crate::hub::Answer;
+
+#[derive(Deserialize)]
+struct Params {
+    token: Option<String>,
+    host_token: Option<String>,
+    agent_id: Option<String>,
+}
+
+pub(crate) async fn authenticate(
+    connection: &mut Connection,
+    params: Map<String, Value>,
+) -> Answer {
+    let wants = "session.auth requires { token: string }";
+    let Params {
+        token,
+        host_token,
+        agent_id,
+    } = super::params(wants, &params)?;
+    let judged = match (token, host_token, agent_id) {
+        (_, Some(shown), _) => host(connection, &shown),
+        (Some(shown), None, agent_id) => client(connection, &shown, agent_id),
+        (None, None, _) => return Err(RpcError::invalid_params(wants)),
+    };
+    match judged {
+        Ok(answer) => {
+            connection.is_admitted = true;
+            Ok(answer)
+        }
+        Err(text) => {
+            // Guessing takes longer and longer, on this connection; there are only so many of them.
+            let delay =
+                connection.hub.limits.auth_delay * 2_u32.pow(connection.auth_failures.min(8));
+            connection.auth_failures += 1;
+            tokio::time::sleep(delay).await;
+            Err(RpcError::auth_failed(format!("auth failed: {text}")))
+        }
+    }
+}
+
+fn is_off(connection: &Connection) -> Result<Value, ()> {
+    match connection.hub.gate.is_needed() {
+        true => Err(()),
+        false => Ok(json!({"ok": true, "auth_enabled": false})),
+    }
+}
+
+fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
+    match connection.hub.gate.judge(shown) {
+        Some(Standing::Host) => {
+            connection.caller.role = Role::Host;
+            Ok(json!({"ok": true, "auth_enabled": true, "role": "host"}))
+        }
+        _ => is_off(connection).map_err(|()| "host token mismatch".to_owned()),
+    }
+}
+
+/// The token of an agent binds the connection to it, whether the agent is named or not. Nobody is told which agents
+/// have tokens.
+fn client(
+    connection: &mut Connection,
+    shown: &str,
+    agent_id: Option<String>,
+) -> Result<Value, String> {
+    match (connection.hub.gate.judge(shown), agent_id) {
+        (Some(Standing::Agent(agent)), named)
+            if named.as_ref().is_none_or(|named| *named == agent) =>
+        {
+            let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent});
+            connection.caller.role = Role::Bound(agent);
+            Ok(answer)
+        }
+        (Some(Standing::Host | Standing::Client), None) => {
+            Ok(json!({"ok": true, "auth_enabled": true}))
+        }
+        (_, Some(agent_id)) => is_off(connection)
+            .map_err(|()| format!("agent_id `{agent_id}` is not supervised, or token mismatch")),
+        (_, None) => is_off(connection).map_err(|()| "token mismatch".to_owned()),
+    }
+}

@@ -1,0 +1,298 @@
+//! `runs.*`: reading parameters and writing answers; the rules are those of `windlass-runs`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_core::runs::{ModelTurn, Outcome, RunStatus, RunTurn};
+use windlass_runs::{CancelRun, Follower, ListRuns, Recorded, RunEvent, StartRun};
+
+use super::params as read;
+use crate::connection::Connection;
+use crate::error::RpcError;
+use crate::frame;
+use crate::hub::Answer;
+use crate::outbox::Outbox;
+
+type Params = Map<String, Value>;
+
+pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
+    let wants = "runs.start requires { intent, agent_id?, agent_name?, outcome_description? }";
+    let start: StartRun = read(wants, params)?;
+    let caller = &connection.caller;
+    let started = connection.hub.runs.start(caller, start).await?;
+    let mut answer = json!({
+        "run_id": started.run_id,
+        "agent_id": started.agent_id,
+        "client_id": caller.client_id.as_str(),
+    });
+    if let Some(status) = started.existing {
+        answer["existing"] = json!(true);
+        answer["status"] = json!(status);
+    }
+    Ok(answer)
+}
+
+#[derive(Deserialize)]
+struct Complete {
+    run_id: String,
+    outcome: Outcome,
+}
+
+pub(super) async fn complete(connection: &Connection, params: &Params) -> Answer {
+    let Complete { run_id, outcome } = read("runs.complete requires { run_id, outcome }", params)?;
+    let runs = &connection.hub.runs;
+    runs.complete(&connection.caller, &run_id, outcome).await?;
+    Ok(json!({"run_id": run_id, "ok": true}))
+}
+
+#[derive(Deserialize)]
+struct RecordTurns {
+    run_id: String,
+    turns: Vec<RunTurn>,
+}
+
+pub(super) async fn record_turns(connection: &Connection, params: &Params) -> Answer {
+    let RecordTurns { run_id, turns } =
+        read("runs.record_turns requires { run_id, turns }", params)?;
+    let runs = &connection.hub.runs;
+    let recorded = runs
+        .record_turns(&connection.caller, &run_id, turns)
+        .await?;
+    Ok(recorded_answer(&run_id, recorded))
+}
+
+#[derive(Deserialize)]
+struct RecordModelTurn {
+    run_id: String,
+    #[serde(flatten)]
+    turn: ModelTurn,
+}
+
+pub(super) async fn record_model_turn(connection: &Connection, params: &Params) -> Answer {
+    let wants = "runs.record_model_turn requires { run_id, turn_index, … }";
+    let RecordModelTurn { run_id, turn } = read(wants, params)?;
+    if turn.turn_index == 0 {
+        return Err(RpcError::invalid_params(format!(
+            "{wants}: `turn_index` starts at 1"
+        )));
+    }
+    let runs = &connection.hub.runs;
+    let recorded = runs
+        .record_model_turn(&connection.caller, &run_id, turn)
+        .await?;
+    Ok(recorded_answer(&run_id, recorded))
+}
+
+fn recorded_answer(run_id: &str, recorded: Recorded) -> Value {
+    match recorded {
+        Recorded::Kept { base_index, count } => {
+            json!({"run_id": run_id, "base_index": base_index, "count": count, "ok": true})
+        }
+        Recorded::Dropped(why) => {
+            json!({"run_id": run_id, "base_index": 0, "count": 0, "ok": false, "dropped": why})
+        }
+    }
+}
+
+pub(super) async fn cancel(connection: &Connection, params: &Params) -> Answer {
+    let wants = "runs.cancel requires { run_id, idempotency_key, reason }";
+    let cancel: CancelRun = read(wants, params)?;
+    Ok(connection
+        .hub
+        .runs
+        .cancel(&connection.caller, cancel)
+        .await?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resume {
+    run_id: String,
+}
+
+pub(super) async fn resume(connection: &Connection, params: &Params) -> Answer {
+    let Resume { run_id } = read("runs.resume requires { run_id }", params)?;
+    let resumed = connection
+        .hub
+        .runs
+        .resume(&connection.caller, &run_id)
+        .await?;
+    Ok(json!({
+        "run_id": resumed.run_id,
+        "agent_id": resumed.agent_id,
+        "client_id": resumed.client_id,
+        "resumed_from_client_id": resumed.resumed_from,
+    }))
+}
+
+#[derive(Deserialize)]
+struct List {
+    agent_id: Option<String>,
+    status: Option<RunStatus>,
+    cursor: Option<u64>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn list(connection: &Connection, params: &Params) -> Answer {
+    let wants = "runs.list requires { agent_id, status?, cursor?, limit? }";
+    let List {
+        agent_id,
+        status,
+        cursor,
+        limit,
+    } = read(wants, params)?;
+    let is_paged = cursor.is_some() || limit.is_some();
+    let list = ListRuns {
+        agent_id: agent_id.clone(),
+        status,
+        cursor: cursor.unwrap_or(0),
+        limit,
+    };
+    let page = connection.hub.runs.list(&connection.caller, list).await?;
+    let mut answer = json!({"agent_id": agent_id, "runs": page.runs});
+    if is_paged {
+        answer["cursor"] = json!(cursor.unwrap_or(0));
+        answer["limit"] = json!(page.limit);
+    }
+    if let Some(next) = page.next_cursor {
+        answer["next_cursor"] = json!(next);
+    }
+    Ok(answer)
+}
+
+#[derive(Deserialize)]
+struct Pages {
+    run_id: String,
+    cursor: Option<u64>,
+    limit: Option<usize>,
+}
+
+fn not_found(run_id: &str) -> Value {
+    json!({"run_id": run_id, "not_found": true})
+}
+
+pub(super) async fn get_trace(connection: &Connection, params: &Params) -> Answer {
+    let wants = "runs.get_trace requires { run_id, cursor?, limit? }";
+    let Pages {
+        run_id,
+        cursor,
+        limit,
+    } = read(wants, params)?;
+    let cursor = cursor.unwrap_or(0);
+    let runs = &connection.hub.runs;
+    let Some(trace) = runs
+        .trace(&connection.caller, &run_id, cursor, limit)
+        .await?
+    else {
+        return Ok(not_found(&run_id));
+    };
+    let mut answer = json!({
+        "run_id": run_id,
+        "agent_id": trace.agent_id,
+        "records": trace.records,
+        "cursor": cursor,
+    });
+    if limit.is_some() {
+        answer["limit"] = json!(limit);
+    }
+    if let Some(next) = trace.next_cursor {
+        answer["next_cursor"] = json!(next);
+    }
+    Ok(answer)
+}
+
+pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> Answer {
+    let wants = "runs.subscribe requires { run_id, cursor?, limit? }";
+    let Pages {
+        run_id,
+        cursor,
+        limit,
+    } = read(wants, params)?;
+    connection.check_subscriptions(&run_id)?;
+    let runs = &connection.hub.runs;
+    let caller = &connection.caller;
+    if cursor.is_none() && limit.is_none() {
+        let Some(snapshot) = runs.subscribe(caller, &run_id).await? else {
+            return Ok(not_found(&run_id));
+        };
+        let answer = json!({
+            "run_id": run_id,
+            "agent_id": snapshot.agent_id,
+            "cursor": snapshot.turns.len(),
+            "turns_so_far": snapshot.turns,
+            "status": snapshot.status,
+        });
+        connection.announce(&run_id, &snapshot.agent_id, snapshot.follower);
+        return Ok(answer);
+    }
+    let cursor = cursor.unwrap_or(0);
+    let page = runs.subscribe_paged(caller, &run_id, cursor, limit).await?;
+    let Some(page) = page else {
+        return Ok(not_found(&run_id));
+    };
+    let mut answer = json!({
+        "run_id": run_id,
+        "agent_id": page.agent_id,
+        "turns": page.turns,
+        "cursor": cursor,
+        "limit": page.limit,
+        "live_cursor": page.live_cursor,
+        "status": page.status,
+        "subscribed": page.follower.is_some(),
+    });
+    if let Some(next) = page.next_cursor {
+        answer["next_cursor"] = json!(next);
+    }
+    if let Some(follower) = page.follower {
+        connection.announce(&run_id, &page.agent_id, follower);
+    }
+    Ok(answer)
+}
+
+#[derive(Deserialize)]
+struct Unsubscribe {
+    run_id: String,
+}
+
+pub(super) fn unsubscribe(connection: &mut Connection, params: &Params) -> Answer {
+    let Unsubscribe { run_id } = read("runs.unsubscribe requires { run_id }", params)?;
+    let removed = connection.unsubscribe(&run_id);
+    Ok(json!({"run_id": run_id, "removed": removed}))
+}
+
+/// Tells a subscriber of each record. It waits for room, so that nothing is dropped; when the log cannot be read, the
+/// connection is closed with the reason, because a gap would go unnoticed.
+pub(crate) async fn follow(
+    outbox: Outbox,
+    run_id: String,
+    agent_id: String,
+    mut follower: Follower,
+) {
+    loop {
+        match follower.next().await {
+            Ok(Some(RunEvent {
+                cursor,
+                status,
+                record,
+            })) => {
+                let event = json!({
+                    "run_id": run_id,
+                    "agent_id": agent_id,
+                    "cursor": cursor,
+                    "status": status,
+                    "record": record,
+                });
+                if !outbox
+                    .send(frame::notification("runs.trace.event", &event))
+                    .await
+                {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(run_id, %error, "a subscription cannot go on");
+                return outbox.close(1011, "a run cannot be read any more").await;
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Whose run it is.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::caller::{Caller, Role};
+use crate::error::RunError;
+use crate::start::StartRun;
+
+/// Asks whether an agent has a token of its own.
+type HasToken = dyn Fn(&str) -> bool + Send + Sync;
+
+/// What is known of agents.
+#[derive(Clone)]
+pub struct Agents {
+    /// Whether an agent has a token of its own: then only a connection that showed it may write as that agent.
+    pub has_token: Arc<HasToken>,
+    /// Whose runs they are when nobody says so.
+    pub default_agent: Option<String>,
+}
+
+impl std::fmt::Debug for Agents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agents")
+            .field("default_agent", &self.default_agent)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self {
+            has_token: Arc::new(|_| false),
+            default_agent: None,
+        }
+    }
+}
+
+impl Agents {
+    /// Knows these agents as the ones with tokens.
+    #[must_use]
+    pub fn with_tokens(agents: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let agents: HashSet<String> = agents.into_iter().map(Into::into).collect();
+        Self {
+            has_token: Arc::new(move |agent| agents.contains(agent)),
+            default_agent: None,
+        }
+    }
+
+    /// Finds the agent of a new run: the binding, the parameter, the configuration, the name; in this order.
+    pub(crate) fn resolve(&self, caller: &Caller, start: &StartRun) -> Result<String, RunError> {
+        let asked = non_blank(start.agent_id.as_deref());
+        if let Role::Bound(bound) = &caller.role {
+            return match asked {
+                Some(asked) if asked != bound => Err(RunError::AgentMismatch {
+                    asked: asked.to_owned(),
+                }),
+                _ => Ok(bound.clone()),
+            };
+        }
+        let found = asked
+            .or(non_blank(self.default_agent.as_deref()))
+            .map(str::to_owned)
+            .or_else(|| slug(start.agent_name.as_deref()?))
+            .ok_or(RunError::NoAgent)?;
+        match (self.has_token)(&found) {
+            true => Err(RunError::AgentNeedsBinding { agent_id: found }),
+            false => Ok(found),
+        }
+    }
+}
+
+fn non_blank(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// Makes an id of a name: letters and digits of ASCII in lower case, anything else between them one `-`.
+#[must_use]
+pub fn slug(name: &str) -> Option<String> {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words: Vec<String> = words
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    (!words.is_empty()).then(|| format!("name:{}", words.join("-")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_an_id() {
+        let cases = [
+            ("Bulldozer Agent", Some("name:bulldozer-agent")),
+            ("  --Ünï  C0de!! x", Some("name:n-c0de-x")),
+            ("!!!", None),
+            ("", None),
+        ];
+        for (name, id) in cases {
+            assert_eq!(slug(name).as_deref(), id, "{name}");
+        }
+    }
+}

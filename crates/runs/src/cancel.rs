@@ -1,0 +1,96 @@
+//! Calling a run off. The same key gets the same receipt.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::runs::{RunRecord, RunStatus, Termination};
+use windlass_store::KeptRun;
+
+use crate::caller::{Caller, Role};
+use crate::error::RunError;
+use crate::runs::{Appended, Runs, Writable};
+
+/// What is asked for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRun {
+    /// The run.
+    pub run_id: String,
+    /// Names the wish, so that a repeated one is the same.
+    pub idempotency_key: String,
+    /// Why. It is not kept.
+    pub reason: String,
+}
+
+impl Runs {
+    /// Calls a run off and returns the receipt.
+    pub async fn cancel(&self, caller: &Caller, cancel: CancelRun) -> Result<Value, RunError> {
+        check("idempotency_key", &cancel.idempotency_key, 128)?;
+        check("reason", &cancel.reason, 1024)?;
+        let unknown = || RunError::UnknownRun(cancel.run_id.clone());
+        let run = match &caller.role {
+            // The host may, whoever's run it is.
+            Role::Host => {
+                let open = self.open().get(&cancel.run_id).map(|open| open.run.clone());
+                match open {
+                    Some(run) => run,
+                    None => self.log.get(&cancel.run_id).await?.ok_or_else(unknown)?,
+                }
+            }
+            _ => match self.writable(caller, &cancel.run_id).await? {
+                Writable::Open(run) | Writable::Ended(run) => run,
+                Writable::Unknown => return Err(unknown()),
+            },
+        };
+        if run.summary.status != RunStatus::InProgress {
+            return self.receipt_of_ended(&run, caller, &cancel).await;
+        }
+        let cancellation = receipt(caller, &cancel, "cancelled_confirmed");
+        let termination = Termination::Cancelled {
+            cancellation: cancellation.clone(),
+        };
+        match self.end(run, &termination).await? {
+            Appended::Done { .. } => Ok(cancellation),
+            Appended::Ended(run) => self.receipt_of_ended(&run, caller, &cancel).await,
+            Appended::Lost => Err(unknown()),
+        }
+    }
+
+    async fn receipt_of_ended(
+        &self,
+        run: &KeptRun,
+        caller: &Caller,
+        cancel: &CancelRun,
+    ) -> Result<Value, RunError> {
+        let last = run.head() - 1;
+        let page = self.log.read(&run.summary.run_id, last, 1, usize::MAX);
+        if let Some(RunRecord::Ended(ended)) = page.await?.records.first()
+            && let Termination::Cancelled { cancellation } = &ended.termination
+            && cancellation["idempotency_key"] == cancel.idempotency_key
+        {
+            return Ok(cancellation.clone());
+        }
+        Ok(receipt(caller, cancel, "already_terminal"))
+    }
+}
+
+fn receipt(caller: &Caller, cancel: &CancelRun, status: &str) -> Value {
+    json!({
+        "receipt_version": 1,
+        "run_id": cancel.run_id,
+        "idempotency_key": cancel.idempotency_key,
+        "reason_digest": format!("blake3:{}", blake3::hash(cancel.reason.as_bytes()).to_hex()),
+        "principal": caller.principal(),
+        "status": status,
+        "action_id": null,
+        "request_id": null,
+    })
+}
+
+fn check(name: &str, text: &str, limit: usize) -> Result<(), RunError> {
+    match !text.trim().is_empty() && text.len() <= limit {
+        true => Ok(()),
+        false => Err(RunError::InvalidParams(format!(
+            "runs.cancel: `{name}` must not be blank and may have {limit} bytes"
+        ))),
+    }
+}

@@ -1,0 +1,66 @@
+//! Reporting what came of a run: once.
+
+use windlass_core::runs::{Outcome, RunEnded, RunRecord, Termination};
+use windlass_store::KeptRun;
+
+use crate::caller::Caller;
+use crate::error::RunError;
+use crate::runs::{Appended, Runs, Writable};
+
+impl Runs {
+    /// Ends a run with an outcome. When this returns it is durable.
+    pub async fn complete(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        outcome: Outcome,
+    ) -> Result<(), RunError> {
+        let limit = self.settings.limits.outcome_bytes;
+        let length = serde_json::to_vec(&outcome).map_or(0, |text| text.len());
+        if length > limit {
+            return Err(RunError::Limit(format!(
+                "runs.complete: `outcome` has {length} bytes, and {limit} are allowed; leave evidence out"
+            )));
+        }
+        let termination = Termination::Outcome {
+            status: outcome.status,
+            outcome: Box::new(outcome),
+        };
+        let unknown = || RunError::UnknownRun(run_id.to_owned());
+        let run = match self.writable(caller, run_id).await? {
+            Writable::Open(run) => run,
+            Writable::Ended(run) => return Err(terminal(&run)),
+            Writable::Unknown => return Err(unknown()),
+        };
+        match self.end(run, &termination).await? {
+            Appended::Done { .. } => Ok(()),
+            Appended::Ended(run) => Err(terminal(&run)),
+            Appended::Lost => Err(unknown()),
+        }
+    }
+
+    /// Writes the end of a run.
+    pub(crate) async fn end(
+        &self,
+        run: KeptRun,
+        termination: &Termination,
+    ) -> Result<Appended, RunError> {
+        let ended_at = self.clock.now();
+        self.append(run, |run| {
+            vec![RunRecord::Ended(RunEnded {
+                run_id: run.summary.run_id.clone(),
+                agent_id: run.summary.agent_id.clone(),
+                termination: termination.clone(),
+                ended_at,
+            })]
+        })
+        .await
+    }
+}
+
+fn terminal(run: &KeptRun) -> RunError {
+    RunError::Terminal {
+        run_id: run.summary.run_id.clone(),
+        status: run.summary.status,
+    }
+}

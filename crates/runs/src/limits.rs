@@ -1,0 +1,46 @@
+//! How much one may report.
+
+/// How much one may report. What is over a limit is refused with an error that names it, and nothing is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Bytes of an intent, and of the description of its outcome.
+    pub intent_bytes: usize,
+    /// Bytes of an agent's id or name.
+    pub agent_bytes: usize,
+    /// Open runs of one connection.
+    pub open_runs: usize,
+    /// Turns in one call.
+    pub turns_per_call: usize,
+    /// Turns of one run.
+    pub turns_per_run: u64,
+    /// Bytes of one text in a turn; more is cut.
+    pub text_bytes: usize,
+    /// Bytes of a turn; heavy fields make room, if that is enough.
+    pub turn_bytes: usize,
+    /// Bytes of an outcome.
+    pub outcome_bytes: usize,
+    /// Runs in one page of a list.
+    pub list_page: usize,
+    /// Records in one page of a trace.
+    pub trace_page: usize,
+    /// Bytes of records in one answer; one record is always shown.
+    pub page_bytes: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            intent_bytes: 64 * 1024,
+            agent_bytes: 256,
+            open_runs: 4096,
+            turns_per_call: 256,
+            turns_per_run: 2000,
+            text_bytes: 16 * 1024,
+            turn_bytes: 256 * 1024,
+            outcome_bytes: 256 * 1024,
+            list_page: 200,
+            trace_page: 500,
+            page_bytes: 4 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Lists of runs, in pages.
+
+use windlass_core::runs::{RunStatus, RunSummary};
+use windlass_store::RunFilter;
+
+use crate::caller::{Caller, Role};
+use crate::error::RunError;
+use crate::runs::Runs;
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct ListRuns {
+    /// Whose runs; all, for those who may see all.
+    pub agent_id: Option<String>,
+    /// Only those.
+    pub status: Option<RunStatus>,
+    /// Where the page begins: 0 at the newest, else as the page before said.
+    pub cursor: u64,
+    /// How many at most.
+    pub limit: Option<usize>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunList {
+    /// The runs, the newest first.
+    pub runs: Vec<RunSummary>,
+    /// How many were asked for.
+    pub limit: usize,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<u64>,
+}
+
+impl Runs {
+    /// Lists runs that the caller may see.
+    pub async fn list(&self, caller: &Caller, list: ListRuns) -> Result<RunList, RunError> {
+        let agent_id = match (list.agent_id, &caller.role) {
+            // A bound connection that does not say whose means its own.
+            (None, Role::Bound(agent)) => Some(agent.clone()),
+            (agent_id, _) => agent_id,
+        };
+        if !self.may_read(caller, agent_id.as_deref().unwrap_or_default()) {
+            return Err(RunError::NotAuthorized(
+                "runs are listed for the agent that the connection is bound to, or for the host"
+                    .to_owned(),
+            ));
+        }
+        let limit = checked_limit("runs.list", list.limit, self.settings.limits.list_page)?;
+        let filter = RunFilter {
+            agent_id,
+            status: list.status,
+            before: (list.cursor > 0).then_some(list.cursor),
+        };
+        let mut runs = self.log.list(filter, limit + 1).await?;
+        let has_more = runs.len() > limit;
+        runs.truncate(limit);
+        let last = runs.last().map(|run| run.position);
+        Ok(RunList {
+            runs: runs.into_iter().map(|run| run.summary).collect(),
+            limit,
+            next_cursor: last.filter(|_| has_more),
+        })
+    }
+}
+
+/// Returns how many a page has; without a word, as many as it may.
+pub(crate) fn checked_limit(
+    method: &str,
+    asked: Option<usize>,
+    most: usize,
+) -> Result<usize, RunError> {
+    match asked.unwrap_or(most) {
+        limit if (1..=most).contains(&limit) => Ok(limit),
+        limit => Err(RunError::InvalidParams(format!(
+            "{method}: `limit` must be 1 to {most}, not {limit}"
+        ))),
+    }
+}

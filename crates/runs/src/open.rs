@@ -1,0 +1,151 @@
+//! The open runs, and which connection holds which. Nothing else is in memory.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::runs::RunStatus;
+use windlass_store::KeptRun;
+
+use crate::caller::ClientId;
+
+/// Who may go on with a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A connection that is there.
+    Connection(ClientId),
+    /// Nobody: the connection is lost, and the run waits until then.
+    Nobody { until: Duration },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct OpenRun {
+    pub(crate) run: KeptRun,
+    pub(crate) holder: Holder,
+    /// The connection that it was taken over from.
+    pub(crate) resumed_from: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    runs: HashSet<Arc<str>>,
+    current: Option<Arc<str>>,
+}
+
+/// The open runs by id, by connection and by deadline.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRuns {
+    runs: HashMap<Arc<str>, OpenRun>,
+    connections: HashMap<ClientId, Connection>,
+    deadlines: BTreeSet<(Duration, Arc<str>)>,
+}
+
+impl OpenRuns {
+    pub(crate) fn get(&self, run_id: &str) -> Option<&OpenRun> {
+        self.runs.get(run_id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub(crate) fn count_of(&self, client: &ClientId) -> usize {
+        self.connections
+            .get(client)
+            .map_or(0, |connection| connection.runs.len())
+    }
+
+    /// Puts a run into the hands of somebody, out of those of whoever had it.
+    pub(crate) fn hold(&mut self, run: KeptRun, holder: Holder) {
+        let run_id: Arc<str> = run.summary.run_id.as_str().into();
+        self.let_go(&run_id);
+        match &holder {
+            Holder::Connection(client) => {
+                let connection = self.connections.entry(client.clone()).or_default();
+                connection.runs.insert(Arc::clone(&run_id));
+            }
+            Holder::Nobody { until } => {
+                self.deadlines.insert((*until, Arc::clone(&run_id)));
+            }
+        }
+        let open = OpenRun {
+            run,
+            holder,
+            resumed_from: None,
+        };
+        self.runs.insert(run_id, open);
+    }
+
+    /// Takes note of what a run has become. One that has ended is forgotten.
+    pub(crate) fn update(&mut self, run: KeptRun) {
+        if run.summary.status != RunStatus::InProgress {
+            self.let_go(&run.summary.run_id);
+            return;
+        }
+        // What is known may be newer: answers of several writers can overtake each other.
+        if let Some(open) = self.runs.get_mut(run.summary.run_id.as_str())
+            && (run.epoch, run.head()) > (open.run.epoch, open.run.head())
+        {
+            open.run = run;
+        }
+    }
+
+    pub(crate) fn let_go(&mut self, run_id: &str) {
+        let Some((run_id, open)) = self.runs.remove_entry(run_id) else {
+            return;
+        };
+        match open.holder {
+            Holder::Connection(client) => {
+                if let Some(connection) = self.connections.get_mut(&client) {
+                    connection.runs.remove(&run_id);
+                    if connection.current.as_ref() == Some(&run_id) {
+                        connection.current = None;
+                    }
+                }
+            }
+            Holder::Nobody { until } => {
+                self.deadlines.remove(&(until, run_id));
+            }
+        }
+    }
+
+    pub(crate) fn note_resumed(&mut self, run_id: &str, from: String) {
+        if let Some(open) = self.runs.get_mut(run_id) {
+            open.resumed_from = Some(from);
+        }
+    }
+
+    pub(crate) fn set_current(&mut self, client: &ClientId, run_id: &str) {
+        let connection = self.connections.entry(client.clone()).or_default();
+        connection.current = Some(run_id.into());
+    }
+
+    pub(crate) fn current(&self, client: &ClientId) -> Option<Arc<str>> {
+        self.connections.get(client)?.current.clone()
+    }
+
+    /// Takes the runs of a connection that is gone; they wait until then.
+    pub(crate) fn lose(&mut self, client: &ClientId, until: Duration) {
+        let Some(connection) = self.connections.remove(client) else {
+            return;
+        };
+        for run_id in connection.runs {
+            if let Some(open) = self.runs.get_mut(&run_id) {
+                open.holder = Holder::Nobody { until };
+                self.deadlines.insert((until, run_id));
+            }
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(until, _)| *until)
+    }
+
+    /// Returns the runs whose time is over. They stay here until their end is recorded.
+    pub(crate) fn expired(&self, now: Duration) -> Vec<KeptRun> {
+        let over = self.deadlines.iter().take_while(|(until, _)| *until <= now);
+        over.filter_map(|(_, run_id)| self.runs.get(run_id))
+            .map(|open| open.run.clone())
+            .collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! Recording turns: all of a call or none, numbered by the server.
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
+
+use crate::caller::Caller;
+use crate::error::RunError;
+use crate::limits::RunLimits;
+use crate::runs::{Appended, Runs, Writable};
+
+/// Marks a text that was cut.
+const CUT: &str = "…[truncated]";
+/// Stands for a field that was too heavy.
+const HEAVY: &str = "[omitted: too large]";
+
+/// What came of recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// The turns are durable.
+    Kept {
+        /// The number of the first one.
+        base_index: u64,
+        /// How many they are.
+        count: usize,
+    },
+    /// None was recorded.
+    Dropped(Dropped),
+}
+
+/// Why no turn was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dropped {
+    /// There is no such run, or it is somebody else's.
+    RunNotFound,
+    /// The run has its end.
+    RunTerminal,
+    /// The run has as many turns as it may.
+    RunTurnLimit,
+    /// A turn is too big, also without its heavy fields.
+    TurnTooLarge,
+}
+
+impl Runs {
+    /// Records turns of a run.
+    pub async fn record_turns(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        turns: Vec<RunTurn>,
+    ) -> Result<Recorded, RunError> {
+        let limit = self.settings.limits.turns_per_call;
+        if turns.is_empty() || turns.len() > limit {
+            return Err(RunError::InvalidParams(format!(
+                "runs.record_turns takes 1 to {limit} turns in a call, not {}",
+                turns.len()
+            )));
+        }
+        let fitted = turns
+            .into_iter()
+            .map(|turn| fit_turn(turn, &self.settings.limits));
+        match fitted.collect::<Option<Vec<_>>>() {
+            Some(records) => self.record(caller, run_id, records).await,
+            None => self.refuse_or(caller, run_id, Dropped::TurnTooLarge).await,
+        }
+    }
+
+    /// Records a reply of a model.
+    pub async fn record_model_turn(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        mut turn: ModelTurn,
+    ) -> Result<Recorded, RunError> {
+        turn.recorded_at = self.clock.now();
+        match fit_model_turn(turn, &self.settings.limits) {
+            Some(record) => self.record(caller, run_id, vec![record]).await,
+            None => self.refuse_or(caller, run_id, Dropped::TurnTooLarge).await,
+        }
+    }
+
+    async fn record(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        records: Vec<RunRecord>,
+    ) -> Result<Recorded, RunError> {
+        let run = match self.writable(caller, run_id).await? {
+            Writable::Open(run) => run,
+            Writable::Ended(_) => return Ok(Recorded::Dropped(Dropped::RunTerminal)),
+            Writable::Unknown => return Ok(Recorded::Dropped(Dropped::RunNotFound)),
+        };
+        let count = records.len();
+        if run.summary.turn_count + count as u64 > self.settings.limits.turns_per_run {
+            return Ok(Recorded::Dropped(Dropped::RunTurnLimit));
+        }
+        let appended = self.append(run, |run| {
+            let mut records = records.clone();
+            for (index, record) in (run.summary.turn_count..).zip(&mut records) {
+                record.set_index(index);
+            }
+            records
+        });
+        Ok(match appended.await? {
+            Appended::Done { before } => Recorded::Kept {
+                base_index: before.summary.turn_count,
+                count,
+            },
+            Appended::Ended(_) => Recorded::Dropped(Dropped::RunTerminal),
+            Appended::Lost => Recorded::Dropped(Dropped::RunNotFound),
+        })
+    }
+
+    /// Who does not own a run learns nothing of it, also not by a turn that is too big.
+    async fn refuse_or(
+        &self,
+        caller: &Caller,
+        run_id: &str,
+        why: Dropped,
+    ) -> Result<Recorded, RunError> {
+        Ok(Recorded::Dropped(
+            match self.writable(caller, run_id).await? {
+                Writable::Open(_) => why,
+                Writable::Ended(_) => Dropped::RunTerminal,
+                Writable::Unknown => Dropped::RunNotFound,
+            },
+        ))
+    }
+}
+
+fn fit_turn(mut turn: RunTurn, limits: &RunLimits) -> Option<RunRecord> {
+    let texts = [&mut turn.prompt, &mut turn.tool].into_iter().flatten();
+    texts.for_each(|text| cut(text, limits.text_bytes));
+    let values = [&mut turn.parameters, &mut turn.output];
+    for value in values.into_iter().flatten() {
+        cut_texts(value, limits.text_bytes);
+    }
+    if size(&turn) > limits.turn_bytes {
+        let heavy = [&mut turn.output, &mut turn.parameters];
+        heavy.into_iter().flatten().for_each(omit);
+    }
+    (size(&turn) <= limits.turn_bytes).then_some(RunRecord::Turn(turn))
+}
+
+fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> {
+    cut(&mut turn.assistant_text, limits.text_bytes);
+    cut(&mut turn.model_id, limits.text_bytes);
+    let calls = turn.requested_tool_calls.iter_mut();
+    calls.for_each(|call| cut_texts(call, limits.text_bytes));
+    if size(&turn) > limits.turn_bytes {
+        for call in &mut turn.requested_tool_calls {
+            call.get_mut("arguments").into_iter().for_each(omit);
+        }
+    }
+    (size(&turn) <= limits.turn_bytes).then_some(RunRecord::ModelTurn(turn))
+}
+
+fn omit(value: &mut Value) {
+    *value = Value::String(HEAVY.to_owned());
+}
+
+fn size(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |text| text.len())
+}
+
+/// Cuts a text between two characters, never inside of one.
+fn cut(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        let most = limit.saturating_sub(CUT.len());
+        let ends = (0..=most).rev();
+        let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(CUT);
+    }
+}
+
+fn cut_texts(value: &mut Value, limit: usize) {
+    match value {
+        Value::String(text) => cut(text, limit),
+        Value::Array(values) => values.iter_mut().for_each(|value| cut_texts(value, limit)),
+        Value::Object(map) => map.values_mut().for_each(|value| cut_texts(value, limit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n26_texts_are_cut_between_characters() {
+        for limit in 14..40 {
+            let mut text = "aä€😀".repeat(10);
+            cut(&mut text, limit);
+            assert!(
+                text.len() <= limit && text.ends_with(CUT),
+                "{limit}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Taking over a run whose connection is lost. Whoever had it can no longer write.
+
+use windlass_core::runs::RunStatus;
+use windlass_store::JournalError;
+
+use crate::caller::{Caller, Role};
+use crate::error::RunError;
+use crate::open::{Holder, OpenRun};
+use crate::runs::Runs;
+
+/// A run that was taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resumed {
+    /// The run.
+    pub run_id: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// The connection that has it now.
+    pub client_id: String,
+    /// The one that had it.
+    pub resumed_from: String,
+}
+
+impl Runs {
+    /// Takes over a run: of its own agent for a bound connection, of an agent without a token for another one.
+    pub async fn resume(&self, caller: &Caller, run_id: &str) -> Result<Resumed, RunError> {
+        let open = self.open().get(run_id).cloned();
+        let Some(OpenRun {
+            run,
+            holder,
+            resumed_from,
+        }) = open
+        else {
+            let run = self.log.get(run_id).await?.ok_or(RunError::NotResumable)?;
+            return Err(match self.may_resume(caller, &run.summary.agent_id) {
+                true => ended(run.summary.status),
+                false => RunError::NotResumable,
+            });
+        };
+        if !self.may_resume(caller, &run.summary.agent_id) {
+            return Err(RunError::NotResumable);
+        }
+        let taken = |from: String| Resumed {
+            run_id: run_id.to_owned(),
+            agent_id: run.summary.agent_id.clone(),
+            client_id: caller.client_id.to_string(),
+            resumed_from: from,
+        };
+        match holder {
+            Holder::Connection(client) if client == caller.client_id => {
+                return Ok(taken(resumed_from.unwrap_or_else(|| run.client.clone())));
+            }
+            Holder::Connection(_) => {
+                return Err(RunError::Conflict(
+                    "the run is still held by a live connection".to_owned(),
+                ));
+            }
+            Holder::Nobody { until } if until <= self.clock.elapsed() => {
+                return Err(RunError::Conflict("the resume lease is over".to_owned()));
+            }
+            Holder::Nobody { .. } => {}
+        }
+        self.check_room(caller)?;
+        let from = run.client.clone();
+        match self.log.take_over(&run, caller.client_id.as_str()).await {
+            Ok(now) => {
+                let mut open = self.open();
+                open.hold(now, Holder::Connection(caller.client_id.clone()));
+                open.set_current(&caller.client_id, run_id);
+                open.note_resumed(run_id, from.clone());
+                Ok(taken(from))
+            }
+            Err(JournalError::Fenced { .. } | JournalError::Removed(_)) => Err(RunError::Conflict(
+                "another connection has taken the run over".to_owned(),
+            )),
+            Err(JournalError::OutOfSequence { .. }) => {
+                let now = self.log.get(run_id).await?.ok_or(RunError::NotResumable)?;
+                self.open().update(now.clone());
+                Err(ended(now.summary.status))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn may_resume(&self, caller: &Caller, agent_id: &str) -> bool {
+        match &caller.role {
+            Role::Bound(agent) => agent == agent_id,
+            Role::Unbound => !(self.settings.agents.has_token)(agent_id),
+            Role::Host => false,
+        }
+    }
+}
+
+fn ended(status: RunStatus) -> RunError {
+    RunError::Conflict(match status {
+        // Only for a moment: its end has just been recorded, or it has just been started.
+        RunStatus::InProgress => "the run is changing hands; try again".to_owned(),
+        status => format!("the run has ended ({status})"),
+    })
+}

@@ -1,0 +1,133 @@
+//! Starting a run: durable before anybody hears of it.
+
+use serde::Deserialize;
+use uuid::Uuid;
+use windlass_core::runs::{RunStarted, RunStatus};
+use windlass_store::Begun;
+
+use crate::caller::Caller;
+use crate::error::RunError;
+use crate::open::Holder;
+use crate::runs::Runs;
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct StartRun {
+    /// What is to be done.
+    pub intent: String,
+    /// Whose run it is.
+    pub agent_id: Option<String>,
+    /// The name to make an id of.
+    pub agent_name: Option<String>,
+    /// What a good end would be.
+    pub outcome_description: Option<String>,
+    /// The id that the run gets, so that a repeated start is the same one.
+    pub idempotency_key: Option<String>,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The run.
+    pub run_id: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// Where it is, if it was there already.
+    pub existing: Option<RunStatus>,
+}
+
+impl Runs {
+    /// Starts a run. When this returns it is durable, and the current run of the connection.
+    pub async fn start(&self, caller: &Caller, start: StartRun) -> Result<Started, RunError> {
+        if start.intent.trim().is_empty() {
+            return Err(RunError::BlankIntent);
+        }
+        self.check_lengths(&start)?;
+        let agent_id = self.settings.agents.resolve(caller, &start)?;
+        let run_id = match &start.idempotency_key {
+            Some(key) => checked_key(key)?,
+            None => Uuid::new_v4().to_string(),
+        };
+        self.check_room(caller)?;
+        let started = RunStarted {
+            run_id: run_id.clone(),
+            agent_id: agent_id.clone(),
+            intent: start.intent,
+            outcome_description: start.outcome_description,
+            started_at: self.clock.now(),
+        };
+        let intent = started.intent.clone();
+        match self.log.begin(started, caller.client_id.as_str()).await? {
+            Begun::New(run) => {
+                let mut open = self.open();
+                open.hold(run, Holder::Connection(caller.client_id.clone()));
+                open.set_current(&caller.client_id, &run_id);
+                Ok(Started {
+                    run_id,
+                    agent_id,
+                    existing: None,
+                })
+            }
+            Begun::Existing(run)
+                if (&run.summary.agent_id, &run.summary.intent) == (&agent_id, &intent) =>
+            {
+                let mut open = self.open();
+                let ours = Holder::Connection(caller.client_id.clone());
+                if open.get(&run_id).is_some_and(|open| open.holder == ours) {
+                    open.set_current(&caller.client_id, &run_id);
+                }
+                Ok(Started {
+                    run_id,
+                    agent_id,
+                    existing: Some(run.summary.status),
+                })
+            }
+            Begun::Existing(_) => Err(RunError::Conflict(format!(
+                "the idempotency key `{run_id}` stands for a run of another agent or with another intent; use a new key"
+            ))),
+        }
+    }
+
+    fn check_lengths(&self, start: &StartRun) -> Result<(), RunError> {
+        let limits = &self.settings.limits;
+        let (intent, agent) = (limits.intent_bytes, limits.agent_bytes);
+        let description = start.outcome_description.as_deref();
+        let fields = [
+            ("intent", Some(start.intent.as_str()), intent),
+            ("outcome_description", description, intent),
+            ("agent_id", start.agent_id.as_deref(), agent),
+            ("agent_name", start.agent_name.as_deref(), agent),
+        ];
+        for (name, text, limit) in fields {
+            let length = text.map_or(0, str::len);
+            if length > limit {
+                return Err(RunError::Limit(format!(
+                    "runs.start: `{name}` has {length} bytes, and {limit} are allowed; shorten it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_room(&self, caller: &Caller) -> Result<(), RunError> {
+        let limit = self.settings.limits.open_runs;
+        if self.open().count_of(&caller.client_id) >= limit {
+            return Err(RunError::Limit(format!(
+                "this connection has {limit} open runs, which is as many as it may have; complete some first"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn checked_key(key: &str) -> Result<String, RunError> {
+    let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
+    let is_good = (1..=128).contains(&key.len()) && key.bytes().all(is_plain);
+    match is_good && key != "." && key != ".." {
+        true => Ok(key.to_owned()),
+        false => Err(RunError::InvalidParams(
+            "runs.start: `idempotency_key` must be 1 to 128 bytes of A-Z a-z 0-9 . _ : - and neither `.` nor `..`"
+                .to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,121 @@
+//! Runs on a moved clock, and short words for what tests do with them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+use windlass_core::runs::{Outcome, RunRecord, RunStatus, RunTurn};
+use windlass_runs::{
+    Agents, Caller, Clock, ListRuns, Recorded, Role, RunError, RunSettings, Runs, StartRun, Started,
+};
+use windlass_store::{MemoryRunLog, RunLog};
+
+/// A clock that stands still until it is moved.
+#[derive(Default)]
+pub(crate) struct Moved(Mutex<Duration>);
+
+impl Moved {
+    pub(crate) fn by(&self, duration: Duration) {
+        *self.0.lock().unwrap() += duration;
+    }
+}
+
+impl Clock for Moved {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::from_std(self.elapsed()).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) runs: Runs,
+    pub(crate) clock: Arc<Moved>,
+    pub(crate) log: Arc<dyn RunLog>,
+}
+
+impl World {
+    pub(crate) async fn new(settings: RunSettings) -> Self {
+        Self::on(Arc::new(MemoryRunLog::default()), settings).await
+    }
+
+    pub(crate) async fn on(log: Arc<dyn RunLog>, settings: RunSettings) -> Self {
+        let clock = Arc::new(Moved::default());
+        let runs = Runs::open_log(Arc::clone(&log), clock.clone(), settings);
+        Self {
+            runs: runs.await.unwrap(),
+            clock,
+            log,
+        }
+    }
+
+    pub(crate) async fn start(&self, caller: &Caller, agent_id: &str) -> String {
+        let started = self.try_start(caller, json!({"intent": "work", "agent_id": agent_id}));
+        started.await.unwrap().run_id
+    }
+
+    pub(crate) async fn try_start(
+        &self,
+        caller: &Caller,
+        start: Value,
+    ) -> Result<Started, RunError> {
+        let start: StartRun = serde_json::from_value(start).unwrap();
+        self.runs.start(caller, start).await
+    }
+
+    pub(crate) async fn complete(&self, caller: &Caller, run_id: &str) -> Result<(), RunError> {
+        self.runs.complete(caller, run_id, outcome("success")).await
+    }
+
+    pub(crate) async fn turn(&self, caller: &Caller, run_id: &str) -> Recorded {
+        let turns = vec![turn("t")];
+        self.runs.record_turns(caller, run_id, turns).await.unwrap()
+    }
+
+    pub(crate) async fn status(&self, run_id: &str) -> RunStatus {
+        self.log.get(run_id).await.unwrap().unwrap().summary.status
+    }
+
+    pub(crate) async fn records(&self, run_id: &str) -> Vec<RunRecord> {
+        let page = self.log.read(run_id, 0, 10_000, usize::MAX).await;
+        page.unwrap().records
+    }
+
+    pub(crate) async fn listed(&self, caller: &Caller, list: ListRuns) -> Vec<String> {
+        let page = self.runs.list(caller, list).await.unwrap();
+        page.runs.into_iter().map(|run| run.run_id).collect()
+    }
+}
+
+pub(crate) fn outcome(status: &str) -> Outcome {
+    serde_json::from_value(json!({"status": status})).unwrap()
+}
+
+pub(crate) fn turn(tool: &str) -> RunTurn {
+    serde_json::from_value(json!({"tool": tool, "output": "o"})).unwrap()
+}
+
+pub(crate) fn bound(agent_id: &str) -> Caller {
+    Caller {
+        role: Role::Bound(agent_id.to_owned()),
+        ..Caller::new()
+    }
+}
+
+pub(crate) fn host() -> Caller {
+    Caller {
+        role: Role::Host,
+        ..Caller::new()
+    }
+}
+
+/// Settings under which the agents `a` and `b` have tokens.
+pub(crate) fn with_tokens() -> RunSettings {
+    RunSettings {
+        agents: Agents::with_tokens(["a", "b"]),
+        ..RunSettings::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! JSON-RPC over WebSocket, at `/` and `/v1/rpc`: run tracing, and the same threads and turns as over HTTP.
+
+mod gate;
+mod sessions;
+mod socket;
+mod tools;
+mod unix;
+mod upgrade;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use windlass_rpc::Hub;
+use windlass_runs::{Agents, Reads, RunSettings, Runs, SystemClock};
+
+use crate::app::Shared;
+use crate::serve::StartError;
+use crate::settings::Access;
+
+pub(crate) use unix::UnixSocket;
+
+/// How long to wait after ends that could not be written.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often old runs are looked for.
+const TIDY: Duration = Duration::from_secs(600);
+
+/// What all sockets share.
+#[derive(Clone)]
+pub(crate) struct Rpc {
+    app: Shared,
+    hub: Arc<Hub>,
+    unix: Option<Arc<UnixSocket>>,
+}
+
+impl Rpc {
+    /// Takes up the runs that are kept, and the Unix socket if there is to be one.
+    pub(crate) async fn open(app: &Shared) -> Result<Self, StartError> {
+        let settings = &app.settings.rpc;
+        let access = app.settings.access.clone();
+        let reads = match access {
+            Access::Open => Reads::Open,
+            Access::Token(_) | Access::Tokens { .. } => Reads::HostOnly,
+        };
+        if let Some(agent) = &settings.default_agent {
+            tracing::info!(agent, "runs that nobody owns belong to this agent");
+        }
+        let run_settings = RunSettings {
+            grace: settings.grace,
+            lease: settings.lease,
+            limits: settings.run_limits.clone(),
+            agents: Agents {
+                has_token: Arc::new(move |agent| gate::has_token(&access, agent)),
+                default_agent: settings.default_agent.clone(),
+            },
+            reads,
+        };
+        let clock = Arc::new(SystemClock::default());
+        let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
+        let unix = match &settings.unix_socket {
+            Some(path) => Some(Arc::new(UnixSocket::bind(path)?)),
+            None => None,
+        };
+        let hub = Hub {
+            runs,
+            gate: Box::new(gate::ServerGate::new(app)),
+            limits: settings.limits.clone(),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            methods: Box::new(sessions::Sessions::new(app)),
+        };
+        Ok(Self {
+            app: Shared::clone(app),
+            hub: Arc::new(hub),
+            unix,
+        })
+    }
+
+    /// Returns the routes. A socket shows its token itself, so nothing is asked of the request.
+    pub(crate) fn router(&self) -> Router {
+        Router::new()
+            .route("/", get(upgrade::upgrade))
+            .route("/v1/rpc", get(upgrade::upgrade))
+            .with_state(self.clone())
+    }
+
+    /// Returns the Unix socket to serve on.
+    pub(crate) fn listen_on_socket(&self) -> Option<Arc<UnixSocket>> {
+        self.unix.clone()
+    }
+
+    /// Ends runs whose connections are lost, and removes old ones, until the server stops.
+    pub(crate) fn watch_over(&self) {
+        let Self { app, hub, .. } = self.clone();
+        let stopping = app.stopping.clone();
+        tokio::spawn(stopping.run_until_cancelled_owned(end_lost_runs(hub.runs.clone())));
+        if let Some(age) = app.settings.rpc.keep_ended {
+            let stopping = app.stopping.clone();
+            tokio::spawn(stopping.run_until_cancelled_owned(tidy(hub.runs.clone(), age)));
+        }
+    }
+}
+
+async fn end_lost_runs(runs: Runs) {
+    loop {
+        let Some(deadline) = runs.next_deadline() else {
+            runs.deadline_changed().await;
+            continue;
+        };
+        let left = deadline.saturating_sub(runs.elapsed());
+        if !left.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                () = runs.deadline_changed() => continue,
+            }
+        }
+        if runs.sweep().await == 0 && runs.next_deadline() == Some(deadline) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn tidy(runs: Runs, age: Duration) {
+    loop {
+        match runs.forget_older(age).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "old runs were removed"),
+            Err(error) => tracing::warn!(%error, "old runs could not be removed"),
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}

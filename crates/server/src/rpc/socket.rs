@@ -1,0 +1,215 @@
+//! One socket: a reader, a worker that does what was read in order, and a writer.
+//!
+//! What was read is done to its end, whatever becomes of the socket. The close of a client is answered at once, while the
+//! worker still works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing};
+
+use super::{Rpc, gate};
+use crate::tokens::Caller;
+
+/// How many frames are read ahead of the worker.
+const AHEAD: usize = 64;
+/// How many bytes are read at a time.
+const READ_BYTES: usize = 16 * 1024;
+/// How long a client may take to hear why it is closed, and how much of what it still sends is thrown away.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+const THROWN_AWAY: u64 = 64 * 1024 * 1024;
+/// The longest reason that a close frame can carry.
+const MAX_REASON: usize = 123;
+
+/// What the worker gets.
+enum Received {
+    Text(String),
+    TooBig(usize),
+    Close(u16, String),
+}
+
+type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
+
+pub(super) async fn serve<S>(rpc: &Rpc, io: S, shown: Option<Caller>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = &rpc.hub.limits;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BYTES)
+        .max_message_size(Some(limits.message_bytes))
+        .max_frame_size(Some(limits.message_bytes));
+    let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+    let (sink, mut stream) = socket.split();
+    let (outbox, outgoing) = Outbox::new(limits.queue);
+    let (frames, received) = mpsc::channel(AHEAD);
+    let mut connection = Connection::new(Arc::clone(&rpc.hub), outbox.clone());
+    if let Some(caller) = shown {
+        connection.admit(gate::standing(caller.scope));
+    }
+    rpc.app.working.spawn(work(connection, received, outbox));
+    let hurry = Arc::new(Notify::new());
+    let ping = rpc.app.settings.rpc.ping;
+    let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));
+
+    let sink = tokio::select! {
+        is_gone = read(rpc, &mut stream, frames) => {
+            if is_gone {
+                hurry.notify_one();
+            }
+            timeout(LAST_WORDS, &mut writer).await
+        }
+        sink = &mut writer => Ok(sink),
+    };
+    match sink {
+        Ok(Ok(Some(sink))) => say_goodbye(stream, sink).await,
+        Ok(_) => {}
+        Err(_) => writer.abort(),
+    }
+}
+
+/// Reads until the client is gone or must go; tells whether it is gone.
+async fn read<S>(
+    rpc: &Rpc,
+    stream: &mut SplitStream<WebSocketStream<S>>,
+    frames: mpsc::Sender<Received>,
+) -> bool
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let idle = rpc.app.settings.rpc.idle;
+    let stopping = rpc.app.stopping.clone();
+    let last = loop {
+        let message = tokio::select! {
+            () = stopping.cancelled() => break Received::Close(1001, "the server stops".to_owned()),
+            message = timeout(idle, stream.next()) => message,
+        };
+        match message {
+            Ok(Some(Ok(Message::Text(text)))) => {
+                let text = Received::Text(text.as_str().to_owned());
+                if frames.send(text).await.is_err() {
+                    // The worker has closed the connection, and the writer says so.
+                    return false;
+                }
+            }
+            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
+            Ok(Some(Ok(Message::Binary(_)))) => {
+                break Received::Close(1003, "only text frames are understood".to_owned());
+            }
+            Ok(Some(Ok(Message::Close(_))) | None) => return true,
+            Ok(Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, .. })))) => {
+                break Received::TooBig(size);
+            }
+            Ok(Some(Err(Error::Utf8(_)))) => {
+                break Received::Close(1007, "a text frame is not UTF-8".to_owned());
+            }
+            Ok(Some(Err(Error::Protocol(error)))) => {
+                break Received::Close(1002, error.to_string());
+            }
+            Ok(Some(Err(_))) => return true,
+            Err(_) => {
+                let reason = format!("no sign of life for {} s", idle.as_secs());
+                break Received::Close(1001, reason);
+            }
+        }
+    };
+    // After everything that was read before it.
+    let _ = frames.send(last).await;
+    false
+}
+
+/// Does what was read, in order and to the end.
+async fn work(mut connection: Connection, mut received: mpsc::Receiver<Received>, outbox: Outbox) {
+    while let Some(frame) = received.recv().await {
+        let next = match frame {
+            Received::Text(text) => connection.handle(&text).await,
+            Received::TooBig(size) => connection.refuse_size(size).await,
+            Received::Close(code, reason) => Next::Close(Closing { code, reason }),
+        };
+        if let Next::Close(Closing { code, reason }) = next {
+            outbox.close(code, reason).await;
+            break;
+        }
+    }
+    connection.disconnect().await;
+}
+
+/// Writes what is to be said, and now and then asks for a sign of life. Returns the sink when everything is said.
+async fn write<S>(
+    mut sink: Sink<S>,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    hurry: Arc<Notify>,
+    ping: Duration,
+) -> Option<Sink<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut pings = tokio::time::interval_at(Instant::now() + ping, ping);
+    loop {
+        let message = tokio::select! {
+            // The client is gone or going: nobody hears what is left.
+            () = hurry.notified() => {
+                let _ = sink.close().await;
+                return Some(sink);
+            }
+            message = outgoing.recv() => message,
+            _ = pings.tick() => {
+                sink.send(Message::Ping(Default::default())).await.ok()?;
+                continue;
+            }
+        };
+        // What waits goes out together.
+        let mut next = message;
+        while let Some(message) = next {
+            match message {
+                Outgoing::Text(text) => sink.feed(Message::text(text)).await.ok()?,
+                Outgoing::Close(code, reason) => {
+                    let reason = cut(reason).into();
+                    let code = CloseCode::from(code);
+                    let close = Message::Close(Some(CloseFrame { code, reason }));
+                    let _ = sink.send(close).await;
+                    return Some(sink);
+                }
+            }
+            next = outgoing.try_recv().ok();
+        }
+        sink.flush().await.ok()?;
+        if outgoing.is_closed() && outgoing.is_empty() {
+            return Some(sink);
+        }
+    }
+}
+
+fn cut(mut reason: String) -> String {
+    let end = (0..=MAX_REASON).rev();
+    let end = end.into_iter().find(|end| reason.is_char_boundary(*end));
+    reason.truncate(end.unwrap_or(0));
+    reason
+}
+
+/// Lets the client hear what was said last. Closing while it still sends would take that away from it, so what comes is
+/// thrown away for a while.
+async fn say_goodbye<S>(stream: SplitStream<WebSocketStream<S>>, sink: Sink<S>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Ok(socket) = stream.reunite(sink) else {
+        return;
+    };
+    let mut io = socket.into_inner();
+    let _ = timeout(LAST_WORDS, async {
+        io.shutdown().await?;
+        tokio::io::copy(&mut io.take(THROWN_AWAY), &mut tokio::io::sink()).await
+    })
+    .await;
+}

@@ -1,0 +1,62 @@
+//! A Unix socket beside the port. Only its owner may connect.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::serve::StartError;
+
+pub(crate) struct UnixSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl UnixSocket {
+    pub(super) fn bind(path: &Path) -> Result<Self, StartError> {
+        let trouble = |source| StartError::UnixSocket {
+            path: path.display().to_string(),
+            source,
+        };
+        remove_left_over(path).map_err(trouble)?;
+        let listener = UnixListener::bind(path).map_err(trouble)?;
+        let only_owner = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, only_owner).map_err(trouble)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+        })
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+}
+
+/// Removes the socket of a daemon that was killed. One that somebody listens on stays, and so does any other file.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            match std::os::unix::net::UnixStream::connect(path) {
+                Ok(_) => Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    "another program listens on it",
+                )),
+                Err(_) => std::fs::remove_file(path),
+            }
+        }
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a file that is no socket",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,82 @@
+//! From a request to a socket.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use windlass_protocol::ErrorCode;
+
+use super::{Rpc, socket};
+use crate::app::Place;
+use crate::error::ApiError;
+use crate::http::{auth, cors};
+use crate::settings::Access;
+
+/// Answers a request for a socket, and serves the socket.
+pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Response<Body> {
+    let headers = request.headers();
+    if !asks_for_socket(headers) {
+        return ApiError::new(
+            ErrorCode::UnknownPath,
+            "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1",
+        )
+        .into_response();
+    }
+    // A browser lets any page connect anywhere and says which page it was; programs say nothing.
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !cors::is_allowed(origin.as_bytes(), &rpc.app.settings.cors_origins)
+    {
+        return (StatusCode::FORBIDDEN, "this origin may not connect\n").into_response();
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let version = headers.get(header::SEC_WEBSOCKET_VERSION);
+    let (Some(key), Some("13")) = (key, version.and_then(|version| version.to_str().ok())) else {
+        let mut refusal = StatusCode::UPGRADE_REQUIRED.into_response();
+        let known = header::HeaderValue::from_static("13");
+        refusal
+            .headers_mut()
+            .insert(header::SEC_WEBSOCKET_VERSION, known);
+        return refusal;
+    };
+    let accept = derive_accept_key(key.as_bytes());
+    let limit = rpc.app.settings.rpc.connections;
+    let place = match Place::take(&rpc.app, "sockets", limit, |counters| &counters.sockets) {
+        Ok(place) => place,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let shown = match &rpc.app.settings.access {
+        Access::Open => None,
+        access => auth::caller(access, request.headers()),
+    };
+    let upgrade = hyper::upgrade::on(&mut request);
+    rpc.app.working.spawn({
+        let rpc = rpc.clone();
+        async move {
+            match upgrade.await {
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown).await,
+                Err(error) => tracing::debug!(%error, "a connection did not become a socket"),
+            }
+            drop(place);
+        }
+    });
+    let answer = Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "websocket")
+        .header(header::SEC_WEBSOCKET_ACCEPT, accept)
+        .body(Body::empty());
+    answer.unwrap_or_else(|error| ApiError::internal(error).into_response())
+}
+
+fn asks_for_socket(headers: &HeaderMap) -> bool {
+    let has = |name, wanted: &str| {
+        let values = headers.get_all(name).iter();
+        let mut words = values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
+}

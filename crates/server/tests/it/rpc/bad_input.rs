@@ -1,0 +1,180 @@
+//! Nonsense on the socket: a proper error or a clean close, and nobody else is disturbed.
+
+use std::time::Duration;
+
+use futures_util::SinkExt;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::open_daemon;
+use crate::rpc::socket::Socket;
+
+#[tokio::test]
+async fn nonsense_is_answered_and_the_connection_goes_on() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let cases = [
+        ("", -32700, json!(null)),
+        ("{not json", -32700, json!(null)),
+        (r#""text""#, -32600, json!(null)),
+        (r#"{"id":1,"method":"runs.list"}"#, -32600, json!(1)),
+        (
+            r#"{"jsonrpc":"1.0","id":"x","method":"runs.list"}"#,
+            -32600,
+            json!("x"),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":[1],"method":"runs.list"}"#,
+            -32600,
+            json!(null),
+        ),
+        (r#"{"jsonrpc":"2.0","id":3}"#, -32600, json!(3)),
+        (r#"{"jsonrpc":"2.0","id":4,"method":5}"#, -32600, json!(4)),
+        (
+            r#"{"jsonrpc":"2.0","id":5,"method":"runs.bogus"}"#,
+            -32601,
+            json!(5),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":6,"method":"runs.start","params":[]}"#,
+            -32602,
+            json!(6),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":7,"method":"runs.start","params":{"intent":7}}"#,
+            -32602,
+            json!(7),
+        ),
+    ];
+    for (text, code, id) in cases {
+        socket.send(text).await;
+        let frame = socket.frame().await.unwrap();
+        let found = (&frame["error"]["code"], &frame["id"]);
+        assert_eq!(found, (&json!(code), &id), "{text}: {frame}");
+    }
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    socket.send(deep).await;
+    assert_eq!(socket.frame().await.unwrap()["error"]["code"], -32700);
+    socket.start("a").await;
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_ignored_and_stray_answers_too() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    for stray in [
+        json!({"jsonrpc": "2.0", "id": "cb-1", "result": 1}),
+        json!({"jsonrpc": "2.0", "id": 99, "error": {"code": 1, "message": "m"}}),
+        json!({"jsonrpc": "2.0", "id": null, "result": {}}),
+    ] {
+        socket.send(stray.to_string()).await;
+    }
+    let params = json!({"agent_id": "a", "intent": "i", "mood": "good"});
+    let id = socket.post("runs.start", params).await;
+    assert_eq!(socket.frame().await.unwrap()["id"], id);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_megabytes_are_refused_and_others_are_not_disturbed() {
+    let daemon = open_daemon(|_| {}).await;
+    let address = daemon.client.address;
+    let mut other = Socket::connect(address).await;
+    let run = other.start("a").await;
+    let mut socket = Socket::connect(address).await;
+    let big = "x".repeat(20 * 1024 * 1024);
+    let sent = socket.ws.send(Message::text(big)).await;
+    assert!(sent.is_ok(), "{sent:?}");
+    let refusal = socket.frame().await.unwrap();
+    assert_eq!(refusal["error"]["code"], -32600);
+    let text = refusal["error"]["message"].as_str().unwrap();
+    assert!(text.contains("1048576"), "{text}");
+    assert_eq!(socket.frame().await.unwrap_err().0, 1009);
+    other.complete(&run).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_without_reading_holds_up_nobody_else() {
+    let daemon = open_daemon(|settings| settings.rpc.limits.queue = 8).await;
+    let address = daemon.client.address;
+    let mut flood = Socket::connect(address).await;
+    let sending = tokio::spawn(async move {
+        // Nothing is read: sooner or later there is no more room, and the sender waits.
+        for number in 0..20_000_u64 {
+            let list = json!({"jsonrpc": "2.0", "id": number, "method": "runs.list", "params": {"agent_id": "a"}});
+            let sent = flood.ws.send(Message::text(list.to_string()));
+            if tokio::time::timeout(Duration::from_secs(2), sent)
+                .await
+                .is_err()
+            {
+                break;
+            }
+        }
+        flood
+    });
+    let mut other = Socket::connect(address).await;
+    for _ in 0..50 {
+        let run = other.start("b").await;
+        other.complete(&run).await;
+    }
+    sending.await.unwrap().vanish();
+    other.start("b").await;
+}
+
+#[tokio::test]
+async fn an_ended_run_takes_no_second_end_and_an_unknown_one_none() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let run = socket.start("a").await;
+    socket.complete(&run).await;
+    let end = |run_id: &str| json!({"run_id": run_id, "outcome": {"status": "failure"}});
+    let second = socket.refused("runs.complete", end(&run)).await;
+    assert_eq!((second.0, second.1.as_str()), (-32010, "run_terminal"));
+    let unknown = socket.refused("runs.complete", end("x")).await;
+    assert_eq!((unknown.0, unknown.1.as_str()), (-32002, "not_found"));
+    let list = socket.ok("runs.list", json!({"agent_id": "a"})).await;
+    assert_eq!(list["runs"][0]["outcome"], "success");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_sign_of_life_is_closed_with_a_reason() {
+    let daemon = open_daemon(|settings| {
+        settings.rpc.idle = Duration::from_millis(200);
+        settings.rpc.ping = Duration::from_secs(3600);
+    })
+    .await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let (code, reason) = socket.frame().await.unwrap_err();
+    assert_eq!(code, 1001);
+    assert!(reason.contains("sign of life"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_ping_keeps_a_quiet_connection() {
+    let daemon = open_daemon(|settings| {
+        settings.rpc.idle = Duration::from_secs(2);
+        settings.rpc.ping = Duration::from_millis(100);
+    })
+    .await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let run = socket.start("a").await;
+    socket.ok("runs.subscribe", json!({"run_id": run})).await;
+    let waited = tokio::time::timeout(Duration::from_secs(4), socket.event()).await;
+    assert!(waited.is_err(), "nothing happens in the run: {waited:?}");
+    socket.complete(&run).await;
+    let end: Value = socket.event().await;
+    assert_eq!(
+        end["status"], "completed",
+        "after twice the idle time: {end}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_so() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    socket.start("a").await;
+    daemon.stop.cancel();
+    let (code, reason) = socket.frame().await.unwrap_err();
+    assert_eq!((code, reason.as_str()), (1001, "the server stops"));
+    daemon.running.await.unwrap();
+}

@@ -1,0 +1,267 @@
+//! The rules of a log of runs.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
+use windlass_core::runs::{
+    OutcomeStatus, RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
+};
+
+use super::check::{Check, Outcome};
+use crate::journal::JournalError;
+use crate::runs::{Begun, KeptRun, RunFilter, RunLog};
+
+type Log = Arc<dyn RunLog>;
+
+/// The rules that every log of runs keeps.
+pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
+    self::a_start_is_kept_and_its_id_is_taken,
+    self::of_starts_at_a_time_one_succeeds,
+    self::records_go_on_and_the_row_follows,
+    self::an_end_is_the_end,
+    self::a_take_over_fences_the_writer_before_it,
+    self::lists_show_the_newest_first_by_agent_and_status,
+    self::pages_end_by_count_and_by_bytes,
+    self::the_doorbell_rings,
+    self::only_old_ended_runs_are_forgotten,
+];
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+}
+
+fn started(run_id: &str, agent_id: &str) -> RunStarted {
+    RunStarted {
+        run_id: run_id.to_owned(),
+        agent_id: agent_id.to_owned(),
+        intent: format!("do {run_id}"),
+        outcome_description: None,
+        started_at: at(1),
+    }
+}
+
+fn turn(index: u64) -> RunRecord {
+    RunRecord::Turn(RunTurn {
+        index,
+        tool: Some("bash".to_owned()),
+        output: Some(json!({"exit_code": index})),
+        ..RunTurn::default()
+    })
+}
+
+fn ended(run: &KeptRun, termination: Termination, seconds: i64) -> RunRecord {
+    RunRecord::Ended(RunEnded {
+        run_id: run.summary.run_id.clone(),
+        agent_id: run.summary.agent_id.clone(),
+        termination,
+        ended_at: at(seconds),
+    })
+}
+
+fn success() -> Termination {
+    Termination::Outcome {
+        status: OutcomeStatus::Success,
+        outcome: Box::new(windlass_core::runs::Outcome {
+            status: OutcomeStatus::Success,
+            summary: String::new(),
+            evidence: Vec::new(),
+            metrics: windlass_core::runs::OutcomeMetrics::default(),
+            timestamp: at(2),
+        }),
+    }
+}
+
+async fn begin(log: &Log, run_id: &str, agent_id: &str) -> Result<KeptRun, JournalError> {
+    match log.begin(started(run_id, agent_id), "client").await? {
+        Begun::New(run) => Ok(run),
+        Begun::Existing(_) => Err(JournalError::Unavailable(format!("{run_id} is taken"))),
+    }
+}
+
+async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
+    let run = begin(&log, "r", "a").await?;
+    require_eq!(run.summary.status, RunStatus::InProgress, "status");
+    require_eq!(log.get("r").await?, Some(run.clone()), "the kept run");
+    require_eq!(log.get("session_1").await?, None, "a run that is not there");
+    let again = log.begin(started("r", "b"), "other").await?;
+    require_eq!(again, Begun::Existing(run), "a second start");
+    let page = log.read("r", 0, 10, usize::MAX).await?;
+    let expected = vec![RunRecord::Started(started("r", "a"))];
+    require_eq!((page.records, page.head), (expected, 1), "records");
+    Ok(())
+}
+
+async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let log = Arc::clone(&log);
+        tasks.spawn(async move {
+            let begun = log.begin(started("r", "a"), &number.to_string()).await;
+            matches!(begun, Ok(Begun::New(_)))
+        });
+    }
+    let made = tasks.join_all().await.into_iter().filter(|is_new| *is_new);
+    require_eq!(made.count(), 1, "new runs");
+    Ok(())
+}
+
+async fn records_go_on_and_the_row_follows(log: Log) -> Outcome {
+    let run = begin(&log, "r", "a").await?;
+    let run = log.append(&run, vec![turn(0), turn(1)]).await?;
+    let run = log.append(&run, vec![turn(2)]).await?;
+    require_eq!(run.summary.turn_count, 3, "turns");
+    require_eq!(run.head(), 4, "head");
+    let run = log.append(&run, vec![ended(&run, success(), 9)]).await?;
+    require_eq!(log.get("r").await?, Some(run.clone()), "the row");
+    let summary = &run.summary;
+    let expected = (
+        RunStatus::Completed,
+        Some(OutcomeStatus::Success),
+        Some(at(9)),
+    );
+    let found = (summary.status, summary.outcome, summary.ended_at);
+    require_eq!(found, expected, "the end");
+    let page = log.read("r", 1, 10, usize::MAX).await?;
+    let numbers = page.records.iter().filter(|record| record.is_turn());
+    require_eq!((numbers.count(), page.head), (3, 5), "records");
+    Ok(())
+}
+
+async fn an_end_is_the_end(log: Log) -> Outcome {
+    let run = begin(&log, "r", "a").await?;
+    let end = ended(&run, Termination::Incomplete, 3);
+    let done = log.append(&run, vec![end.clone()]).await?;
+    for (seen, who) in [
+        (&run, "one who did not see the end"),
+        (&done, "one who did"),
+    ] {
+        let refused = log.append(seen, vec![end.clone()]).await;
+        require!(
+            matches!(refused, Err(JournalError::OutOfSequence { head: 2, .. })),
+            "{who}: {refused:?}"
+        );
+    }
+    require_eq!(log.get("r").await?, Some(done), "after refused appends");
+    Ok(())
+}
+
+async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
+    let old = begin(&log, "r", "a").await?;
+    let new = log.take_over(&old, "second").await?;
+    require_eq!(new.client, "second", "client");
+    let refused = log.append(&old, vec![turn(0)]).await;
+    require!(
+        matches!(refused, Err(JournalError::Fenced { .. })),
+        "{refused:?}"
+    );
+    let refused = log.take_over(&old, "third").await;
+    require!(
+        matches!(refused, Err(JournalError::Fenced { .. })),
+        "{refused:?}"
+    );
+    let new = log.append(&new, vec![turn(0)]).await?;
+    require_eq!(log.get("r").await?, Some(new.clone()), "the run");
+    let end = ended(&new, Termination::Incomplete, 3);
+    let done = log.append(&new, vec![end]).await?;
+    for seen in [&new, &done] {
+        let refused = log.take_over(seen, "fourth").await;
+        require!(
+            matches!(refused, Err(JournalError::OutOfSequence { .. })),
+            "taking over what has ended: {refused:?}"
+        );
+    }
+    Ok(())
+}
+
+async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
+    for number in 0..12 {
+        let agent = ["a", "b", "c"][number % 3];
+        let run = begin(&log, &format!("r{number}"), agent).await?;
+        let end = match number % 4 {
+            0 => continue,
+            1 => success(),
+            2 => Termination::Incomplete,
+            _ => Termination::Cancelled {
+                cancellation: json!({}),
+            },
+        };
+        log.append(&run, vec![ended(&run, end, 5)]).await?;
+    }
+    let listed = async |agent: Option<&str>, status, before| {
+        let filter = RunFilter {
+            agent_id: agent.map(str::to_owned),
+            status,
+            before,
+        };
+        let runs = log.list(filter, 3).await?;
+        let last = runs.last().map(|run| run.position);
+        let ids: Vec<String> = runs.into_iter().map(|run| run.summary.run_id).collect();
+        Ok::<_, JournalError>((ids, last))
+    };
+    let (all, last) = listed(None, None, None).await?;
+    require_eq!(all, ["r11", "r10", "r9"], "all");
+    require_eq!(
+        listed(None, None, last).await?.0,
+        ["r8", "r7", "r6"],
+        "the next page"
+    );
+    let (of_a, last) = listed(Some("a"), None, None).await?;
+    require_eq!(of_a, ["r9", "r6", "r3"], "by agent");
+    require_eq!(listed(Some("a"), None, last).await?.0, ["r0"], "the rest");
+    let open = Some(RunStatus::InProgress);
+    require_eq!(
+        listed(None, open, None).await?.0,
+        ["r8", "r4", "r0"],
+        "by status"
+    );
+    require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
+    let none: [&str; 0] = [];
+    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
+    Ok(())
+}
+
+async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
+    let run = begin(&log, "r", "a").await?;
+    log.append(&run, (0..8).map(turn).collect()).await?;
+    let count = async |after, limit, bytes| {
+        let page = log.read("r", after, limit, bytes).await?;
+        Ok::<_, JournalError>((page.records.len(), page.head))
+    };
+    require_eq!(count(0, 5, usize::MAX).await?, (5, 9), "a page");
+    require_eq!(count(5, 5, usize::MAX).await?, (4, 9), "the rest");
+    require_eq!(count(9, 5, usize::MAX).await?, (0, 9), "past the end");
+    require_eq!(count(0, 5, 1).await?, (1, 9), "at least one record");
+    require_eq!(count(1, 5, 100).await?, (2, 9), "few bytes");
+    let nobody = log.read("x", 0, 5, usize::MAX).await?;
+    require_eq!((nobody.records.len(), nobody.head), (0, 0), "no such run");
+    Ok(())
+}
+
+async fn the_doorbell_rings(log: Log) -> Outcome {
+    let run = begin(&log, "r", "a").await?;
+    let mut bell = log.watch("r").await?;
+    require_eq!(*bell.borrow_and_update(), 1, "at first");
+    log.append(&run, vec![turn(0)]).await?;
+    require!(bell.changed().await.is_ok(), "the bell is gone");
+    require_eq!(*bell.borrow(), 2, "after a turn");
+    Ok(())
+}
+
+async fn only_old_ended_runs_are_forgotten(log: Log) -> Outcome {
+    for (run_id, end) in [("old", Some(10)), ("open", None), ("young", Some(100))] {
+        let run = begin(&log, run_id, "a").await?;
+        if let Some(end) = end {
+            log.append(&run, vec![ended(&run, Termination::Incomplete, end)])
+                .await?;
+        }
+    }
+    require_eq!(log.forget(at(50), 10).await?, 1, "forgotten");
+    require_eq!(log.forget(at(50), 10).await?, 0, "forgotten again");
+    require_eq!(log.get("old").await?, None, "the old one");
+    require_eq!(log.read("old", 0, 9, 9).await?.head, 0, "its records");
+    let kept = log.list(RunFilter::default(), 10).await?;
+    let kept: Vec<_> = kept.into_iter().map(|run| run.summary.run_id).collect();
+    require_eq!(kept, ["young", "open"], "kept");
+    Ok(())
+}

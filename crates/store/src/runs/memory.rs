@@ -1,0 +1,264 @@
+//! Runs in memory. Of those that have ended only the newest stay.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
+
+use super::{Begun, KeptRun, RunFilter, RunLog, RunPage, newest_of};
+use crate::journal::JournalError;
+
+/// How many runs that have ended are kept when nothing else is said.
+const KEPT: usize = 10_000;
+
+/// Runs in memory.
+#[derive(Debug)]
+pub struct MemoryRunLog {
+    max_ended: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    position: u64,
+    runs: HashMap<u64, Kept>,
+    by_id: HashMap<Arc<str>, u64>,
+    by_agent: BTreeSet<(Arc<str>, RunStatus, u64)>,
+    by_status: BTreeSet<(RunStatus, u64)>,
+    ended: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    run: KeptRun,
+    agent: Arc<str>,
+    records: Vec<RunRecord>,
+    doorbell: Option<watch::Sender<u64>>,
+}
+
+impl Default for MemoryRunLog {
+    fn default() -> Self {
+        Self::keeping(KEPT)
+    }
+}
+
+impl MemoryRunLog {
+    /// Makes an empty one that keeps so many ended runs.
+    #[must_use]
+    pub fn keeping(max_ended: usize) -> Self {
+        Self {
+            max_ended,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A panic elsewhere leaves whole runs behind, so a poisoned lock is still good.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn find(&self, run_id: &str) -> Option<&Kept> {
+        self.runs.get(self.by_id.get(run_id)?)
+    }
+
+    /// Finds the run that somebody wants to change, and checks that it is open and as they know it.
+    fn claimed(&mut self, run: &KeptRun) -> Result<&mut Kept, JournalError> {
+        let removed = JournalError::Removed(run.position);
+        let kept = self.runs.get_mut(&run.position).ok_or(removed)?;
+        if kept.run.epoch != run.epoch {
+            return Err(JournalError::Fenced {
+                stream: run.position,
+                current: kept.run.epoch,
+                claimed: run.epoch,
+            });
+        }
+        let head = kept.records.len() as u64;
+        if head != run.head() || run.summary.status != RunStatus::InProgress {
+            return Err(JournalError::OutOfSequence {
+                stream: run.position,
+                head,
+                first_seq: run.head() + 1,
+            });
+        }
+        Ok(kept)
+    }
+
+    fn remove(&mut self, position: u64) {
+        let Some(kept) = self.runs.remove(&position) else {
+            return;
+        };
+        let status = kept.run.summary.status;
+        self.by_id.remove(kept.run.summary.run_id.as_str());
+        self.by_agent.remove(&(kept.agent, status, position));
+        self.by_status.remove(&(status, position));
+        self.ended.remove(&position);
+    }
+}
+
+#[async_trait]
+impl RunLog for MemoryRunLog {
+    async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
+        let mut state = self.lock();
+        if let Some(kept) = state.find(&started.run_id) {
+            return Ok(Begun::Existing(kept.run.clone()));
+        }
+        state.position += 1;
+        let position = state.position;
+        let run = KeptRun {
+            position,
+            summary: RunSummary::of(&started),
+            client: client.to_owned(),
+            epoch: 1,
+        };
+        let agent: Arc<str> = started.agent_id.as_str().into();
+        state.by_id.insert(started.run_id.as_str().into(), position);
+        state
+            .by_agent
+            .insert((Arc::clone(&agent), RunStatus::InProgress, position));
+        state.by_status.insert((RunStatus::InProgress, position));
+        let kept = Kept {
+            run: run.clone(),
+            agent,
+            records: vec![RunRecord::Started(started)],
+            doorbell: None,
+        };
+        state.runs.insert(position, kept);
+        Ok(Begun::New(run))
+    }
+
+    async fn append(
+        &self,
+        run: &KeptRun,
+        records: Vec<RunRecord>,
+    ) -> Result<KeptRun, JournalError> {
+        let mut state = self.lock();
+        let kept = state.claimed(run)?;
+        for record in &records {
+            kept.run.summary.apply(record);
+        }
+        kept.records.extend(records);
+        if let Some(doorbell) = &kept.doorbell {
+            doorbell.send_replace(kept.records.len() as u64);
+        }
+        let (now, agent) = (kept.run.clone(), Arc::clone(&kept.agent));
+        let (status, position) = (now.summary.status, now.position);
+        if status != RunStatus::InProgress {
+            let before = (Arc::clone(&agent), RunStatus::InProgress, position);
+            state.by_agent.remove(&before);
+            state.by_agent.insert((agent, status, position));
+            state.by_status.remove(&(RunStatus::InProgress, position));
+            state.by_status.insert((status, position));
+            state.ended.insert(position);
+            if state.ended.len() > self.max_ended
+                && let Some(oldest) = state.ended.first().copied()
+            {
+                state.remove(oldest);
+            }
+        }
+        Ok(now)
+    }
+
+    async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
+        let mut state = self.lock();
+        let kept = state.claimed(run)?;
+        kept.run.epoch += 1;
+        client.clone_into(&mut kept.run.client);
+        Ok(kept.run.clone())
+    }
+
+    async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
+        Ok(self.lock().find(run_id).map(|kept| kept.run.clone()))
+    }
+
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
+        let state = self.lock();
+        let end = filter.before.unwrap_or(u64::MAX);
+        let mut found = Vec::new();
+        for status in filter.statuses() {
+            let positions: Vec<u64> = match &filter.agent_id {
+                Some(agent) => {
+                    let agent: Arc<str> = agent.as_str().into();
+                    let range = (Arc::clone(&agent), status, 0)..(agent, status, end);
+                    let places = state.by_agent.range(range).rev().take(limit);
+                    places.map(|(_, _, position)| *position).collect()
+                }
+                None => {
+                    let places = state.by_status.range((status, 0)..(status, end)).rev();
+                    places.take(limit).map(|(_, position)| *position).collect()
+                }
+            };
+            let runs = positions.iter().filter_map(|place| state.runs.get(place));
+            found.extend(runs.map(|kept| kept.run.clone()));
+        }
+        Ok(newest_of(found, limit))
+    }
+
+    async fn read(
+        &self,
+        run_id: &str,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<RunPage, JournalError> {
+        let state = self.lock();
+        let Some(kept) = state.find(run_id) else {
+            return Ok(RunPage::default());
+        };
+        let from = usize::try_from(after).unwrap_or(usize::MAX);
+        let mut page = RunPage {
+            records: Vec::new(),
+            head: kept.records.len() as u64,
+        };
+        let mut bytes = 0;
+        for record in kept.records.iter().skip(from).take(limit) {
+            if bytes >= max_bytes {
+                break;
+            }
+            bytes += serde_json::to_vec(record).map_or(0, |text| text.len());
+            page.records.push(record.clone());
+        }
+        Ok(page)
+    }
+
+    async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError> {
+        let mut state = self.lock();
+        let position = state.by_id.get(run_id).copied();
+        let Some(kept) = position.and_then(|position| state.runs.get_mut(&position)) else {
+            return Ok(watch::channel(0).1);
+        };
+        let head = kept.records.len() as u64;
+        let doorbell = kept.doorbell.get_or_insert_with(|| watch::channel(head).0);
+        Ok(doorbell.subscribe())
+    }
+
+    async fn forget(
+        &self,
+        ended_before: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<usize, JournalError> {
+        let mut state = self.lock();
+        let is_old = |position: &&u64| {
+            let ended_at = state
+                .runs
+                .get(position)
+                .and_then(|kept| kept.run.summary.ended_at);
+            ended_at.is_some_and(|at| at < ended_before)
+        };
+        let old: Vec<u64> = state
+            .ended
+            .iter()
+            .filter(is_old)
+            .take(limit)
+            .copied()
+            .collect();
+        for position in &old {
+            state.remove(*position);
+        }
+        Ok(old.len())
+    }
+}

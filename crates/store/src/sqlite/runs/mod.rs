@@ -1,0 +1,176 @@
+//! Runs in a database: streams of the journal, and one row each in the table `runs`.
+//!
+//! The row is a fold of the records and changes in the commit that writes them. A run is found by the name of its stream,
+//! and from there by the position of its first record, so that a start touches no index but those that lists need.
+
+mod rows;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+use windlass_core::runs::{RunRecord, RunStarted};
+
+use super::chain::Chain;
+use super::error::Fault;
+use super::inner::Inner;
+use super::journal::{Walk, find};
+use super::numbers::int;
+use super::record::{RECORD_VERSION, STORED_COLUMNS, Stored};
+use crate::journal::{JournalError, StreamKey};
+use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
+
+pub(super) use write::project;
+
+/// Runs in a SQLite database; clones share them.
+#[derive(Debug, Clone)]
+pub struct SqliteRuns {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[async_trait]
+impl RunLog for SqliteRuns {
+    async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
+        let begin = write::Begin::new(started, client)?;
+        let writer = self.inner.writer()?;
+        Ok(writer.write(move |work| begin.run(work)).await?)
+    }
+
+    async fn append(
+        &self,
+        run: &KeptRun,
+        records: Vec<RunRecord>,
+    ) -> Result<KeptRun, JournalError> {
+        let append = write::AppendToRun::new(run, records)?;
+        let writer = self.inner.writer()?;
+        Ok(writer.write(move |work| append.run(work)).await?)
+    }
+
+    async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
+        let (run, client) = (run.clone(), client.to_owned());
+        let writer = self.inner.writer()?;
+        Ok(writer
+            .write(move |work| write::take_over(work, run, client))
+            .await?)
+    }
+
+    async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
+        let run_id = run_id.to_owned();
+        let readers = &self.inner.readers;
+        Ok(readers
+            .read(move |reader| rows::get(reader, &run_id))
+            .await?)
+    }
+
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
+        let readers = &self.inner.readers;
+        Ok(readers
+            .read(move |reader| rows::list(reader, &filter, limit))
+            .await?)
+    }
+
+    async fn read(
+        &self,
+        run_id: &str,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<RunPage, JournalError> {
+        let (key, chain) = (run_stream(run_id), self.inner.chain.clone());
+        let readers = &self.inner.readers;
+        let page = readers
+            .read(move |reader| read_page(reader, &chain, &key, after, (limit, max_bytes)))
+            .await?;
+        Ok(page)
+    }
+
+    async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError> {
+        // First the bell, then the look: what is appended between the two rings.
+        let key = run_stream(run_id);
+        let bell = self.inner.doorbells.watch(&key);
+        let asked = key.clone();
+        let readers = &self.inner.readers;
+        let found = readers.read(move |reader| find(reader, &asked)).await?;
+        if let Some(found) = found {
+            self.inner.doorbells.show(&key, found.head);
+        }
+        Ok(bell)
+    }
+
+    async fn forget(
+        &self,
+        ended_before: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<usize, JournalError> {
+        let before = ended_before.timestamp_micros();
+        let writer = self.inner.writer()?;
+        Ok(writer
+            .write(move |work| write::forget(work, before, limit))
+            .await?)
+    }
+}
+
+fn read_page(
+    reader: &rusqlite::Connection,
+    chain: &Chain,
+    key: &StreamKey,
+    after: u64,
+    (limit, max_bytes): (usize, usize),
+) -> Result<RunPage, Fault> {
+    // All queries of a page must see the same state.
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, key)? else {
+        return Ok(RunPage::default());
+    };
+    let (number, head) = (stream.stream, stream.head);
+    let mut page = RunPage {
+        records: Vec::new(),
+        head,
+    };
+    if after >= head || limit == 0 {
+        return Ok(page);
+    }
+    let mut walk = Walk::after(&transaction, chain, stream, after)?;
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS} FROM records \
+         WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
+    let mut bytes = 0;
+    while bytes < max_bytes
+        && let Some(row) = rows.next()?
+    {
+        let stored = Stored::from_row(&transaction, row)?;
+        walk.step(&stored)?;
+        let (text, record) = decode(&stored, key)?;
+        bytes += text.len();
+        page.records.push(record);
+    }
+    Ok(page)
+}
+
+/// Reads a record. Whoever calls it has checked the chain.
+pub(super) fn decode<'a>(
+    stored: &'a Stored<'_>,
+    stream: &StreamKey,
+) -> Result<(&'a [u8], RunRecord), JournalError> {
+    if stored.version != RECORD_VERSION {
+        return Err(JournalError::UnknownVersion {
+            stream: stream.to_string(),
+            seq: stored.seq,
+            version: stored.version,
+        });
+    }
+    let damaged = |what: String| JournalError::Damaged {
+        stream: stream.to_string(),
+        seq: stored.seq,
+        what,
+    };
+    let (bytes, _) = stored.checked_bytes().map_err(damaged)?;
+    let record = serde_json::from_slice(bytes)
+        .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
+    Ok((bytes, record))
+}

@@ -1,0 +1,43 @@
+//! Runs in memory: the suite, and that they do not grow without end.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
+use windlass_store::{Begun, MemoryRunLog, RunFilter, RunLog, conformance};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_keeps_the_rules() {
+    conformance::runs(async || Arc::new(MemoryRunLog::default()) as Arc<dyn RunLog>)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn only_the_newest_ended_runs_stay_and_every_open_one_does() {
+    let log = MemoryRunLog::keeping(3);
+    for number in 0..10 {
+        let started = RunStarted {
+            run_id: number.to_string(),
+            agent_id: "a".into(),
+            intent: "i".into(),
+            outcome_description: None,
+            started_at: Utc::now(),
+        };
+        let Begun::New(run) = log.begin(started, "c").await.unwrap() else {
+            panic!("{number} is taken");
+        };
+        if number != 0 {
+            let ended = RunRecord::Ended(RunEnded {
+                run_id: number.to_string(),
+                agent_id: "a".into(),
+                termination: Termination::Incomplete,
+                ended_at: Utc::now(),
+            });
+            log.append(&run, vec![ended]).await.unwrap();
+        }
+    }
+    let kept = log.list(RunFilter::default(), 10).await.unwrap();
+    let kept: Vec<_> = kept.into_iter().map(|run| run.summary.run_id).collect();
+    assert_eq!(kept, ["9", "8", "7", "0"]);
+}

@@ -1,0 +1,149 @@
+//! Runs in a database: the suite, and that they are streams of the journal like others.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use chrono::Utc;
+use serde_json::json;
+use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination};
+use windlass_store::{
+    Begun, Journal, JournalError, KeptRun, RunFilter, RunLog, SqliteStore, conformance,
+};
+
+use super::support::{Home, custom, fill};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_keeps_the_rules() {
+    let homes = Mutex::new(Vec::new());
+    conformance::runs(async || {
+        let home = Home::new();
+        let store = home.open().await;
+        homes.lock().unwrap().push(home);
+        Arc::new(store.runs()) as Arc<dyn RunLog>
+    })
+    .await
+    .unwrap();
+}
+
+async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
+    let started = RunStarted {
+        run_id: run_id.to_owned(),
+        agent_id: "a/b".to_owned(),
+        intent: "say \"hi\"".to_owned(),
+        outcome_description: Some("said".to_owned()),
+        started_at: Utc::now(),
+    };
+    match store.runs().begin(started, "client").await.unwrap() {
+        Begun::New(run) => run,
+        Begun::Existing(run) => panic!("{run:?} is there already"),
+    }
+}
+
+fn turn(text: &str) -> RunRecord {
+    RunRecord::Turn(RunTurn {
+        output: Some(json!(text)),
+        ..RunTurn::default()
+    })
+}
+
+fn ended(run: &KeptRun) -> RunRecord {
+    RunRecord::Ended(RunEnded {
+        run_id: run.summary.run_id.clone(),
+        agent_id: run.summary.agent_id.clone(),
+        termination: Termination::Incomplete,
+        ended_at: Utc::now(),
+    })
+}
+
+/// A store with a session, an open run with a big turn, and one that has ended.
+async fn full_store(home: &Home) -> SqliteStore {
+    let store = home.open().await;
+    fill(&store, "session", vec![custom("a")]).await;
+    let open = begin(&store, "open").await;
+    let turns = vec![turn("small"), turn(&"x".repeat(50_000))];
+    store.runs().append(&open, turns).await.unwrap();
+    let done = begin(&store, "done").await;
+    store
+        .runs()
+        .append(&done, vec![ended(&done)])
+        .await
+        .unwrap();
+    store
+}
+
+async fn everything(store: &SqliteStore) -> Vec<(KeptRun, Vec<RunRecord>)> {
+    let mut all = Vec::new();
+    for run in store.runs().list(RunFilter::default(), 10).await.unwrap() {
+        let id = &run.summary.run_id;
+        let page = store.runs().read(id, 0, 100, usize::MAX).await.unwrap();
+        all.push((run, page.records));
+    }
+    all
+}
+
+#[tokio::test]
+async fn runs_are_there_when_the_store_is_opened_again() {
+    let home = Home::new();
+    let store = full_store(&home).await;
+    let before = everything(&store).await;
+    assert_eq!(before.len(), 2);
+    store.close().await;
+    let store = home.open().await;
+    assert_eq!(everything(&store).await, before);
+    let open = store.runs().get("open").await.unwrap().unwrap();
+    store
+        .runs()
+        .append(&open, vec![ended(&open)])
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_journal_of_sessions_does_not_see_runs() {
+    let home = Home::new();
+    let store = full_store(&home).await;
+    let journal = store.journal();
+    assert_eq!(journal.read_all().await.unwrap().len(), 1);
+    assert_eq!(journal.streams().await.unwrap().len(), 1);
+    assert_eq!(journal.unfinished().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_changed_record_of_a_run_is_found() {
+    let home = Home::new();
+    let store = full_store(&home).await;
+    assert_eq!(store.verify().await.unwrap().findings, []);
+    let changed = home.database().execute(
+        "UPDATE records SET body = CAST(replace(body, 'small', 'great') AS BLOB) WHERE body LIKE '%small%'",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    let findings = store.verify().await.unwrap().findings;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let read = store.runs().read("open", 0, 10, usize::MAX).await;
+    assert!(
+        matches!(&read, Err(JournalError::Damaged { seq: 2, .. })),
+        "{read:?}"
+    );
+    let other = store.runs().read("done", 0, 10, usize::MAX).await.unwrap();
+    assert_eq!(other.records.len(), 2, "others go on");
+}
+
+#[tokio::test]
+async fn runs_are_exported_and_imported_with_their_rows() {
+    let (home, other) = (Home::new(), Home::new());
+    let store = full_store(&home).await;
+    let (lines, report) = store.export(Vec::new()).await.unwrap();
+    assert_eq!((report.streams, report.findings), (3, vec![]));
+    let copy = other.open().await;
+    let taken = copy.import(Cursor::new(lines)).await.unwrap();
+    assert_eq!((taken.streams, taken.findings), (3, vec![]));
+    let summaries = |all: Vec<(KeptRun, Vec<RunRecord>)>| {
+        let each = all.into_iter().map(|(run, records)| (run.summary, records));
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        summaries(everything(&copy).await),
+        summaries(everything(&store).await)
+    );
+}

@@ -1,0 +1,215 @@
+//! Runs, and a daemon that is killed with SIGKILL while they are open.
+
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use crate::support::{Daemon, Home, TOKEN, text};
+
+/// A socket that is bound to an agent, or the host's.
+struct Socket(WebSocket<TcpStream>);
+
+impl Socket {
+    fn connect(daemon: &Daemon, auth: Value) -> Self {
+        let address = &daemon.client.address;
+        let stream = TcpStream::connect(address).unwrap();
+        let (socket, _) = client(format!("ws://{address}/"), stream).unwrap();
+        let mut socket = Self(socket);
+        socket.call("session.auth", auth);
+        socket
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.0.send(Message::text(request.to_string())).unwrap();
+        loop {
+            let Message::Text(text) = self.0.read().unwrap() else {
+                continue;
+            };
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            if answer["id"] == 1 {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    fn count(&mut self, status: &str) -> usize {
+        let params = json!({"agent_id": "worker", "status": status, "limit": 200});
+        self.call("runs.list", params)["runs"]
+            .as_array()
+            .unwrap()
+            .len()
+    }
+}
+
+fn token_of_worker(home: &Home) -> String {
+    let made = home
+        .command(&["token", "create", "--scope", "agent:worker", "--json"])
+        .output()
+        .unwrap();
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    text(&made["token"])
+}
+
+fn set_lease(home: &Home, milliseconds: u64) {
+    let config = home.data().parent().unwrap().join("windlass.toml");
+    std::fs::write(config, format!("[runs]\nlease_ms = {milliseconds}\n")).unwrap();
+}
+
+/// Starts a hundred runs, one turn in each, and kills the daemon.
+fn leave_a_hundred_open(home: &Home, auth: &Value) -> Vec<String> {
+    let daemon = home.start();
+    let mut socket = Socket::connect(&daemon, auth.clone());
+    let runs: Vec<String> = (0..100)
+        .map(|_| text(&socket.call("runs.start", json!({"intent": "i"}))["run_id"]))
+        .collect();
+    for run in &runs {
+        let params = json!({"run_id": run, "turns": [{"tool": "t"}]});
+        assert_eq!(socket.call("runs.record_turns", params)["ok"], true);
+    }
+    daemon.kill();
+    runs
+}
+
+#[test]
+fn n24_killed_with_a_hundred_runs_open_each_is_taken_up_by_its_owner() {
+    let home = Home::new();
+    set_lease(&home, 600_000);
+    let auth = json!({"agent_id": "worker", "token": token_of_worker(&home)});
+    let runs = leave_a_hundred_open(&home, &auth);
+    let daemon = home.start();
+    let mut socket = Socket::connect(&daemon, auth);
+    assert_eq!(socket.count("in_progress"), 100);
+    for run in &runs {
+        let resumed = socket.call("runs.resume", json!({"run_id": run}));
+        assert_eq!(resumed["run_id"], run.as_str());
+        let params = json!({"run_id": run, "turns": [{"tool": "t"}]});
+        assert_eq!(socket.call("runs.record_turns", params)["base_index"], 1);
+        let params = json!({"run_id": run, "outcome": {"status": "success"}});
+        socket.call("runs.complete", params);
+    }
+    assert_eq!(
+        (socket.count("completed"), socket.count("in_progress")),
+        (100, 0)
+    );
+}
+
+#[test]
+fn n24_when_the_lease_is_over_each_is_incomplete_and_says_so() {
+    let home = Home::new();
+    let auth = json!({"agent_id": "worker", "token": token_of_worker(&home)});
+    let runs = leave_a_hundred_open(&home, &auth);
+    set_lease(&home, 1);
+    let daemon = home.start();
+    let mut host = Socket::connect(&daemon, json!({"host_token": TOKEN}));
+    let begin = std::time::Instant::now();
+    while host.count("incomplete") < 100 {
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "{} are open",
+            host.count("in_progress")
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let trace = host.call("runs.get_trace", json!({"run_id": runs[0]}));
+    let kinds: Vec<_> = trace["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| text(&record["record"]))
+        .collect();
+    assert_eq!(kinds, ["started", "turn", "ended"]);
+    assert_eq!(
+        trace["records"][2]["termination"],
+        json!({"kind": "incomplete"})
+    );
+}
+
+#[test]
+fn the_same_wire_is_on_a_unix_socket_that_only_its_owner_can_use() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let path = home.data().parent().unwrap().join("rpc.sock");
+    let arguments = ["--token", TOKEN, "--unix-socket", path.to_str().unwrap()];
+    // What a daemon that was killed left behind is no hindrance.
+    home.start_with(&arguments).kill();
+    let daemon = home.start_with(&arguments);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let (mut socket, _) = client("ws://localhost/", stream).unwrap();
+    let auth =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "session.auth", "params": {"token": TOKEN}});
+    socket.send(Message::text(auth.to_string())).unwrap();
+    let answer = socket.read().unwrap().into_text().unwrap();
+    assert!(answer.contains(r#""ok":true"#), "{answer}");
+    drop(daemon);
+}
+
+fn lines(home: &Home, arguments: &[&str]) -> Vec<String> {
+    let output = home.command(arguments).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{complaint}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn runs_are_listed_shown_and_followed_beside_a_daemon() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let mut start = |agent: &str| {
+        let params = json!({"agent_id": agent, "intent": format!("work of {agent}")});
+        text(&socket.call("runs.start", params)["run_id"])
+    };
+    let (first, second) = (start("x"), start("y"));
+    let params = json!({"run_id": first, "turns": [{"tool": "bash", "output": "a.txt"}]});
+    socket.call("runs.record_turns", params);
+
+    let listed = lines(&home, &["runs", "list"]);
+    assert_eq!(listed.len(), 2);
+    assert!(
+        listed[0].starts_with(&second) && listed[0].ends_with("work of y"),
+        "{listed:?}"
+    );
+    let of_x = lines(
+        &home,
+        &[
+            "runs",
+            "list",
+            "--agent",
+            "x",
+            "--status",
+            "in_progress",
+            "--json",
+        ],
+    );
+    let row: Value = serde_json::from_str(&of_x[0]).unwrap();
+    assert_eq!(
+        (&row["run_id"], &row["turn_count"]),
+        (&json!(first), &json!(1))
+    );
+
+    let mut tail = home.command(&["runs", "tail", &first, "--json"]);
+    let tail = tail.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let params = json!({"run_id": first, "outcome": {"status": "give_up"}});
+    socket.call("runs.complete", params);
+    let tailed = tail.wait_with_output().unwrap();
+    let tailed = String::from_utf8(tailed.stdout).unwrap();
+    let kinds: Vec<String> = tailed
+        .lines()
+        .map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["record"]))
+        .collect();
+    assert_eq!(kinds, ["started", "turn", "ended"]);
+    let shown = lines(&home, &["runs", "show", &first]);
+    assert!(shown[2].ends_with("ended: give_up"), "{shown:?}");
+    let unknown = home.command(&["runs", "show", "nope"]).output().unwrap();
+    let complaint = String::from_utf8(unknown.stderr).unwrap();
+    assert!(
+        !unknown.status.success() && complaint.contains("`nope`"),
+        "{complaint}"
+    );
+}
