@@ -103,6 +103,11 @@ pub trait RuntimeSessionStore: SessionStore + SessionMutator {
     async fn list_sessions(&self) -> Result<Vec<Session>> {
         Err(unsupported("list sessions"))
     }
+    /// Returns the ids of all sessions. A store that knows them without reading the records overrides this.
+    async fn session_ids(&self) -> Result<Vec<SessionId>> {
+        let sessions = self.list_sessions().await?;
+        Ok(sessions.into_iter().map(|session| session.id).collect())
+    }
     /// Removes a session; tells whether it was there.
     async fn remove_session(&self, _id: SessionId) -> Result<bool> {
         Err(unsupported("remove sessions"))

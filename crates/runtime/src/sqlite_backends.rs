@@ -245,6 +245,9 @@ impl RuntimeSessionStore for SqliteSessions {
         }
         Ok(sessions)
     }
+    async fn session_ids(&self) -> Result<Vec<SessionId>> {
+        self.records.session_ids().await
+    }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         let removed = self.records.remove_session(id).await;
         self.read.remove(&id);

@@ -149,8 +149,8 @@ impl Server {
             stopping: CancellationToken::new(),
             port: address.port(),
         });
-        for session in app.runtime.list_sessions().await? {
-            app.threads.add(session.id);
+        for session_id in app.runtime.session_ids().await? {
+            app.threads.add(session_id);
         }
         let rpc = Rpc::open(&app).await?;
         let router = routes::router(&app).merge(rpc.router());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::sync::watch;
-use windlass_core::error::Result;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData};
 use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::{JournalError, Page, StreamKey};
@@ -41,22 +41,22 @@ impl InProcessRuntime {
         self.events_since(session_id, 0, usize::MAX).await
     }
 
-    /// Returns the events of a session after a number, at most `limit`; costs what it returns.
+    /// Returns the events of a session after a number, at most `limit`; costs what it returns, and brings no session
+    /// into memory.
     pub async fn events_since(
         &self,
         session_id: SessionId,
         sequence: u64,
         limit: usize,
     ) -> Result<Vec<Arc<Event>>> {
-        self.inner.slot(session_id).await?;
         let key = StreamKey::from(session_id);
-        let page = self
-            .inner
-            .backends
-            .journal
-            .read(&key, sequence, limit)
-            .await
-            .map_err(from_journal)?;
+        let backends = &self.inner.backends;
+        let page = backends.journal.read(&key, sequence, limit).await;
+        let page = page.map_err(from_journal)?;
+        // Who has records is there; one without any may still be.
+        if page.head == 0 && !backends.session_store.has_session(session_id).await? {
+            return Err(AgentLoopError::SessionNotFound(session_id));
+        }
         Ok(page.events)
     }
 

@@ -92,6 +92,11 @@ impl InProcessRuntime {
         self.inner.backends.session_store.list_sessions().await
     }
 
+    /// Returns the ids of all sessions, which costs less than the sessions do.
+    pub async fn session_ids(&self) -> Result<Vec<SessionId>> {
+        self.inner.backends.session_store.session_ids().await
+    }
+
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
         let inner = Arc::clone(&self.inner);

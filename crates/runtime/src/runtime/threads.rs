@@ -1,5 +1,7 @@
 //! Listing sessions without having them in memory.
 
+use std::collections::HashMap;
+
 use windlass_core::error::Result;
 use windlass_core::session::Session;
 use windlass_core::typed_id::SessionId;
@@ -7,6 +9,9 @@ use windlass_store::{Listed, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter,
 
 use super::InProcessRuntime;
 use crate::errors::from_journal;
+
+/// How many threads are looked up at a time.
+const THREADS: usize = 4096;
 
 /// A session, as a list shows it.
 #[derive(Debug, Clone)]
@@ -52,6 +57,26 @@ impl InProcessRuntime {
             entries,
             next: listed.next,
         })
+    }
+
+    /// Returns the number of the newest event of each session in which something has happened. It reads an index, so
+    /// whoever keeps what he has read of many sessions knows which of them to read on.
+    pub async fn latest_sequences(&self) -> Result<HashMap<SessionId, u64>> {
+        let journal = &self.inner.backends.journal;
+        let mut latest = HashMap::new();
+        let mut window = Window::first(THREADS);
+        loop {
+            let listed = journal.threads(ThreadFilter::All, window).await;
+            let listed = listed.map_err(from_journal)?;
+            latest.extend(listed.entries.into_iter().filter_map(|thread| {
+                let session_id = thread.stream.as_str().parse().ok()?;
+                Some((session_id, thread.head))
+            }));
+            let Some(next) = listed.next else {
+                return Ok(latest);
+            };
+            window = Window::after(next, THREADS);
+        }
     }
 
     /// Returns one session as a list shows it; `None` while nothing has happened in it, or where it is not there.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use tokio::task::JoinSet;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_protocol::Thread;
 use windlass_runtime::InProcessRuntime;
@@ -13,6 +14,8 @@ use crate::ids;
 
 /// How many events are read at a time.
 const PAGE: usize = 512;
+/// How many threads are read at once.
+const READERS: usize = 4;
 
 /// One thread.
 pub(crate) struct Entry {
@@ -53,6 +56,15 @@ impl Entry {
     pub(crate) fn thread(&self) -> Result<Thread, ApiError> {
         let thread = self.digest().thread();
         thread.ok_or_else(|| ApiError::thread_not_found(&ids::thread(self.id)))
+    }
+}
+
+/// Takes in what is new in some threads. What cannot be read of one stays as it was.
+async fn refresh_all(runtime: InProcessRuntime, entries: Vec<Arc<Entry>>) {
+    for entry in entries {
+        if let Err(error) = entry.refresh(&runtime).await {
+            tracing::warn!(thread = ids::thread(entry.id), %error, "a thread cannot be read");
+        }
     }
 }
 
@@ -111,11 +123,18 @@ impl Directory {
             let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
             entries.values().cloned().collect()
         };
-        for entry in &entries {
-            if let Err(error) = entry.refresh(runtime).await {
-                tracing::warn!(thread = ids::thread(entry.id), %error, "a thread cannot be read");
-            }
+        // What has not moved since it was looked at last is not read again.
+        let latest = runtime.latest_sequences().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "all threads are read, because it is not known which have changed");
+            HashMap::new()
+        });
+        let is_new = |entry: &&Arc<Entry>| latest.get(&entry.id) != Some(&entry.digest().seq);
+        let moved: Vec<Arc<Entry>> = entries.iter().filter(is_new).cloned().collect();
+        let mut reading = JoinSet::new();
+        for part in moved.chunks(moved.len().div_ceil(READERS).max(1)) {
+            reading.spawn(refresh_all(runtime.clone(), part.to_vec()));
         }
+        while reading.join_next().await.is_some() {}
         entries
             .into_iter()
             .filter(|entry| entry.thread().is_ok())

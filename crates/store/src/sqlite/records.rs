@@ -208,6 +208,17 @@ impl SqliteRecords {
         self.read(|reader| select(reader, "sessions", "ORDER BY created_at, id", []))
             .await
     }
+    /// Lists the ids of the sessions, the oldest first. No record is read.
+    pub async fn session_ids(&self) -> Result<Vec<SessionId>> {
+        self.read(|reader| {
+            let mut statement =
+                reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
+            let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
+            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
+            Ok(ids?)
+        })
+        .await
+    }
     /// Lists the sessions that do one thing, the oldest first.
     pub async fn sessions_with_status(&self, status: SessionStatus) -> Result<Vec<Session>> {
         self.read(move |reader| {

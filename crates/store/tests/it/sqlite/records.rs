@@ -92,6 +92,7 @@ async fn records_survive_a_restart() {
         [old.id, new.id]
     );
     assert_eq!(listed[1].title.as_deref(), Some("t"));
+    assert_eq!(records.session_ids().await.unwrap(), [old.id, new.id]);
 
     let changed = records.modify_session(old.id, |session| session.status = SessionStatus::Active);
     assert!(changed.await.unwrap().is_some());
