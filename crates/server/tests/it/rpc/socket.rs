@@ -92,7 +92,6 @@ impl Socket {
         self.answer(id).await
     }
 
-    #[track_caller]
     pub(super) async fn ok(&mut self, method: &str, params: Value) -> Value {
         let answer = self.call(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
