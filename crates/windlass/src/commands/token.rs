@@ -29,7 +29,7 @@ pub(crate) struct Token {
 enum Word {
     /// Makes a token and prints its secret, which is shown this once and kept nowhere.
     Create {
-        /// What it may be used for: admin, client or agent:<id>.
+        /// What it may be used for: admin, client or `agent:ID`.
         #[arg(long, default_value = "client")]
         scope: TokenScope,
         /// What people call it.
