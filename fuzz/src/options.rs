@@ -18,6 +18,7 @@ Targets:
   stream_openai_chat  what Chat Completions may send is heard the same however it is cut
   stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
   stream_gemini       what Gemini may send is heard the same however it is cut
+  rpc_frames          any frames on a socket are answered once each, in order, and runs keep their rules
 
 Options:
   --seconds N       run each target for N seconds (10 when nothing is said)
