@@ -101,22 +101,22 @@ events! {
     TurnFailed(Box<TurnFailedData>) TURN_FAILED = "turn.failed";
     TurnCancelled(Box<TurnCancelledData>) TURN_CANCELLED = "turn.cancelled";
     ReasonStarted(ReasonStartedData) REASON_STARTED = "reason.started";
-    ReasonCompleted(ReasonCompletedData) REASON_COMPLETED = "reason.completed";
+    ReasonCompleted(Box<ReasonCompletedData>) REASON_COMPLETED = "reason.completed";
     ReasonThinkingStarted(ReasonThinkingStartedData) REASON_THINKING_STARTED = "reason.thinking.started";
     ReasonThinkingDelta(ReasonThinkingDeltaData) REASON_THINKING_DELTA = "reason.thinking.delta";
     ReasonThinkingCompleted(ReasonThinkingCompletedData) REASON_THINKING_COMPLETED = "reason.thinking.completed";
     LlmGeneration(Box<LlmGenerationData>) LLM_GENERATION = "llm.generation";
     ActStarted(ActStartedData) ACT_STARTED = "act.started";
     ActCompleted(ActCompletedData) ACT_COMPLETED = "act.completed";
-    ToolStarted(ToolStartedData) TOOL_STARTED = "tool.started";
-    ToolCompleted(ToolCompletedData) TOOL_COMPLETED = "tool.completed";
+    ToolStarted(Box<ToolStartedData>) TOOL_STARTED = "tool.started";
+    ToolCompleted(Box<ToolCompletedData>) TOOL_COMPLETED = "tool.completed";
     ToolProgress(ToolProgressData) TOOL_PROGRESS = "tool.progress";
     ToolOutputDelta(ToolOutputDeltaData) TOOL_OUTPUT_DELTA = "tool.output.delta";
     ToolCallRequested(ToolCallRequestedData) TOOL_CALL_REQUESTED = "tool.call_requested";
     ToolCallResolved(ToolCallResolvedData) TOOL_CALL_RESOLVED = "tool.call_resolved";
     ToolCallTimeout(ToolCallTimeoutData) TOOL_CALL_TIMEOUT = "tool.call_timeout";
     ToolCallCanceled(ToolCallCanceledData) TOOL_CALL_CANCELED = "tool.call_canceled";
-    ApprovalRequired(ApprovalRequiredData) APPROVAL_REQUIRED = "approval.required";
+    ApprovalRequired(Box<ApprovalRequiredData>) APPROVAL_REQUIRED = "approval.required";
     ApprovalDecided(ApprovalDecidedData) APPROVAL_DECIDED = "approval.decided";
     ApprovalTimeout(ApprovalTimeoutData) APPROVAL_TIMEOUT = "approval.timeout";
     UserInputRequired(UserInputRequiredData) USER_INPUT_REQUIRED = "user_input.required";
@@ -156,6 +156,10 @@ boxed! {
     TurnFailed(TurnFailedData)
     TurnCancelled(TurnCancelledData)
     LlmGeneration(LlmGenerationData)
+    ReasonCompleted(ReasonCompletedData)
+    ToolStarted(ToolStartedData)
+    ToolCompleted(ToolCompletedData)
+    ApprovalRequired(ApprovalRequiredData)
 }
 
 impl EventData {
