@@ -1,6 +1,6 @@
 //! Many subscribers at once, some of which do not read.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::JoinSet;
 
@@ -19,8 +19,14 @@ pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
     report.progress("1,000 subscribers on 100 threads, 10 of them stalled");
     let client = Client::of(&daemon.address)?;
     let mut threads = Vec::with_capacity(THREADS);
+    let mut drivers = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {
-        threads.push(client.thread().await?);
+        let thread = client.thread().await?;
+        drivers.push(Driver {
+            events: client.events(&thread).await?,
+            thread: thread.clone(),
+        });
+        threads.push(thread);
     }
     let mut live = JoinSet::new();
     let mut stalled = Vec::with_capacity(STALLED);
@@ -35,12 +41,12 @@ pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
     let started = Instant::now();
     let mut resident = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
-        turn_on_each(&client, &threads, round).await?;
+        drivers = turn_on_each(&client, drivers, round).await?;
         resident.push(daemon.resident_bytes() as f64);
     }
     let mut delivered = 0;
     while let Some(followed) = live.join_next().await {
-        delivered += followed.map_err(|error| Error::from(error.to_string()))??;
+        delivered += followed??;
     }
     let took = started.elapsed();
     let mut caught_up = 0;
@@ -81,27 +87,29 @@ pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-async fn turn_on_each(client: &Client, threads: &[String], round: usize) -> Result<()> {
+/// Who starts the turns of a thread, one after the other.
+struct Driver {
+    thread: String,
+    events: Events,
+}
+
+async fn turn_on_each(client: &Client, drivers: Vec<Driver>, round: usize) -> Result<Vec<Driver>> {
     let mut turns = JoinSet::new();
-    for thread in threads {
-        let (client, thread) = (client.clone(), thread.clone());
+    for mut driver in drivers {
+        let client = client.clone();
         turns.spawn(async move {
-            // The turn of the round before may just be ending.
-            let deadline = Instant::now() + Duration::from_secs(60);
-            loop {
-                match client.turn(&thread, &format!("round {round}")).await {
-                    Err(_) if Instant::now() < deadline => {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
-                    taken => return taken,
-                }
-            }
+            client
+                .turn(&driver.thread, &format!("round {round}"))
+                .await?;
+            while driver.events.next().await?.name != "turn.completed" {}
+            Ok::<_, Error>(driver)
         });
     }
-    while let Some(turn) = turns.join_next().await {
-        turn.map_err(|error| Error::from(error.to_string()))??;
+    let mut drivers = Vec::with_capacity(THREADS);
+    while let Some(driver) = turns.join_next().await {
+        drivers.push(driver??);
     }
-    Ok(())
+    Ok(drivers)
 }
 
 /// Reads to the end of the last turn and returns how many events came, each after the one that it names.
