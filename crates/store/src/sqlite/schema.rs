@@ -35,10 +35,14 @@ const STEPS: &[Step] = &[
         fill: projection::fill,
     },
     Step::of(include_str!("schema/4.sql")),
+    Step::of(include_str!("schema/5.sql")),
 ];
 
 /// The first version that has projections.
 pub(crate) const PROJECTIONS: u32 = 3;
+
+/// The first version in which forks share records.
+pub(crate) const FORKS: u32 = 5;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
