@@ -14,8 +14,8 @@ use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::Mail;
 
-/// How many events are looked at together.
-const PAGE: usize = 1024;
+/// Among how many events behind the end of a turn its last record is.
+const LAST_RECORDS: usize = 16;
 
 /// Where a fork leaves its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,66 +189,39 @@ impl<'a> Fork<'a> {
 
 /// Returns the number of the last event that a fork takes over.
 pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
-    let mut search = Search::default();
-    let wanted = match at {
-        ForkAt::Start => return Ok(0),
-        ForkAt::Turn(turn_id) => Some(turn_id),
-        ForkAt::Latest => None,
-    };
-    let key = StreamKey::from(session_id);
-    loop {
-        let reading = inner.backends.journal.read(&key, search.seq, PAGE);
-        let page = reading.await.map_err(from_journal)?;
-        for event in &page.events {
-            search.look(event);
-            if wanted.is_some() && search.ended == wanted {
-                return Ok(search.seq);
-            }
-        }
-        if page.events.is_empty() || search.seq >= page.head {
-            break;
-        }
-    }
+    let (journal, key) = (&inner.backends.journal, StreamKey::from(session_id));
     let busy = |turn_id| AgentLoopError::TurnBusy {
         session_id,
         turn_id,
     };
-    match wanted {
-        Some(turn_id) if search.open.contains(&turn_id) => Err(busy(turn_id)),
-        Some(turn_id) => Err(AgentLoopError::TurnNotFound {
+    let turn_id = match at {
+        ForkAt::Start => return Ok(0),
+        ForkAt::Turn(turn_id) => turn_id,
+        ForkAt::Latest => {
+            let standing = journal.standing(&key).await.map_err(from_journal)?;
+            let open = standing.open.first();
+            return open.map_or(Ok(standing.head), |turn_id| Err(busy(*turn_id)));
+        }
+    };
+    let end = journal.turn_end(&key, turn_id).await;
+    if let Some(end) = end.map_err(from_journal)? {
+        let reading = journal.read(&key, end, LAST_RECORDS).await;
+        let events = reading.map_err(from_journal)?.events;
+        if let Some(last) = events.iter().find(|event| is_last_of(event, turn_id)) {
+            return Ok(last.seq());
+        }
+    }
+    let standing = journal.standing(&key).await.map_err(from_journal)?;
+    match standing.open.contains(&turn_id) {
+        true => Err(busy(turn_id)),
+        false => Err(AgentLoopError::TurnNotFound {
             session_id,
             turn_id,
         }),
-        None => search
-            .open
-            .first()
-            .map_or(Ok(search.seq), |turn_id| Err(busy(*turn_id))),
     }
 }
 
-/// What was found of a session's turns, from the first event on.
-#[derive(Default)]
-struct Search {
-    seq: u64,
-    open: Vec<TurnId>,
-    /// The turn that has come to its end with the last event.
-    ended: Option<TurnId>,
-}
-
-impl Search {
-    fn look(&mut self, event: &Event) {
-        self.seq = event.seq();
-        self.ended = None;
-        let turn_id = event.context.turn_id;
-        match &event.data {
-            EventData::TurnStarted(_) | EventData::InputQueued(_) => {
-                self.open.retain(|open| Some(*open) != turn_id);
-                self.open.extend(turn_id);
-            }
-            data if data.ends_turn() => self.open.retain(|open| Some(*open) != turn_id),
-            // The last record of every turn that has begun.
-            EventData::SessionIdled(_) => self.ended = turn_id,
-            _ => {}
-        }
-    }
+/// Tells whether an event is the last record of a turn that has begun; it comes with the end of the turn.
+fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
+    matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
 }

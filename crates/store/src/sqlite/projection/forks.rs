@@ -47,7 +47,12 @@ pub(super) fn kept_row(connection: &Connection, stream: u64) -> Result<Option<Th
         return Ok(None);
     }
     let base = last_fork(connection, stream, shared_upto(connection, stream)?)?;
-    Ok(base.as_ref().map(row_at))
+    Ok(base.map(|base| {
+        let mut row = row_at(&base);
+        // Nobody shows it, so that it need not be the row of some record.
+        row.now.seq = u64::MAX;
+        row
+    }))
 }
 
 /// Returns what there is at a record between turns, folded from the last mark before it, and the marks that are missing on the way.

@@ -11,7 +11,7 @@ use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
-use windlass_store::{SqliteStore, conformance};
+use windlass_store::{Journal, SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, key, read, started};
 
@@ -77,6 +77,30 @@ async fn check(fixture: &str) {
     assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
     fill(&store, "turns", vec![custom("goes on")]).await;
     assert!(store.verify().await.unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+async fn earlier_versions_are_read_as_they_are() {
+    for name in ["sqlite-1", "sqlite-1-packed", "sqlite-3"] {
+        let (home, fixture) = (Home::new(), Path::new(FIXTURES).join(name));
+        for name in FILES {
+            fs::copy(fixture.join(name), home.file(name)).unwrap();
+        }
+        let store = SqliteStore::open_read_only(home.options()).await.unwrap();
+        assert_eq!(read(&store, "big").await.unwrap().len(), 1, "{name}");
+        let gaps = conformance::gaps(&store.journal(), &key("turns")).await;
+        assert_eq!(gaps.unwrap(), [2..=3], "{name}");
+        let standing = store.journal().standing(&key("turns")).await.unwrap();
+        assert_eq!((standing.head, standing.open.len()), (6, 1), "{name}");
+        let report = store.verify().await.unwrap();
+        assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
+        let (lines, exported) = store.export(Vec::new()).await.unwrap();
+        assert!(exported.findings.is_empty() && exported.streams == 2);
+        let other = Home::new();
+        let copy = other.open().await;
+        let taken = copy.import(std::io::Cursor::new(lines)).await.unwrap();
+        assert!(taken.findings.is_empty(), "{name}: {:?}", taken.findings);
+    }
 }
 
 #[tokio::test]
