@@ -182,7 +182,7 @@ fn record(
     seq: u64,
 ) -> Result<Option<(Digest, u64)>, Fault> {
     let mut statement = connection
-        .prepare_cached("SELECT chain, open_from FROM records WHERE stream = ?1 AND seq = ?2")?;
+        .prepare_cached("SELECT chain, open_from FROM placed WHERE stream = ?1 AND seq = ?2")?;
     let at = [int(lineage.part_of(seq).stream), int(seq)];
     let found = statement.query_row(at, |row| Ok((row.get(0)?, uint(row, 1)?)));
     Ok(found.optional()?)
@@ -210,7 +210,7 @@ pub(super) fn replay(
     mut each: impl FnMut(&Arc<Event>),
 ) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND chunk = 0 ORDER BY seq"
     ))?;
     let parts = &lineage.parts()[lineage.place_of(after + 1)..=lineage.place_of(upto)];

@@ -13,6 +13,7 @@ use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::fork::place;
 use super::numbers::{int, uint};
+use super::places::{self, newest_position};
 use super::record::{STORED_COLUMNS, Stored};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
@@ -98,14 +99,25 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fau
     let (key, epoch) = named.ok_or(JournalError::Removed(stream))?;
     let key = StreamKey::new(key);
     let newest: Option<(u64, Digest, u64)> = connection
-        .prepare_cached(
-            "SELECT seq, chain, open_from FROM records WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
-        )?
+        .prepare_cached(concat!(
+            "SELECT seq, chain, open_from FROM records WHERE position = ",
+            newest_position!("?1")
+        ))?
         .query_row([int(stream)], |row| {
             Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?))
         })
         .optional()?;
     let Some((seq, chain, open_from)) = newest else {
+        let kept = places::newest(connection, stream)?;
+        // A stream whose newest record is gone must not be taken for an empty one.
+        if kept > 0 {
+            let damage = JournalError::Damaged {
+                stream: key.to_string(),
+                seq: kept,
+                what: "it is missing".to_owned(),
+            };
+            return Err(damage.into());
+        }
         return begin(connection, chain, key, stream, epoch);
     };
     let open = match open_from {
@@ -150,7 +162,7 @@ fn open_turns(
     from: u64,
 ) -> Result<OpenTurns, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;

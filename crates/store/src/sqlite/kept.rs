@@ -5,21 +5,18 @@ use rusqlite::{Connection, OptionalExtension};
 use super::ancestry::{is_kept, shared_upto};
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::projection;
 use super::writer::Work;
+use super::{places, projection};
 
 /// Takes the records, ranges and rows of a stream out that no fork shares.
 pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
     let connection = work.connection;
     let upto = shared_upto(connection, stream)?;
     let blobs = blobs_of(connection, stream, upto)?;
-    for query in [
-        "DELETE FROM records WHERE stream = ?1 AND seq > ?2",
-        "DELETE FROM pruned WHERE stream = ?1 AND first > ?2",
-    ] {
-        let mut statement = connection.prepare_cached(query)?;
-        statement.execute([int(stream), int(upto)])?;
-    }
+    places::remove(connection, stream, upto + 1, u64::MAX)?;
+    connection
+        .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first > ?2")?
+        .execute([int(stream), int(upto)])?;
     projection::trim(connection, stream, upto)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
@@ -83,7 +80,7 @@ pub(super) fn drop_unneeded(work: &mut Work<'_>, stream: u64) -> Result<(), Faul
 
 fn blobs_of(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Vec<u8>>, Fault> {
     let mut statement = connection
-        .prepare_cached("SELECT body FROM records WHERE stream = ?1 AND seq > ?2 AND form = 1")?;
+        .prepare_cached("SELECT body FROM placed WHERE stream = ?1 AND seq > ?2 AND form = 1")?;
     let names = statement.query_map([int(stream), int(after)], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }

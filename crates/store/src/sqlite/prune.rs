@@ -14,6 +14,7 @@ use super::error::Fault;
 use super::journal::{StreamInfo, Walk};
 use super::kept::drop_blobs;
 use super::numbers::{int, uint};
+use super::places;
 use super::record::{STORED_COLUMNS, Stored};
 use super::writer::Work;
 
@@ -101,7 +102,7 @@ fn chunks(
 ) -> Result<Numbers, Fault> {
     collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND chunk = 1 AND at < ?4 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?4 \
          AND seq > max(?2, (SELECT swept FROM streams WHERE id = ?1)) AND seq <= ?3 \
          ORDER BY seq LIMIT ?5",
         (
@@ -125,7 +126,7 @@ fn up_to(
     };
     collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
         [int(stream.stream), int(after), int(last), int(STEP)],
     )
 }
@@ -139,7 +140,7 @@ fn older(
 ) -> Result<Option<u64>, Fault> {
     let found = collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
          AND at < ?4 ORDER BY seq DESC LIMIT 1",
         (
             int(stream.stream),
@@ -160,7 +161,7 @@ fn oldest(
 ) -> Result<Option<u64>, Fault> {
     let mut numbers = collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
          ORDER BY seq LIMIT ?4",
         [
             int(stream.stream),
@@ -192,7 +193,7 @@ fn take_out(
         let lineage = Lineage::of(connection, &stream.key, stream.stream)?;
         let mut walk = Walk::after(connection, chain, lineage, first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM records \
+            "SELECT {STORED_COLUMNS} FROM placed \
              WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
         ))?;
         let mut rows = statement.query(range)?;
@@ -206,9 +207,7 @@ fn take_out(
         }
         *walk.link()
     };
-    connection
-        .prepare_cached("DELETE FROM records WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3")?
-        .execute(range)?;
+    places::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
     let gone = Gone {

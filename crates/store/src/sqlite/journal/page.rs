@@ -14,6 +14,7 @@ use super::super::ancestry::Lineage;
 use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::places;
 use super::super::record::{STORED_COLUMNS, Stored};
 use super::super::schema::{FORKS, version};
 use super::streams::find;
@@ -77,7 +78,7 @@ impl<'a> Walk<'a> {
         walk.part = walk.lineage.place_of(after);
         let at = [int(walk.lineage.parts()[walk.part].stream), int(after)];
         let kept: Option<Digest> = reader
-            .prepare_cached("SELECT chain FROM records WHERE stream = ?1 AND seq = ?2")?
+            .prepare_cached("SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2")?
             .query_row(at, |row| row.get(0))
             .optional()?;
         if let Some(link) = kept {
@@ -169,6 +170,14 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Checks that nothing is missing at the end: the newest record is never pruned.
+    pub(in super::super) fn end(&self) -> Result<(), Fault> {
+        match self.seq < places::newest(self.reader, self.lineage.own().stream)? {
+            true => Err(self.damaged(self.seq + 1, "it is missing").into()),
+            false => Ok(()),
+        }
+    }
+
     /// Joins gaps that touch.
     fn note_gap(&mut self, gap: RangeInclusive<u64>) {
         match self.pruned.last_mut() {
@@ -212,7 +221,7 @@ impl<'a> Walk<'a> {
     fn read(&mut self, upto: u64, limit: usize) -> Result<Vec<Arc<Event>>, Fault> {
         let mut events = Vec::with_capacity(limit.min(1024));
         let mut statement = self.reader.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM records \
+            "SELECT {STORED_COLUMNS} FROM placed \
              WHERE stream = ?1 AND seq > ?2 AND seq <= ?4 ORDER BY seq LIMIT ?3"
         ))?;
         for (stream, last) in self.ahead() {
@@ -263,6 +272,9 @@ pub(in super::super) fn read_page(
     let lineage = Lineage::of(&transaction, key, stream.stream)?;
     let mut walk = Walk::after(&transaction, chain, lineage, after)?;
     let events = walk.read(u64::MAX, limit)?;
+    if events.len() < limit && walk.seq() < head {
+        walk.end()?;
+    }
     Ok(Page {
         pruned: walk.pruned,
         events,
@@ -297,5 +309,6 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
         walk.step(&stored)?;
         events.push(walk.event(&stored)?);
     }
+    walks.values().try_for_each(Walk::end)?;
     Ok(events)
 }

@@ -22,7 +22,7 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
     // The row of a run has the position of its first record; a session has none.
     connection
         .prepare_cached(
-            "DELETE FROM runs WHERE position = (SELECT position FROM records WHERE stream = ?1 AND seq = 1)",
+            "DELETE FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
         )?
         .execute([int(stream)])?;
     trim(work, stream)?;

@@ -1,31 +1,28 @@
--- Streams that begin with records of another one. `parent` holds record `parent_seq`, the last of them; `session`: whose they
--- are when they are read here.
-CREATE TABLE forks (
-    stream INTEGER PRIMARY KEY,
-    parent INTEGER NOT NULL,
-    parent_seq INTEGER NOT NULL,
-    session BLOB NOT NULL
-) STRICT;
-CREATE INDEX forks_by_parent ON forks (parent, parent_seq);
+-- Where the records of each stream are.
+--
+-- With one index over all streams, a commit would write a page of it for every stream that it writes to. So the newest
+-- places are in a small table, whose few pages all streams share, and go to the large one many at a time.
+CREATE TABLE places (
+    stream INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (stream, seq)
+) STRICT, WITHOUT ROWID;
 
--- Streams that were removed and have records that forks need. They have no row in `streams`.
-CREATE TABLE kept (
-    stream INTEGER PRIMARY KEY,
-    key TEXT NOT NULL
-) STRICT;
+CREATE TABLE recent_places (
+    stream INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (stream, seq)
+) STRICT, WITHOUT ROWID;
 
--- How much there was at some places between turns, so that whoever begins in the middle need not fold what lies before. The key is
--- the stream's number in the upper half and that of the record in the lower one. The first row of a fork is where it begins.
-CREATE TABLE marks (
-    key INTEGER PRIMARY KEY,
-    turns INTEGER NOT NULL,
-    items INTEGER NOT NULL,
-    messages INTEGER NOT NULL,
-    usage TEXT,
-    latest_turn BLOB,
-    latest_status INTEGER,
-    activity INTEGER NOT NULL
-) STRICT;
+INSERT INTO places SELECT stream, seq, position FROM records ORDER BY stream, seq;
+DROP INDEX records_by_stream;
 
--- Whether whole turns were taken out, not only pieces of text.
-ALTER TABLE pruned ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
+-- The records by their places, for whoever reads a stream.
+CREATE VIEW placed AS
+SELECT places.stream, places.seq, records.position, version, form, chunk, open_from, at, commits, chain, body
+FROM places CROSS JOIN records ON records.position = places.position
+UNION ALL
+SELECT recent_places.stream, recent_places.seq, records.position, version, form, chunk, open_from, at, commits, chain, body
+FROM recent_places CROSS JOIN records ON records.position = recent_places.position;
