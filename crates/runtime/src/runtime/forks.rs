@@ -6,7 +6,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
-use windlass_store::StreamKey;
+use windlass_store::{StreamKey, ThreadEntry};
 
 use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
@@ -117,10 +117,10 @@ impl<'a> Fork<'a> {
             .journal
             .fork(&from, self.at_seq, &to, self.forked());
         forking.await.map_err(from_journal)?;
-        let record = self.record(record, options);
+        // Looked up, because a thread that is opened reads all that was said.
+        let thread = backends.journal.thread(&to).await.map_err(from_journal)?;
+        let record = self.record(record, options, thread.as_ref());
         backends.session_store.add_session(record).await?;
-        // Status and figures are the thread's, which notes them when it is first opened.
-        inner.resume(child).await?;
         Ok(child)
     }
 
@@ -146,17 +146,19 @@ impl<'a> Fork<'a> {
     }
 
     /// The fork of a session that works for another one works for nobody.
-    fn record(&self, parent: Session, options: ForkOptions) -> Session {
+    fn record(&self, parent: Session, options: ForkOptions, thread: Option<&ThreadEntry>) -> Session {
         let now = self.inner.world.now();
+        let has_turns = thread.is_some_and(|thread| thread.turns > 0);
         Session {
             id: self.child,
             title: options.title.or(parent.title),
-            status: SessionStatus::Started,
+            status: thread.map_or(SessionStatus::Started, ThreadEntry::status),
             created_at: now,
             updated_at: now,
-            started_at: None,
+            // The first turn of the one is that of the other.
+            started_at: parent.started_at.filter(|_| has_turns),
             finished_at: None,
-            usage: None,
+            usage: thread.and_then(|thread| thread.usage),
             parent_session_id: None,
             subagent_name: None,
             subagent_task: None,
