@@ -74,7 +74,9 @@ async fn fork_streams(report: &mut Report, place: &Path, long: SessionId) -> Res
     let page = journal.read(&key, end / 2, 1_000).await.map_err(broke)?;
     let is_idle = |event: &&Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
     let idle = page.events.iter().find(is_idle);
-    let middle = idle.ok_or_else(|| broke("no turn ends in the middle"))?.seq();
+    let middle = idle
+        .ok_or_else(|| broke("no turn ends in the middle"))?
+        .seq();
     for (name, at) in [("at its end", end), ("in its middle", middle)] {
         let (mut spans, mut bytes) = (Vec::new(), u64::MAX);
         for _ in 0..TRIES {

@@ -146,7 +146,12 @@ impl<'a> Fork<'a> {
     }
 
     /// The fork of a session that works for another one works for nobody.
-    fn record(&self, parent: Session, options: ForkOptions, thread: Option<&ThreadEntry>) -> Session {
+    fn record(
+        &self,
+        parent: Session,
+        options: ForkOptions,
+        thread: Option<&ThreadEntry>,
+    ) -> Session {
         let now = self.inner.world.now();
         let has_turns = thread.is_some_and(|thread| thread.turns > 0);
         Session {

@@ -166,22 +166,28 @@ pub(crate) fn shared_upto(connection: &Connection, stream: u64) -> Result<u64, F
     Ok(statement.query_row([int(stream)], |row| uint(row, 0))?)
 }
 
-/// Returns the streams that were removed and are kept for their forks.
-pub(crate) fn kept(connection: &Connection) -> Result<Vec<StreamInfo>, Fault> {
-    if version(connection)? < FORKS {
-        return Ok(Vec::new());
-    }
-    let mut statement =
-        connection.prepare_cached("SELECT key, stream FROM kept ORDER BY stream")?;
-    let kept = statement.query_map([], |row| {
-        Ok(StreamInfo {
-            key: StreamKey::new(row.get::<_, String>(0)?),
-            stream: uint(row, 1)?,
-            head: 0,
-            open_from: None,
-        })
-    })?;
-    Ok(kept.collect::<Result<_, _>>()?)
+/// Lists the streams that were removed and are kept for their forks, and says what kept it from going on.
+pub(crate) fn kept(connection: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
+    let mut streams = Vec::new();
+    let mut name_all = || -> Result<(), Fault> {
+        if version(connection)? < FORKS {
+            return Ok(());
+        }
+        let mut statement =
+            connection.prepare_cached("SELECT key, stream FROM kept ORDER BY stream")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            streams.push(StreamInfo {
+                key: StreamKey::new(row.get::<_, String>(0)?),
+                stream: uint(row, 1)?,
+                head: 0,
+                open_from: None,
+            });
+        }
+        Ok(())
+    };
+    let trouble = name_all().err();
+    (streams, trouble)
 }
 
 /// Tells whether a stream was removed and is kept for its forks.

@@ -95,9 +95,10 @@ impl SqliteStore {
                 report: ExportReport::default(),
                 places: HashMap::new(),
             };
-            let format = match has_forks(reader)? {
-                true => FORMAT,
-                false => WITHOUT_FORKS,
+            // Where it cannot be told, there may be some.
+            let format = match has_forks(reader) {
+                Ok(false) => WITHOUT_FORKS,
+                _ => FORMAT,
             };
             export.write(&Line::WindlassExport { format })?;
             for table in TABLES {
@@ -107,16 +108,17 @@ impl SqliteStore {
             let begun = streams
                 .into_iter()
                 .map(|stream| (stream, Line::Stream as Begin));
-            let kept = kept(reader)?.into_iter();
-            let mut begun: Vec<_> = begun
-                .chain(kept.map(|it| (it, Line::Kept as Begin)))
-                .collect();
+            let (kept, kept_trouble) = kept(reader);
+            let kept = kept.into_iter().map(|stream| (stream, Line::Kept as Begin));
+            let mut begun: Vec<_> = begun.chain(kept).collect();
             // A fork is younger than what it begins with.
             begun.sort_unstable_by_key(|(stream, _)| stream.stream);
             for (stream, begin) in begun {
                 export.stream(reader, &chain, &stream, begin)?;
             }
-            export.note_trouble(None, trouble.map_or(Ok(()), Err))?;
+            for trouble in trouble.into_iter().chain(kept_trouble) {
+                export.note_trouble(None, Err(trouble))?;
+            }
             let out = export
                 .out
                 .into_inner()

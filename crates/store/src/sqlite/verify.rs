@@ -61,7 +61,8 @@ impl SqliteStore {
             orphans(reader, &mut report)?;
             let (streams, trouble) = names(reader);
             let mut checked = Checked::default();
-            for stream in kept(reader)? {
+            let (kept, kept_trouble) = kept(reader);
+            for stream in kept {
                 checked.check(reader, &chain, &stream, &mut report);
                 checked.tell_rows(stream.stream, &mut report);
             }
@@ -73,6 +74,7 @@ impl SqliteStore {
             for stream in &streams {
                 checked.tell(reader, stream, &mut report);
             }
+            let trouble = trouble.into_iter().chain(kept_trouble);
             let trouble = trouble.map(|fault| SqliteError::from(fault).to_string());
             report.findings.extend(trouble.map(Finding::general));
             Ok(report)

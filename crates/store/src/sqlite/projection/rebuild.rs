@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::super::SqliteStore;
-use super::super::ancestry::Lineage;
+use super::super::ancestry::{Lineage, is_kept, kept};
 use super::super::error::{Fault, SqliteError};
 use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
@@ -11,7 +11,7 @@ use super::super::numbers::int;
 use super::super::places;
 use super::base::{base_behind, gone};
 use super::fold::Fold;
-use super::forks::{fork_base, remove};
+use super::forks::{fork_base, hide, remove};
 use super::load::replay;
 use super::marks;
 use super::rows::Base;
@@ -57,6 +57,7 @@ impl SqliteStore {
         });
         let streams = streams.await?;
         let mut report = RebuildReport::default();
+        self.rebuild_kept(&mut report).await?;
         let total = streams.len() as u64;
         for (stream, done) in streams.into_iter().zip(1..) {
             let key = stream.key.clone();
@@ -68,6 +69,20 @@ impl SqliteStore {
             });
         }
         Ok(report)
+    }
+
+    /// Makes the rows anew that only forks show. They are older than those of the forks, and made before.
+    async fn rebuild_kept(&self, report: &mut RebuildReport) -> Result<(), SqliteError> {
+        let kept = self.inner.readers.read(|reader| match kept(reader) {
+            (streams, None) => Ok(streams),
+            (_, Some(fault)) => Err(fault),
+        });
+        let mut rebuilt = RebuildReport::default();
+        for stream in kept.await? {
+            self.rebuild_one(stream, &mut rebuilt).await?;
+        }
+        report.findings.extend(rebuilt.findings);
+        Ok(())
     }
 
     /// Makes what is listed of one stream anew.
@@ -136,8 +151,9 @@ fn refill(connection: &Connection, stream: &StreamInfo, marks: Marks) -> Result<
         Marks::Missing => write_rows,
         Marks::Made => write,
     };
+    let is_hidden = marks == Marks::Made && is_kept(connection, number)?;
     let mut statement = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
-    if !statement.exists([int(number)])? {
+    if !is_hidden && !statement.exists([int(number)])? {
         return Err(JournalError::Removed(number).into());
     }
     let lineage = Lineage::of(connection, &stream.key, number)?;
@@ -160,7 +176,11 @@ fn refill(connection: &Connection, stream: &StreamInfo, marks: Marks) -> Result<
             false => Ok(()),
         }
     })?;
-    write(connection, number, &mut fold)
+    write(connection, number, &mut fold)?;
+    match is_hidden {
+        true => hide(connection, number),
+        false => Ok(()),
+    }
 }
 
 /// Returns where the fold of a stream's own records begins: behind turns whose records are gone, or where it left its parent.

@@ -14,9 +14,7 @@ use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
 use windlass_store::{Journal, SqliteStore, conformance};
 
-use super::support::{
-    Home, completed, custom, delta, fill, fork as fork_of, key, read, started,
-};
+use super::support::{Home, completed, custom, delta, fill, fork as fork_of, key, read, started};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
@@ -48,7 +46,10 @@ async fn version_6_opens() {
         assert_ne!(ours.session_id, theirs.session_id);
     }
     assert_eq!(read(&store, "orphan").await.unwrap().len(), 3);
-    assert_eq!(store.journal().read(&key("gone"), 0, 9).await.unwrap().head, 0);
+    assert_eq!(
+        store.journal().read(&key("gone"), 0, 9).await.unwrap().head,
+        0
+    );
     let journal = store.journal();
     assert_eq!(fork_of(&journal, "orphan", 3, "another").await.unwrap(), 4);
     assert!(store.verify().await.unwrap().findings.is_empty());

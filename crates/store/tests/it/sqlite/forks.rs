@@ -184,6 +184,14 @@ async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along
     let names: Vec<_> = names.iter().map(|stream| stream.key.as_str()).collect();
     assert_eq!(names, ["longer", "short"]);
     assert_eq!(found(&store).await, [""; 0]);
+    store.close().await;
+    // What only forks show is checked too, and made anew.
+    let change = "DELETE FROM turns WHERE key >> 32 = 1";
+    assert_eq!(home.database().execute(change, []).unwrap(), 3);
+    let store = home.open().await;
+    let journal = store.journal();
+    let missing = "stream parent: the row of turn 0 is missing";
+    assert_eq!(found(&store).await, [missing]);
     assert_eq!(store.rebuild(|_| {}).await.unwrap().streams, 2);
     assert_eq!(found(&store).await, [""; 0]);
 
