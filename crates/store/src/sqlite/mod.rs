@@ -25,6 +25,7 @@ mod maintain;
 mod numbers;
 mod open;
 mod options;
+mod orphans;
 mod owner;
 mod pack;
 mod places;

@@ -18,10 +18,11 @@ use super::fork::open_at;
 use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
+use super::orphans::orphans;
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
 use super::runs::decode as decode_run;
-use super::schema::{FORKS, PROJECTIONS, version};
+use super::schema::{PROJECTIONS, version};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -58,7 +59,7 @@ impl SqliteStore {
             let mut report = Report::default();
             let broken = damage(reader).into_iter().map(Finding::general);
             report.findings.extend(broken);
-            orphans(reader, &mut report)?;
+            report.findings.extend(orphans(reader)?);
             let (streams, trouble) = names(reader);
             let mut checked = Checked::default();
             let (kept, kept_trouble) = kept(reader);
@@ -298,100 +299,4 @@ fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<Stri
         Some(row) => Some(hex(&row.get(0)?)),
         None => None,
     })
-}
-
-type Orphans = (&'static str, &'static str);
-
-/// Streams that are there, or are kept for their forks.
-const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept";
-
-const ORPHANS: [Orphans; 5] = [
-    (
-        "records belong to no stream",
-        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "records have no place in their stream",
-        "SELECT count(*) FROM records WHERE NOT EXISTS \
-         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
-         AND places.position = records.position) AND NOT EXISTS \
-         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
-         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
-    ),
-    (
-        "places in streams are those of no record",
-        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
-         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
-         AND records.stream = place.stream AND records.seq = place.seq)",
-    ),
-    (
-        "pruned ranges belong to no stream",
-        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "blobs are named by no record",
-        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
-         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
-    ),
-];
-
-const PROJECTION_ORPHANS: [Orphans; 4] = [
-    (
-        "rows of threads belong to no stream",
-        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of turns belong to no stream",
-        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of items belong to no stream",
-        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of messages belong to no stream",
-        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-const FORK_ORPHANS: [Orphans; 3] = [
-    (
-        "forks belong to no stream",
-        "SELECT count(*) FROM forks WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "removed streams are kept for no fork",
-        "SELECT count(*) FROM kept WHERE stream NOT IN (SELECT parent FROM forks)",
-    ),
-    (
-        "marks belong to no stream",
-        "SELECT count(*) FROM marks WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-/// Rows that nobody can reach.
-fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    let version = version(reader)?;
-    let of_projections = match version < PROJECTIONS {
-        true => &[][..],
-        false => &PROJECTION_ORPHANS,
-    };
-    let of_forks = match version < FORKS {
-        true => &[][..],
-        false => &FORK_ORPHANS,
-    };
-    for (what, query) in ORPHANS.iter().chain(of_projections).chain(of_forks) {
-        let query = match version < FORKS {
-            true => (*query).to_owned(),
-            false => query.replace("SELECT id FROM streams", ALL),
-        };
-        match reader.query_row(&query, [], |row| uint(row, 0)) {
-            Ok(0) => {}
-            Ok(count) => report
-                .findings
-                .push(Finding::general(format!("{count} {what}"))),
-            Err(error) => report.findings.push(Finding::general(error.to_string())),
-        }
-    }
-    Ok(())
 }

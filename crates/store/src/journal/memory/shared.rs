@@ -135,10 +135,6 @@ impl Shared {
 
     /// Gives the newest node up to its only owner, with what lies before it and its number; an error where it is not the
     /// stream's own, or not its alone.
-    #[expect(
-        clippy::type_complexity,
-        reason = "the parts are put together again where this is called"
-    )]
     pub(super) fn into_own(self) -> Result<(Option<Self>, u64, Vec<Record>), Self> {
         let Self { node, last, taken } = self;
         let is_taken = taken.is_some_and(|taken| node.after() < taken.last);
