@@ -8,13 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
+use windlass_core::typed_id::TurnId;
 
+use super::memory_runs::{Places, StreamRuns};
 use super::open_turns::{OpenTurns, TurnChange};
 use super::thread_fold::ThreadFold;
+use super::turn_runs::newest_rows;
 use super::{
     Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
-    ThreadFilter, Window,
+    ThreadFilter, TurnRun, Window,
 };
+use crate::runs::RunFilter;
 
 /// Takes the events that retention removes.
 pub trait EventSink: Send + Sync {
@@ -45,6 +49,8 @@ impl fmt::Debug for Retention {
 pub struct MemoryJournal {
     retention: Retention,
     position: AtomicU64,
+    /// Where turns stand among all runs.
+    places: Places,
     streams: RwLock<Streams>,
 }
 
@@ -65,6 +71,8 @@ struct Stream {
     open_turns: OpenTurns,
     /// What a list shows; it follows the records when somebody asks, and before they go.
     thread: Box<ThreadFold>,
+    /// Its turns as runs; they follow likewise.
+    runs: Box<StreamRuns>,
     doorbell: Option<watch::Sender<u64>>,
 }
 
@@ -80,8 +88,9 @@ impl Stream {
         self.pruned + self.records.len() as u64
     }
 
-    fn push(&mut self, position: u64, event: Arc<Event>) {
+    fn push(&mut self, position: u64, event: Arc<Event>, places: &Places) {
         let seq = self.head() + 1;
+        self.runs.note(&event, seq, places);
         self.open_turns.apply(seq, TurnChange::of(&event));
         self.records.push_back(Record { position, event });
     }
@@ -96,8 +105,18 @@ impl Stream {
         &self.thread
     }
 
+    /// Returns all turns that are kept as runs.
+    fn runs(&mut self, number: u64) -> &StreamRuns {
+        let folded = self.runs.seq().max(self.pruned) - self.pruned;
+        let folded = usize::try_from(folded).unwrap_or(usize::MAX);
+        for record in self.records.iter().skip(folded) {
+            self.runs.apply(&record.event, number);
+        }
+        &self.runs
+    }
+
     /// Takes out what is too much, but nothing of an open turn.
-    fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
+    fn prune(&mut self, max_events: usize, number: u64) -> Vec<Arc<Event>> {
         let surplus = self.records.len().saturating_sub(max_events);
         let first_open = self.open_turns.first().unwrap_or(u64::MAX);
         let closed =
@@ -105,6 +124,7 @@ impl Stream {
         let gone = surplus.min(closed);
         if gone > 0 {
             self.thread();
+            self.runs(number);
         }
         let retired: Vec<_> = self
             .records
@@ -112,6 +132,7 @@ impl Stream {
             .map(|record| record.event)
             .collect();
         self.pruned += retired.len() as u64;
+        self.runs.forget(self.pruned);
         retired
     }
 }
@@ -140,6 +161,16 @@ impl MemoryJournal {
     fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         streams.by_number.get(streams.by_key.get(key)?).cloned()
+    }
+
+    /// Returns all streams with their names and numbers.
+    fn numbered(&self) -> Vec<(StreamKey, u64, Arc<Mutex<Stream>>)> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let numbered = streams.by_key.iter().filter_map(|(key, number)| {
+            let stream = streams.by_number.get(number)?;
+            Some((key.clone(), *number, Arc::clone(stream)))
+        });
+        numbered.collect()
     }
 
     fn open(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
@@ -184,12 +215,12 @@ impl Journal for MemoryJournal {
             let count = batch.records.len() as u64;
             let first_position = self.position.fetch_add(count, Ordering::Relaxed);
             for (position, event) in (first_position..).zip(batch.records) {
-                stream.push(position, event);
+                stream.push(position, event, &self.places);
             }
             let retired = self
                 .retention
                 .max_events
-                .map(|max| stream.prune(max))
+                .map(|max| stream.prune(max, claim.stream))
                 .unwrap_or_default();
             if let Some(doorbell) = &stream.doorbell {
                 doorbell.send_replace(stream.head());
@@ -267,14 +298,7 @@ impl Journal for MemoryJournal {
         filter: ThreadFilter,
         window: Window<ThreadCursor>,
     ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        let streams: Vec<_> = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-            let numbered = streams.by_key.iter().filter_map(|(key, number)| {
-                let stream = streams.by_number.get(number)?;
-                Some((key.clone(), *number, Arc::clone(stream)))
-            });
-            numbered.collect()
-        };
+        let streams = self.numbered();
         let entries = streams.iter().filter_map(|(key, number, stream)| {
             let mut stream = lock(stream);
             stream.thread().entry(key, *number)
@@ -292,6 +316,35 @@ impl Journal for MemoryJournal {
         };
         let mut stream = lock(&stream);
         Ok(stream.thread().entry(key, number))
+    }
+
+    async fn turn_runs(
+        &self,
+        filter: RunFilter,
+        limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        let streams = self.numbered();
+        let mut rows = Vec::new();
+        for (_, number, stream) in &streams {
+            rows.extend(lock(stream).runs(*number).newest(&filter, limit));
+        }
+        let names: HashMap<u64, StreamKey> = streams
+            .into_iter()
+            .map(|(key, number, _)| (number, key))
+            .collect();
+        let rows = newest_rows(rows, limit).into_iter();
+        let named =
+            rows.filter_map(|row| Some(names.get(&row.stream)?.clone()).map(|key| (row, key)));
+        Ok(named.map(|(row, key)| row.into_run(key)).collect())
+    }
+
+    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        for (key, number, stream) in self.numbered() {
+            if let Some(row) = lock(&stream).runs(number).find(turn_id) {
+                return Ok(Some(row.clone().into_run(key)));
+            }
+        }
+        Ok(None)
     }
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {

@@ -35,6 +35,7 @@ mod secrets;
 mod storage;
 mod thread;
 mod times;
+mod turn_runs;
 mod verify;
 mod writer;
 

@@ -10,6 +10,7 @@ use super::error::Fault;
 use super::journal::{StreamInfo, Walk, drop_blobs};
 use super::numbers::{int, uint};
 use super::record::{STORED_COLUMNS, Stored};
+use super::turn_runs;
 use super::writer::Work;
 
 /// How many digests one row holds at most.
@@ -43,7 +44,7 @@ pub(crate) fn prune(
         Some(first_open) => first_open - 1,
     };
     if !matches!(which, Which::Chunks { .. }) {
-        // What is listed outlives its records.
+        // What is listed of a thread outlives its records; as runs, its turns go with them.
         let name = &stream.key;
         let projections = &mut work.state.projections;
         projections.settle(work.connection, stream.stream, name)?;
@@ -173,6 +174,7 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
         }
         *walk.link()
     };
+    turn_runs::remove(connection, stream.stream, &(first..=last))?;
     connection
         .prepare_cached("DELETE FROM records WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3")?
         .execute(range)?;

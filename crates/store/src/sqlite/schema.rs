@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
-use super::projection;
+use super::{projection, turn_runs};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -35,10 +35,20 @@ const STEPS: &[Step] = &[
         fill: projection::fill,
     },
     Step::of(include_str!("schema/4.sql")),
+    Step {
+        tables: include_str!("schema/5.sql"),
+        fill: turn_runs::fill,
+    },
 ];
 
 /// The first version that has projections.
 pub(crate) const PROJECTIONS: u32 = 3;
+
+/// The first version that has runs from outside.
+pub(crate) const RUNS: u32 = 4;
+
+/// The first version that has turns as runs.
+pub(crate) const TURN_RUNS: u32 = 5;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

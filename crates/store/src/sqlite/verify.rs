@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use windlass_core::events::Event;
+use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
 use super::chain::{Chain, hex};
@@ -17,8 +18,9 @@ use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
-use super::runs::decode as decode_run;
-use super::schema::{PROJECTIONS, version};
+use super::runs::{RunCheck, decode as decode_run};
+use super::schema::{PROJECTIONS, RUNS, TURN_RUNS, version};
+use super::turn_runs::TurnRunCheck;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -91,12 +93,71 @@ impl SqliteStore {
     }
 }
 
-/// Reads the event of a record; one of a run is read too, but is no event.
-fn event_of(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<Arc<Event>>, JournalError> {
+/// What a record says.
+enum Said {
+    Event(Arc<Event>),
+    OfRun(RunRecord),
+}
+
+fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<Said, JournalError> {
     if is_run_stream(key) {
-        return decode_run(stored, key).map(|_| None);
+        return decode_run(stored, key).map(|(_, record)| Said::OfRun(record));
     }
-    stored.decode(key).map(Some)
+    stored.decode(key).map(Said::Event)
+}
+
+/// The comparisons of what is listed of a stream, as far as its kind and the version have them.
+#[derive(Default)]
+struct Checks<'a> {
+    thread: Option<Check<'a>>,
+    turns: Option<TurnRunCheck<'a>>,
+    run: Option<RunCheck>,
+}
+
+impl<'a> Checks<'a> {
+    fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, Fault> {
+        let version = version(reader)?;
+        let mut checks = Self::default();
+        if is_run_stream(&stream.key) {
+            checks.run = (version >= RUNS).then(RunCheck::default);
+            return Ok(checks);
+        }
+        if version >= PROJECTIONS {
+            checks.thread = Some(Check::begin(reader, stream.stream)?);
+        }
+        if version >= TURN_RUNS {
+            checks.turns = Some(TurnRunCheck::begin(reader, stream.stream)?);
+        }
+        Ok(checks)
+    }
+
+    fn step(&mut self, said: &Said, (seq, position): (u64, u64)) -> Result<(), Fault> {
+        match said {
+            Said::Event(event) => {
+                if let Some(turns) = &mut self.turns {
+                    turns.step(event, position);
+                }
+                self.thread
+                    .as_mut()
+                    .map_or(Ok(()), |thread| thread.step(event))
+            }
+            Said::OfRun(record) => {
+                if let Some(run) = &mut self.run {
+                    run.step(record, seq);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn end(self, reader: &Connection, key: &StreamKey) -> Result<Vec<String>, Fault> {
+        let mut differences = self.thread.map_or(Ok(Vec::new()), Check::end)?;
+        differences.extend(self.turns.map_or(Ok(Vec::new()), TurnRunCheck::end)?);
+        if let Some(run) = self.run {
+            differences.extend(run.end(reader, key)?);
+        }
+        Ok(differences)
+    }
 }
 
 /// Checks one stream to its end. What cannot be read is a finding too.
@@ -116,31 +177,29 @@ fn walk(
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, open_from FROM records \
+        "SELECT {STORED_COLUMNS}, open_from, position FROM records \
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
     // Where a record cannot be read, what should be listed is not known.
-    let is_run = is_run_stream(&stream.key);
-    let mut check = match is_run || version(&transaction)? < PROJECTIONS {
-        true => None,
-        false => Some(Check::begin(&transaction, stream.stream)?),
-    };
+    let mut checks = Some(Checks::begin(&transaction, &stream)?);
     let mut walk = Walk::begin(&transaction, chain, stream);
     let mut open = OpenTurns::default();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => event_of(&stored, walk.key()),
+            Ok(()) => said(&stored, walk.key()),
             Err(Fault::Journal(error)) => Err(error),
             Err(fault) => return Err(fault),
         };
         match followed {
-            Ok(event) => {
-                if let Some(event) = event {
-                    check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
-                    open.apply(stored.seq, TurnChange::of(&event));
+            Ok(said) => {
+                if let Some(checks) = &mut checks {
+                    checks.step(&said, (stored.seq, uint(row, 6)?))?;
+                }
+                if let Said::Event(event) = &said {
+                    open.apply(stored.seq, TurnChange::of(event));
                 }
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
@@ -152,11 +211,12 @@ fn walk(
             Err(error) => {
                 report.findings.push(Finding::of_error(walk.key(), error));
                 walk.resume(&stored);
-                check = None;
+                checks = None;
             }
         }
     }
-    let differences = check.map_or(Ok(Vec::new()), Check::end)?;
+    let end = |checks: Checks<'_>| checks.end(&transaction, walk.key());
+    let differences = checks.map_or(Ok(Vec::new()), end)?;
     let differences = differences.into_iter();
     report
         .findings
@@ -253,13 +313,56 @@ const PROJECTION_ORPHANS: [Orphans; 4] = [
     ),
 ];
 
-/// Rows that nobody can reach.
+/// Removes rows of runs that belong to nothing.
+pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
+    for (_, query) in [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]] {
+        let delete = query.replacen("SELECT count(*)", "DELETE", 1);
+        connection.execute(&delete, [])?;
+    }
+    Ok(())
+}
+
+const RUN_ORPHANS: [Orphans; 2] = [
+    (
+        "rows of runs belong to no run",
+        "SELECT count(*) FROM runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON streams.id = records.stream \
+         WHERE records.position = runs.position AND records.stream = runs.stream AND records.seq = 1)",
+    ),
+    (
+        "runs are in a state that cannot be",
+        "SELECT count(*) FROM runs WHERE (status = 'in_progress') = (ended_at IS NOT NULL) \
+         OR (status = 'completed') = (outcome IS NULL)",
+    ),
+];
+
+const TURN_RUN_ORPHANS: [Orphans; 3] = [
+    (
+        "rows of turns as runs belong to no record",
+        "SELECT count(*) FROM turn_runs WHERE NOT EXISTS (SELECT 1 FROM records \
+         WHERE records.position = turn_runs.position AND records.stream = turn_runs.stream AND records.seq = first)",
+    ),
+    (
+        "turns as runs are in a state that cannot be",
+        "SELECT count(*) FROM turn_runs WHERE (status = 0) = (ended_at IS NOT NULL) \
+         OR (status = 1) = (outcome IS NULL)",
+    ),
+    (
+        "rows of owners belong to no stream",
+        "SELECT count(*) FROM owners WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+];
+
+/// Rows that nobody can reach, or that cannot be.
 fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    let of_projections = match version(reader)? < PROJECTIONS {
-        true => &[][..],
-        false => &PROJECTION_ORPHANS,
-    };
-    for (what, query) in ORPHANS.iter().chain(of_projections) {
+    let version = version(reader)?;
+    let since = [
+        (0, &ORPHANS[..]),
+        (PROJECTIONS, &PROJECTION_ORPHANS),
+        (RUNS, &RUN_ORPHANS),
+        (TURN_RUNS, &TURN_RUN_ORPHANS),
+    ];
+    let known = since.iter().filter(|(since, _)| version >= *since);
+    for (what, query) in known.flat_map(|(_, orphans)| orphans.iter()) {
         match reader.query_row(query, [], |row| uint(row, 0)) {
             Ok(0) => {}
             Ok(count) => report

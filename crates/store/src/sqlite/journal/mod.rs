@@ -11,15 +11,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
+use windlass_core::typed_id::TurnId;
 
 use super::error::Fault;
 use super::inner::Inner;
 use super::projection::{find_thread, list_threads};
 use super::record::Encoded;
+use super::turn_runs;
 use crate::journal::{
     Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
-    ThreadFilter, Window,
+    ThreadFilter, TurnRun, Window,
 };
+use crate::runs::RunFilter;
 
 pub(super) use append::{Append, insert};
 pub(super) use claim::claim;
@@ -117,6 +120,23 @@ impl Journal for SqliteJournal {
         let (newest, key) = (self.inner.newest.clone(), stream.clone());
         let readers = &self.inner.readers;
         let found = readers.read(move |reader| find_thread(reader, newest.as_deref(), &key));
+        Ok(found.await?)
+    }
+
+    async fn turn_runs(
+        &self,
+        filter: RunFilter,
+        limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let listed =
+            readers.read(move |reader| turn_runs::list(reader, newest.as_deref(), &filter, limit));
+        Ok(listed.await?)
+    }
+
+    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
         Ok(found.await?)
     }
 

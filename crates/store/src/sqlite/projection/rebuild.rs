@@ -7,6 +7,8 @@ use super::super::error::{Fault, SqliteError};
 use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
 use super::super::numbers::{int, uint};
+use super::super::verify::remove_orphans;
+use super::super::{runs, turn_runs};
 use super::fold::Fold;
 use super::load::{range, replay};
 use super::rows::{MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
@@ -43,13 +45,13 @@ impl SqliteStore {
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
         let streams = self.inner.readers.read(|reader| match names(reader) {
-            (mut streams, None) => {
-                streams.retain(|stream| !is_run_stream(&stream.key));
-                Ok(streams)
-            }
+            (streams, None) => Ok(streams),
             (_, Some(fault)) => Err(fault),
         });
         let streams = streams.await?;
+        let writer = self.inner.writer()?;
+        let cleared = writer.write(|work| remove_orphans(work.connection));
+        cleared.await?;
         let mut report = RebuildReport::default();
         let total = streams.len() as u64;
         for (stream, done) in streams.into_iter().zip(1..) {
@@ -85,8 +87,12 @@ impl SqliteStore {
     ) -> Result<(), SqliteError> {
         let key = stream.key.clone();
         let done = self.inner.writer()?.write(move |work| {
+            if is_run_stream(&stream.key) {
+                return runs::refill(work, &stream);
+            }
             work.state.projections.give_up(stream.stream);
-            refill(work.connection, &stream)
+            refill(work.connection, &stream)?;
+            turn_runs::refill(work.connection, &stream)
         });
         match done.await {
             Ok(()) => report.streams += 1,

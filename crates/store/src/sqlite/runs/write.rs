@@ -1,14 +1,15 @@
 //! Writing runs: records and row in one commit.
 
+use rusqlite::OptionalExtension;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
-use super::super::journal::{Append, claim, remove};
+use super::super::journal::{Append, StreamInfo, claim, remove};
 use super::super::numbers::{int, uint};
-use super::super::record::Encoded;
+use super::super::record::{Encoded, STORED_COLUMNS, Stored};
 use super::super::times;
 use super::super::writer::Work;
-use super::rows;
+use super::{decode, rows};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, run_stream};
 
@@ -92,7 +93,6 @@ impl AppendToRun {
 }
 
 fn stream_of(work: &Work<'_>, run: &KeptRun) -> Result<u64, Fault> {
-    use rusqlite::OptionalExtension;
     let stream = work
         .connection
         .prepare_cached("SELECT stream FROM runs WHERE position = ?1")?
@@ -205,6 +205,50 @@ pub(in super::super) fn project(
         update(work, &run)?;
     }
     Ok(())
+}
+
+/// Makes the row of a run anew from its records. Which connection may write is not in them, so that stays.
+pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Result<(), Fault> {
+    let connection = work.connection;
+    let number = int(stream.stream);
+    let client = {
+        let mut statement = connection.prepare_cached(
+            "SELECT client FROM runs WHERE position = \
+             (SELECT position FROM records WHERE stream = ?1 AND seq = 1)",
+        )?;
+        let client = statement.query_row([number], |row| row.get::<_, String>(0));
+        client.optional()?.unwrap_or_default()
+    };
+    let mut run: Option<KeptRun> = None;
+    {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {STORED_COLUMNS}, position FROM records WHERE stream = ?1 ORDER BY seq"
+        ))?;
+        let mut rows = statement.query([number])?;
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(connection, row)?;
+            let (_, record) = decode(&stored, &stream.key)?;
+            match (&mut run, &record) {
+                (None, RunRecord::Started(started)) => {
+                    run = Some(KeptRun {
+                        position: uint(row, 5)?,
+                        summary: RunSummary::of(started),
+                        client: client.clone(),
+                        epoch: 0,
+                    });
+                }
+                (Some(run), record) => run.summary.apply(record),
+                (None, _) => {}
+            }
+        }
+    }
+    let Some(run) = run else {
+        return Ok(());
+    };
+    connection
+        .prepare_cached("DELETE FROM runs WHERE position = ?1")?
+        .execute([int(run.position)])?;
+    insert(work, stream.stream, &run)
 }
 
 /// Removes runs that ended before a time. Runs end in about the order in which they began, so the walk from the oldest

@@ -7,3 +7,4 @@ mod lists;
 mod newest;
 mod play;
 mod shown;
+mod turn_runs;
