@@ -8,7 +8,7 @@ use windlass_store::{
     Journal, JournalError, KeptRun, RunFilter, RunLog, RunPage, StreamKey, TurnRun,
 };
 
-use crate::limits::RunLimits;
+use crate::limits::{RunLimits, size};
 use crate::record::fit;
 
 /// How many events are read at a time.
@@ -169,7 +169,7 @@ impl AllRuns {
                 mark.is_ended = matches!(record, RunRecord::Ended(_));
                 if mark.records > after {
                     let record = fit(record, &self.limits);
-                    bytes += serde_json::to_vec(&record).map_or(0, |text| text.len());
+                    bytes += size(&record);
                     page.records.push(record);
                 }
                 if mark.is_ended || page.records.len() >= limit || bytes >= max_bytes {

@@ -5,6 +5,7 @@ use windlass_store::KeptRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
+use crate::limits::size;
 use crate::runs::{Appended, Runs, Writable};
 use crate::turns::not_from_outside;
 
@@ -17,7 +18,7 @@ impl Runs {
         outcome: Outcome,
     ) -> Result<(), RunError> {
         let limit = self.settings.limits.outcome_bytes;
-        let length = serde_json::to_vec(&outcome).map_or(0, |text| text.len());
+        let length = size(&outcome);
         if length > limit {
             return Err(RunError::Limit(format!(
                 "runs.complete: `outcome` has {length} bytes, and {limit} are allowed; leave evidence out"

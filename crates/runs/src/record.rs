@@ -7,7 +7,7 @@ use windlass_store::TurnRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
-use crate::limits::RunLimits;
+use crate::limits::{RunLimits, size};
 use crate::runs::{Appended, Runs, Writable};
 use crate::turns::not_from_outside;
 
@@ -200,10 +200,6 @@ fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> 
 
 fn omit(value: &mut Value) {
     *value = Value::String(HEAVY.to_owned());
-}
-
-fn size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(usize::MAX, |text| text.len())
 }
 
 /// Cuts a text between two characters, never inside of one.

@@ -4,12 +4,14 @@ use rusqlite::OptionalExtension;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
+use super::super::heads::Head;
 use super::super::journal::{Append, StreamInfo, claim, remove};
 use super::super::numbers::{int, uint};
 use super::super::record::{Encoded, STORED_COLUMNS, Stored};
 use super::super::times;
 use super::super::writer::Work;
 use super::{decode, rows};
+use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, run_stream};
 
@@ -32,13 +34,14 @@ impl Begin {
     }
 
     pub(super) fn run(self, work: &mut Work<'_>) -> Result<Begun, Fault> {
-        if let Some(existing) = rows::get(work.connection, &self.summary.run_id)? {
-            return Ok(Begun::Existing(existing));
-        }
-        let claim = claim(work, &self.key)?;
+        // Mostly the id is new: then the stream is made at once, and nothing has to be looked up.
+        let Some((stream, epoch)) = self.open(work)? else {
+            let existing = rows::get(work.connection, &self.summary.run_id)?;
+            return Ok(Begun::Existing(existing.ok_or_else(|| self.in_the_way())?));
+        };
         let append = Append {
-            stream: claim.stream,
-            epoch: claim.epoch,
+            stream,
+            epoch,
             first_seq: 1,
             records: vec![self.record],
         };
@@ -47,10 +50,47 @@ impl Begin {
             position: work.state.position,
             summary: self.summary,
             client: self.client,
-            epoch: claim.epoch,
+            epoch,
         };
-        insert(work, claim.stream, &run)?;
+        insert(work, stream, &run)?;
         Ok(Begun::New(run))
+    }
+
+    /// Makes the stream of the run; returns its number and epoch. `None` when there is a run of that id. A stream without
+    /// a record may be left of an import that was taken back: it is claimed.
+    fn open(&self, work: &mut Work<'_>) -> Result<Option<(u64, u64)>, Fault> {
+        let made = work
+            .connection
+            .prepare_cached(
+                "INSERT INTO streams (key, epoch) VALUES (?1, 1) ON CONFLICT (key) DO NOTHING RETURNING id",
+            )?
+            .query_row([self.key.as_str()], |row| uint(row, 0))
+            .optional()?;
+        if let Some(stream) = made {
+            let head = Head {
+                key: self.key.clone(),
+                epoch: 1,
+                seq: 0,
+                chain: work.state.heads.chain().start(&self.key),
+                open: OpenTurns::default(),
+            };
+            work.state.heads.put(stream, head);
+            return Ok(Some((stream, 1)));
+        }
+        if rows::get(work.connection, &self.summary.run_id)?.is_some() {
+            return Ok(None);
+        }
+        let claim = claim(work, &self.key)?;
+        Ok((claim.head == 0).then_some((claim.stream, claim.epoch)))
+    }
+
+    fn in_the_way(&self) -> Fault {
+        JournalError::Damaged {
+            stream: self.key.to_string(),
+            seq: 1,
+            what: "the run has records and no row; rebuild the store".to_owned(),
+        }
+        .into()
     }
 }
 
