@@ -24,6 +24,7 @@ mod open;
 mod options;
 mod owner;
 mod pack;
+mod places;
 mod projection;
 mod prune;
 mod readers;

@@ -23,6 +23,7 @@ use super::inspect::{
 };
 use super::options::SqliteOptions;
 use super::owner::Owner;
+use super::places::Recent;
 use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
@@ -68,6 +69,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let doorbells = Arc::new(Doorbells::default());
     let projections = Projections::open(&connection)?;
     let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
+    let recent = Recent::open(&connection)?;
     let thread = Thread {
         connection,
         counter,
@@ -76,6 +78,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         state: State {
             heads: Heads::new(chain.clone()),
             projections,
+            recent,
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),

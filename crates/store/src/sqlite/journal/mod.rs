@@ -24,7 +24,7 @@ use crate::journal::{
 };
 use crate::runs::RunFilter;
 
-pub(super) use append::{Append, insert};
+pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
 pub(super) use page::Walk;
 use page::read_page;
@@ -61,7 +61,7 @@ impl Journal for SqliteJournal {
             first_seq: batch.first_seq,
             records: encode(&batch.records)?,
         };
-        Ok(writer.write(move |work| append.run(work)).await?)
+        Ok(writer.write_checked(move |work| append.run(work)).await?)
     }
 
     async fn read(

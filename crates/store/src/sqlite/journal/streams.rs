@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::places::{newest_position, newest_seq};
 use crate::journal::StreamKey;
 
 /// A stream without its records.
@@ -20,9 +21,12 @@ pub struct StreamInfo {
 }
 
 /// The newest record of a stream says it all; it is never pruned.
-const INFO: &str = "SELECT streams.key, streams.id, coalesce(newest.seq, 0), coalesce(newest.open_from, 0) FROM streams \
-     LEFT JOIN records AS newest ON newest.stream = streams.id AND newest.seq = \
-     (SELECT max(seq) FROM records WHERE stream = streams.id)";
+const INFO: &str = concat!(
+    "SELECT streams.key, streams.id, coalesce(",
+    newest_seq!("streams.id"),
+    ", 0), coalesce(newest.open_from, 0) FROM streams LEFT JOIN records AS newest ON newest.position = ",
+    newest_position!("streams.id")
+);
 
 fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
     Ok(StreamInfo {

@@ -5,7 +5,7 @@ use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::heads::Head;
-use super::super::journal::{Append, StreamInfo, claim, remove};
+use super::super::journal::{Append, StreamInfo, claim, find, remove};
 use super::super::numbers::{int, uint};
 use super::super::record::{Encoded, STORED_COLUMNS, Stored};
 use super::super::times;
@@ -35,9 +35,9 @@ impl Begin {
 
     pub(super) fn run(self, work: &mut Work<'_>) -> Result<Begun, Fault> {
         // Mostly the id is new: then the stream is made at once, and nothing has to be looked up.
-        let Some((stream, epoch)) = self.open(work)? else {
-            let existing = rows::get(work.connection, &self.summary.run_id)?;
-            return Ok(Begun::Existing(existing.ok_or_else(|| self.in_the_way())?));
+        let (stream, epoch) = match self.open(work)? {
+            Opened::New { stream, epoch } => (stream, epoch),
+            Opened::Taken(run) => return Ok(Begun::Existing(run)),
         };
         let append = Append {
             stream,
@@ -56,9 +56,8 @@ impl Begin {
         Ok(Begun::New(run))
     }
 
-    /// Makes the stream of the run; returns its number and epoch. `None` when there is a run of that id. A stream without
-    /// a record may be left of an import that was taken back: it is claimed.
-    fn open(&self, work: &mut Work<'_>) -> Result<Option<(u64, u64)>, Fault> {
+    /// Makes the stream of the run, unless there is one of that id. It refuses before anything is changed.
+    fn open(&self, work: &mut Work<'_>) -> Result<Opened, Fault> {
         let made = work
             .connection
             .prepare_cached(
@@ -75,23 +74,33 @@ impl Begin {
                 open: OpenTurns::default(),
             };
             work.state.heads.put(stream, head);
-            return Ok(Some((stream, 1)));
+            return Ok(Opened::New { stream, epoch: 1 });
         }
-        if rows::get(work.connection, &self.summary.run_id)?.is_some() {
-            return Ok(None);
+        if let Some(run) = rows::get(work.connection, &self.summary.run_id)? {
+            return Ok(Opened::Taken(run));
         }
+        if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
+            let what = "the run has records and no row; rebuild the store".to_owned();
+            return Err(JournalError::Damaged {
+                stream: self.key.to_string(),
+                seq: 1,
+                what,
+            }
+            .into());
+        }
+        // An empty stream is left where somebody claimed it and wrote nothing.
         let claim = claim(work, &self.key)?;
-        Ok((claim.head == 0).then_some((claim.stream, claim.epoch)))
+        Ok(Opened::New {
+            stream: claim.stream,
+            epoch: claim.epoch,
+        })
     }
+}
 
-    fn in_the_way(&self) -> Fault {
-        JournalError::Damaged {
-            stream: self.key.to_string(),
-            seq: 1,
-            what: "the run has records and no row; rebuild the store".to_owned(),
-        }
-        .into()
-    }
+/// What came of making a stream.
+enum Opened {
+    New { stream: u64, epoch: u64 },
+    Taken(KeptRun),
 }
 
 /// Further records of a run.
@@ -254,7 +263,7 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
     let client = {
         let mut statement = connection.prepare_cached(
             "SELECT client FROM runs WHERE position = \
-             (SELECT position FROM records WHERE stream = ?1 AND seq = 1)",
+             (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
         )?;
         let client = statement.query_row([number], |row| row.get::<_, String>(0));
         client.optional()?.unwrap_or_default()
@@ -262,7 +271,7 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
     let mut run: Option<KeptRun> = None;
     {
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS}, position FROM records WHERE stream = ?1 ORDER BY seq"
+            "SELECT {STORED_COLUMNS}, position FROM placed WHERE stream = ?1 ORDER BY seq"
         ))?;
         let mut rows = statement.query([number])?;
         while let Some(row) = rows.next()? {

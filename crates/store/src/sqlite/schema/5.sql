@@ -1,30 +1,28 @@
--- Turns of sessions as runs: one row each, so that a list finds them. `turn_runs/mod.rs` says when they are written.
-
--- Up to this position the rows of `turn_runs` are exact. What came later is folded, or in the writer's memory.
-ALTER TABLE state ADD COLUMN turn_runs INTEGER NOT NULL DEFAULT 0;
-
--- The agents that sessions belong to; those of no agent have no row.
-CREATE TABLE owners (
-    stream INTEGER PRIMARY KEY,
-    agent TEXT NOT NULL
-) STRICT;
-
--- `position` is that of the record that began the turn, `first` its number; the row goes with that record. `agent` is
--- empty for a session of no agent. `waiting`: a bit for each kind of wait.
-CREATE TABLE turn_runs (
-    position INTEGER PRIMARY KEY,
+-- Where the records of each stream are.
+--
+-- With one index over all streams, a commit would write a page of it for every stream that it writes to. So the newest
+-- places are in a small table, whose few pages all streams share, and go to the large one many at a time.
+CREATE TABLE places (
     stream INTEGER NOT NULL,
-    turn BLOB NOT NULL,
-    first INTEGER NOT NULL,
-    agent TEXT NOT NULL,
-    intent TEXT NOT NULL,
-    status INTEGER NOT NULL,
-    outcome INTEGER,
-    waiting INTEGER NOT NULL,
-    started_at INTEGER NOT NULL,
-    ended_at INTEGER,
-    turns INTEGER NOT NULL
-) STRICT;
-CREATE INDEX turn_runs_by_agent ON turn_runs (agent, status, position);
-CREATE INDEX turn_runs_by_status ON turn_runs (status, position);
-CREATE INDEX turn_runs_by_turn ON turn_runs (turn);
+    seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (stream, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE recent_places (
+    stream INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (stream, seq)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO places SELECT stream, seq, position FROM records ORDER BY stream, seq;
+DROP INDEX records_by_stream;
+
+-- The records by their places, for whoever reads a stream.
+CREATE VIEW placed AS
+SELECT places.stream, places.seq, records.position, version, form, chunk, open_from, at, commits, chain, body
+FROM places CROSS JOIN records ON records.position = places.position
+UNION ALL
+SELECT recent_places.stream, recent_places.seq, records.position, version, form, chunk, open_from, at, commits, chain, body
+FROM recent_places CROSS JOIN records ON records.position = recent_places.position;

@@ -93,7 +93,7 @@ pub(in super::super) fn remove(
     connection
         .prepare_cached(
             "DELETE FROM turn_runs WHERE position IN \
-             (SELECT position FROM records WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3)",
+             (SELECT position FROM placed WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3)",
         )?
         .execute([int(stream), int(*records.start()), int(*records.end())])?;
     Ok(())

@@ -24,7 +24,7 @@ pub(super) fn fold_before(
 ) -> Result<RunFold, Fault> {
     let mut fold = RunFold::of(owner(connection, stream)?);
     let mut statement = connection.prepare_cached(
-        "SELECT open_from FROM records WHERE stream = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1",
+        "SELECT open_from FROM placed WHERE stream = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1",
     )?;
     let open_from = statement.query_row([int(stream), int(before)], |row| uint(row, 0));
     let from = open_from.optional()?.unwrap_or(0);
@@ -49,7 +49,7 @@ pub(super) fn replay(
     mut each: impl FnMut(&Event, u64),
 ) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, position FROM records \
+        "SELECT {STORED_COLUMNS}, position FROM placed \
          WHERE stream = ?1 AND seq >= ?2 AND seq < ?3 AND chunk = 0 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream), int(from), int(before)])?;
