@@ -251,7 +251,7 @@ mod tests {
             else {
                 panic!("{text}");
             };
-            let reply: Value = serde_json::from_str(&answer(found, Ok(json!(1)))).unwrap();
+            let reply: Value = serde_json::from_str(&answer(&found, Ok(json!(1)))).unwrap();
             assert_eq!(reply["id"], id);
         }
     }
