@@ -100,7 +100,7 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All of them. Stores number them by this order: new ones come at the end.
     pub const ALL: [Self; 4] = [
         Self::InProgress,
         Self::Completed,

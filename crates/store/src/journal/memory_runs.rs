@@ -32,15 +32,15 @@ pub(super) struct StreamRuns {
     fold: RunFold,
     /// How far the events have been folded.
     seq: u64,
-    /// The places of turns that were begun, by their first events.
-    places: BTreeMap<u64, u64>,
+    /// The places of turns that were begun, by their first events and in their order.
+    places: Vec<(u64, u64)>,
     rows: BTreeMap<u64, RunRow>,
 }
 
 impl StreamRuns {
     pub(super) fn note(&mut self, event: &Event, seq: u64, places: &Places) {
         if let EventData::TurnStarted(_) = &event.data {
-            self.places.insert(seq, places.next(event));
+            self.places.push((seq, places.next(event)));
         }
     }
 
@@ -53,7 +53,8 @@ impl StreamRuns {
         if !RunFold::concerns(&event.data) {
             return;
         }
-        let position = self.places.get(&self.seq).copied().unwrap_or_default();
+        let place = self.places.binary_search_by_key(&self.seq, |(seq, _)| *seq);
+        let position = place.map_or(0, |at| self.places[at].1);
         match self.fold.apply(event, (stream, position)) {
             Some(RunNews::Row(row)) => drop(self.rows.insert(row.position, row)),
             Some(RunNews::Forked) => self.rows.clear(),
@@ -63,7 +64,8 @@ impl StreamRuns {
 
     /// Forgets the runs whose first events are gone.
     pub(super) fn forget(&mut self, up_to: u64) {
-        self.places = self.places.split_off(&(up_to + 1));
+        let gone = self.places.partition_point(|(seq, _)| *seq <= up_to);
+        self.places.drain(..gone);
         self.rows.retain(|_, row| row.first > up_to);
     }
 
