@@ -1,6 +1,7 @@
 //! The turns of a stream in memory, as runs. They go with their events.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,11 +63,17 @@ impl StreamRuns {
         }
     }
 
+    /// Begins behind what another stream has: those turns are its own.
+    pub(super) fn begin_behind(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     /// Forgets the runs whose first events are gone.
-    pub(super) fn forget(&mut self, up_to: u64) {
-        let gone = self.places.partition_point(|(seq, _)| *seq <= up_to);
-        self.places.drain(..gone);
-        self.rows.retain(|_, row| row.first > up_to);
+    pub(super) fn forget(&mut self, gone: RangeInclusive<u64>) {
+        if !gone.is_empty() {
+            self.places.retain(|(seq, _)| !gone.contains(seq));
+            self.rows.retain(|_, row| !gone.contains(&row.first));
+        }
     }
 
     pub(super) fn newest(&self, filter: &RunFilter, limit: usize) -> Vec<RunRow> {

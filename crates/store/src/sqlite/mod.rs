@@ -4,6 +4,7 @@
 //! write, and `windlass.commits`, which finds a log that was lost. One thread writes and commits in groups; readers have
 //! connections of their own. The pages of these modules say what is decided where.
 
+mod ancestry;
 mod chain;
 mod connect;
 mod counter;
@@ -12,16 +13,19 @@ mod error;
 mod export;
 mod files;
 mod findings;
+mod fork;
 mod heads;
 mod host_records;
 mod import;
 mod inner;
 mod inspect;
 mod journal;
+mod kept;
 mod maintain;
 mod numbers;
 mod open;
 mod options;
+mod orphans;
 mod owner;
 mod pack;
 mod places;

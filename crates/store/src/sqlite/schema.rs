@@ -36,8 +36,9 @@ const STEPS: &[Step] = &[
     },
     Step::of(include_str!("schema/4.sql")),
     Step::of(include_str!("schema/5.sql")),
+    Step::of(include_str!("schema/6.sql")),
     Step {
-        tables: include_str!("schema/6.sql"),
+        tables: include_str!("schema/7.sql"),
         fill: turn_runs::fill,
     },
 ];
@@ -51,8 +52,11 @@ pub(crate) const RUNS: u32 = 4;
 /// The first version that says where the records of a stream are.
 pub(crate) const PLACES: u32 = 5;
 
+/// The first version in which forks share records.
+pub(crate) const FORKS: u32 = 6;
+
 /// The first version that has turns as runs.
-pub(crate) const TURN_RUNS: u32 = 6;
+pub(crate) const TURN_RUNS: u32 = 7;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -3,6 +3,7 @@
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -10,12 +11,15 @@ use windlass_core::events::Event;
 use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
+use super::ancestry::{Lineage, is_kept, kept};
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
+use super::fork::open_at;
 use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
+use super::orphans::orphans;
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
 use super::runs::{RunCheck, decode as decode_run};
@@ -57,11 +61,23 @@ impl SqliteStore {
             let mut report = Report::default();
             let broken = damage(reader).into_iter().map(Finding::general);
             report.findings.extend(broken);
-            orphans(reader, &mut report)?;
+            report.findings.extend(orphans(reader)?);
             let (streams, trouble) = names(reader);
-            for stream in streams {
-                check_stream(reader, &chain, stream, &mut report);
+            let mut checked = Checked::default();
+            let (kept, kept_trouble) = kept(reader);
+            for stream in kept {
+                checked.check(reader, &chain, &stream, &mut report);
+                checked.tell_rows(stream.stream, &mut report);
             }
+            // Nobody can go on with a stream that is only kept.
+            report.heads.clear();
+            for stream in &streams {
+                checked.check(reader, &chain, stream, &mut report);
+            }
+            for stream in &streams {
+                checked.tell(reader, stream, &mut report);
+            }
+            let trouble = trouble.into_iter().chain(kept_trouble);
             let trouble = trouble.map(|fault| SqliteError::from(fault).to_string());
             report.findings.extend(trouble.map(Finding::general));
             Ok(report)
@@ -79,7 +95,7 @@ impl SqliteStore {
         let report = self.inner.readers.read(move |reader| {
             let mut report = Report::default();
             match find(reader, &key)? {
-                Some(stream) => check_stream(reader, &chain, stream, &mut report),
+                Some(stream) => check_stream(reader, &chain, &stream, &mut report),
                 None => report
                     .findings
                     .push(Finding::of_stream(&key, "it is missing")),
@@ -115,7 +131,11 @@ struct Checks<'a> {
 }
 
 impl<'a> Checks<'a> {
-    fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, Fault> {
+    fn begin(
+        reader: &'a Connection,
+        lineage: &Lineage,
+        stream: &StreamInfo,
+    ) -> Result<Self, Fault> {
         let version = version(reader)?;
         let mut checks = Self::default();
         if is_run_stream(&stream.key) {
@@ -123,9 +143,10 @@ impl<'a> Checks<'a> {
             return Ok(checks);
         }
         if version >= PROJECTIONS {
-            checks.thread = Some(Check::begin(reader, stream.stream)?);
+            checks.thread = Some(Check::begin(reader, lineage)?);
         }
-        if version >= TURN_RUNS {
+        // The runs of a session go with it, also where its records are kept for forks.
+        if version >= TURN_RUNS && !is_kept(reader, stream.stream)? {
             checks.turns = Some(TurnRunCheck::begin(reader, stream.stream)?);
         }
         Ok(checks)
@@ -160,19 +181,78 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// Checks one stream to its end. What cannot be read is a finding too.
-fn check_stream(reader: &Connection, chain: &Chain, stream: StreamInfo, report: &mut Report) {
-    let key = stream.key.clone();
-    if let Err(fault) = walk(reader, chain, stream, report) {
-        let what = SqliteError::from(fault).to_string();
-        report.findings.push(Finding::of_stream(&key, what));
+/// What is wrong with the own records of each stream that was checked.
+#[derive(Default)]
+struct Checked {
+    by_stream: HashMap<u64, Vec<Finding>>,
+}
+
+impl Checked {
+    /// Checks the own records of a stream to their end. What cannot be read is a finding too.
+    fn check(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: &StreamInfo,
+        report: &mut Report,
+    ) {
+        let before = report.findings.len();
+        if let Err(fault) = walk(reader, chain, stream, report) {
+            let what = SqliteError::from(fault).to_string();
+            report.findings.push(Finding::of_stream(&stream.key, what));
+        }
+        let found = report.findings.split_off(before);
+        self.by_stream.insert(stream.stream, found);
     }
+
+    /// Tells what is wrong with the rows of a stream that is kept; what is wrong with its records, its forks tell.
+    fn tell_rows(&self, stream: u64, report: &mut Report) {
+        let findings = self.by_stream.get(&stream).into_iter().flatten();
+        let of_rows = findings.filter(|finding| finding.seq.is_none());
+        report.findings.extend(of_rows.cloned());
+    }
+
+    /// Tells what is wrong with a stream, and with the records that it shares with others.
+    fn tell(&self, reader: &Connection, stream: &StreamInfo, report: &mut Report) {
+        let findings_of = |stream: u64| self.by_stream.get(&stream).into_iter().flatten();
+        // A lineage that cannot be followed was found when the stream was checked.
+        if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+            for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+                let is_shared = |seq: u64| part.after < seq && seq <= part.last;
+                let shared = findings_of(part.stream).filter(|it| it.seq.is_some_and(is_shared));
+                report.findings.extend(shared.map(|finding| Finding {
+                    stream: Some(stream.key.clone()),
+                    ..finding.clone()
+                }));
+            }
+        }
+        let own = findings_of(stream.stream).cloned();
+        report.findings.extend(own);
+    }
+}
+
+/// Checks one stream with what it shares.
+fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report: &mut Report) {
+    let mut checked = Checked::default();
+    if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+        for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+            let holder = StreamInfo {
+                key: part.key.clone(),
+                stream: part.stream,
+                head: 0,
+                open_from: None,
+            };
+            checked.check(reader, chain, &holder, &mut Report::default());
+        }
+    }
+    checked.check(reader, chain, stream, report);
+    checked.tell(reader, stream, report);
 }
 
 fn walk(
     reader: &Connection,
     chain: &Chain,
-    stream: StreamInfo,
+    stream: &StreamInfo,
     report: &mut Report,
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
@@ -181,10 +261,14 @@ fn walk(
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
+    let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
     // Where a record cannot be read, what should be listed is not known.
-    let mut checks = Some(Checks::begin(&transaction, &stream)?);
-    let mut walk = Walk::begin(&transaction, chain, stream);
-    let mut open = OpenTurns::default();
+    let mut checks = Some(Checks::begin(&transaction, &lineage, stream)?);
+    let mut open = match lineage.is_fork() {
+        true => open_at(&transaction, &lineage, lineage.own().after)?,
+        false => OpenTurns::default(),
+    };
+    let mut walk = Walk::own(&transaction, chain, lineage)?;
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
@@ -267,127 +351,17 @@ fn check_head(
 
 /// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
 fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, Fault> {
+    let Some(stream) = find(reader, key)? else {
+        return Ok(None);
+    };
+    let lineage = Lineage::of(reader, key, stream.stream)?;
     let mut statement = reader.prepare_cached(
-        "SELECT chain FROM placed \
-         WHERE stream = (SELECT id FROM streams WHERE key = ?1) AND seq = ?2 \
-         UNION ALL SELECT chain FROM pruned JOIN streams ON streams.id = pruned.stream \
-         WHERE streams.key = ?1 AND pruned.last = ?2",
+        "SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2 \
+         UNION ALL SELECT chain FROM pruned WHERE stream = ?1 AND last = ?2",
     )?;
-    let mut rows = statement.query((key.as_str(), int(seq)))?;
+    let mut rows = statement.query([int(lineage.part_of(seq).stream), int(seq)])?;
     Ok(match rows.next()? {
         Some(row) => Some(hex(&row.get(0)?)),
         None => None,
     })
-}
-
-type Orphans = (&'static str, &'static str);
-
-const ORPHANS: [Orphans; 5] = [
-    (
-        "records belong to no stream",
-        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "records have no place in their stream",
-        "SELECT count(*) FROM records WHERE NOT EXISTS \
-         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
-         AND places.position = records.position) AND NOT EXISTS \
-         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
-         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
-    ),
-    (
-        "places in streams are those of no record",
-        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
-         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
-         AND records.stream = place.stream AND records.seq = place.seq)",
-    ),
-    (
-        "pruned ranges belong to no stream",
-        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "blobs are named by no record",
-        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
-         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
-    ),
-];
-
-const PROJECTION_ORPHANS: [Orphans; 4] = [
-    (
-        "rows of threads belong to no stream",
-        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of turns belong to no stream",
-        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of items belong to no stream",
-        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of messages belong to no stream",
-        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-/// Removes rows of runs that belong to nothing.
-pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
-    for (_, query) in [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]] {
-        let delete = query.replacen("SELECT count(*)", "DELETE", 1);
-        connection.execute(&delete, [])?;
-    }
-    Ok(())
-}
-
-const RUN_ORPHANS: [Orphans; 2] = [
-    (
-        "rows of runs belong to no run",
-        "SELECT count(*) FROM runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON streams.id = records.stream \
-         WHERE records.position = runs.position AND records.stream = runs.stream AND records.seq = 1)",
-    ),
-    (
-        "runs are in a state that cannot be",
-        "SELECT count(*) FROM runs WHERE (status = 'in_progress') = (ended_at IS NOT NULL) \
-         OR (status = 'completed') = (outcome IS NULL)",
-    ),
-];
-
-const TURN_RUN_ORPHANS: [Orphans; 3] = [
-    (
-        "rows of turns as runs belong to no record",
-        "SELECT count(*) FROM turn_runs WHERE NOT EXISTS (SELECT 1 FROM records \
-         WHERE records.position = turn_runs.position AND records.stream = turn_runs.stream AND records.seq = first)",
-    ),
-    (
-        "turns as runs are in a state that cannot be",
-        "SELECT count(*) FROM turn_runs WHERE (status = 0) = (ended_at IS NOT NULL) \
-         OR (status = 1) = (outcome IS NULL)",
-    ),
-    (
-        "rows of owners belong to no stream",
-        "SELECT count(*) FROM owners WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-/// Rows that nobody can reach, or that cannot be.
-fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    let version = version(reader)?;
-    let since = [
-        (0, &ORPHANS[..]),
-        (PROJECTIONS, &PROJECTION_ORPHANS),
-        (RUNS, &RUN_ORPHANS),
-        (TURN_RUNS, &TURN_RUN_ORPHANS),
-    ];
-    let known = since.iter().filter(|(since, _)| version >= *since);
-    for (what, query) in known.flat_map(|(_, orphans)| orphans.iter()) {
-        match reader.query_row(query, [], |row| uint(row, 0)) {
-            Ok(0) => {}
-            Ok(count) => report
-                .findings
-                .push(Finding::general(format!("{count} {what}"))),
-            Err(error) => report.findings.push(Finding::general(error.to_string())),
-        }
-    }
-    Ok(())
 }

@@ -1,30 +1,31 @@
--- Turns of sessions as runs: one row each, so that a list finds them. `turn_runs/mod.rs` says when they are written.
-
--- Up to this position the rows of `turn_runs` are exact. What came later is folded, or in the writer's memory.
-ALTER TABLE state ADD COLUMN turn_runs INTEGER NOT NULL DEFAULT 0;
-
--- The agents that sessions belong to; those of no agent have no row.
-CREATE TABLE owners (
+-- Streams that begin with records of another one. `parent` holds record `parent_seq`, the last of them; `session`: whose they
+-- are when they are read here.
+CREATE TABLE forks (
     stream INTEGER PRIMARY KEY,
-    agent TEXT NOT NULL
+    parent INTEGER NOT NULL,
+    parent_seq INTEGER NOT NULL,
+    session BLOB NOT NULL
+) STRICT;
+CREATE INDEX forks_by_parent ON forks (parent, parent_seq);
+
+-- Streams that were removed and have records that forks need. They have no row in `streams`.
+CREATE TABLE kept (
+    stream INTEGER PRIMARY KEY,
+    key TEXT NOT NULL
 ) STRICT;
 
--- `position` is that of the record that began the turn, `first` its number; the row goes with that record. `agent` is
--- empty for a session of no agent. `waiting`: a bit for each kind of wait.
-CREATE TABLE turn_runs (
-    position INTEGER PRIMARY KEY,
-    stream INTEGER NOT NULL,
-    turn BLOB NOT NULL,
-    first INTEGER NOT NULL,
-    agent TEXT NOT NULL,
-    intent TEXT NOT NULL,
-    status INTEGER NOT NULL,
-    outcome INTEGER,
-    waiting INTEGER NOT NULL,
-    started_at INTEGER NOT NULL,
-    ended_at INTEGER,
-    turns INTEGER NOT NULL
+-- How much there was at some places between turns, so that whoever begins in the middle need not fold what lies before. The key is
+-- the stream's number in the upper half and that of the record in the lower one. The first row of a fork is where it begins.
+CREATE TABLE marks (
+    key INTEGER PRIMARY KEY,
+    turns INTEGER NOT NULL,
+    items INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    usage TEXT,
+    latest_turn BLOB,
+    latest_status INTEGER,
+    activity INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX turn_runs_by_agent ON turn_runs (agent, status, position);
-CREATE INDEX turn_runs_by_status ON turn_runs (status, position);
-CREATE INDEX turn_runs_by_turn ON turn_runs (turn);
+
+-- Whether whole turns were taken out, not only pieces of text.
+ALTER TABLE pruned ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;

@@ -180,7 +180,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         for step in [
             include_str!("../schema/1.sql"),
-            include_str!("../schema/6.sql"),
+            include_str!("../schema/7.sql"),
             "CREATE TEMP TABLE n AS WITH RECURSIVE n (x) AS \
              (SELECT 0 UNION ALL SELECT x + 1 FROM n WHERE x < 9999) SELECT x FROM n;
              INSERT INTO turn_runs SELECT x + 1, x % 100, CAST(x AS BLOB), 1, \

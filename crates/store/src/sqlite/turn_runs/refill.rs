@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::super::ancestry::is_kept;
 use super::super::error::Fault;
 use super::super::journal::{StreamInfo, names};
 use super::super::numbers::uint;
@@ -15,6 +16,10 @@ use crate::runs::is_run_stream;
 pub(in super::super) fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
     let number = stream.stream;
     remove(connection, number, &(0..=i64::MAX as u64))?;
+    // The runs of a session go with it, also where its records are kept for forks.
+    if is_kept(connection, number)? {
+        return Ok(());
+    }
     let mut rows = Rows::new();
     let fold = RunFold::of(owner(connection, number)?);
     let fold = collect(connection, (number, &stream.key), 0, fold, &mut rows)?;
