@@ -25,7 +25,7 @@ use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
 /// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
-pub const PROCESS_STOPPED: &str = "the process stopped";
+pub use windlass_core::runs::PROCESS_STOPPED;
 
 pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;

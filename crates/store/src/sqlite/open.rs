@@ -68,7 +68,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
     let projections = Projections::open(&connection)?;
-    let newest = projections.newest();
+    let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
     let recent = Recent::open(&connection)?;
     let thread = Thread {
         connection,
@@ -98,6 +98,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         retention: options.retention,
         doorbells,
         newest: Some(newest),
+        newest_runs: Some(newest_runs),
         writer: Some(writer),
     })
 }
@@ -128,6 +129,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         retention: options.retention,
         doorbells: Arc::default(),
         newest: None,
+        newest_runs: None,
         writer: None,
     })
 }

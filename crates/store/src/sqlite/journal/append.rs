@@ -42,10 +42,14 @@ impl Append {
         }
         // A run has a row of its own.
         if !is_run_stream(&head.key) {
-            let records = self.records.iter();
-            work.state
-                .projections
-                .follow(work.connection, self.stream, &head, records)?;
+            let (position, records) = (work.state.position, self.records.iter());
+            work.state.projections.follow(
+                work.connection,
+                self.stream,
+                &head,
+                position,
+                records,
+            )?;
         }
         let ring = Ring::Head(head.key.clone(), head.seq);
         work.state.rings.push(ring);
