@@ -209,6 +209,8 @@ pub enum Input {
         decision: Decision,
         /// Why.
         reason: Option<String>,
+        /// Whether it also allows the calls that come later in the turn.
+        remember: bool,
     },
     /// Somebody answers a question.
     UserAnswer {

@@ -21,6 +21,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// How the daemon traces runs.
     pub(crate) runs: Runs,
+    /// What the daemon removes, and when.
+    pub(crate) retention: Retention,
+    /// A file with the key that secrets of sessions are sealed with.
+    pub(crate) secrets_key_file: Option<PathBuf>,
     /// The proxy for calls to providers.
     pub(crate) proxy: Option<String>,
     /// A PEM file of certificates to trust beside the system's.
@@ -63,6 +67,20 @@ pub(crate) struct Runs {
     pub(crate) keep_days: Option<u32>,
     /// How many bytes a message may have.
     pub(crate) message_bytes: Option<usize>,
+}
+
+/// What the daemon removes of ended turns; what is not set is kept.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retention {
+    /// For how many days records are kept.
+    pub(crate) max_age_days: Option<u32>,
+    /// How many bytes the database may use; the oldest records go first.
+    pub(crate) max_bytes: Option<u64>,
+    /// For how many hours pieces of streamed text are kept. Later records hold the text whole.
+    pub(crate) text_chunk_hours: Option<u32>,
+    /// How often the database is looked after, in minutes; 0 is never, 60 if nothing is said.
+    pub(crate) every_minutes: Option<u32>,
 }
 
 #[derive(Clone, Default, Deserialize)]

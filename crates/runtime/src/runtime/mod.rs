@@ -16,12 +16,13 @@ use std::sync::Arc;
 use windlass_core::error::Result;
 use windlass_core::message::{Controls, Message, MessageRole};
 use windlass_core::runtime_context::AssembledTurnContext;
+use windlass_core::session::Session;
 use windlass_core::session_file::SessionFile;
 use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::turn_context::{Wishes, assemble};
+use crate::turn_context::{Wishes, assemble, assemble_unkept};
 
 pub use events::EventStream;
 pub(crate) use forks::fork_point;
@@ -106,6 +107,13 @@ impl InProcessRuntime {
                 .map(|message| Message::clone(message))
                 .collect(),
         ))
+    }
+
+    /// Returns everything that the first turn of a session would work with. The session is not kept, and its files are
+    /// not put in place.
+    pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
+        let assembled = assemble_unkept(&self.inner, session).await?;
+        Ok(assembled.into_view(Vec::new()))
     }
 }
 

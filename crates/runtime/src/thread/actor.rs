@@ -378,6 +378,7 @@ impl Actor {
             Mail::Approval {
                 call,
                 approve,
+                remember,
                 reason,
                 reply,
             } => {
@@ -388,6 +389,7 @@ impl Actor {
                         call,
                         decision,
                         reason,
+                        remember,
                     })
                     .await?;
                 match outcome {

@@ -82,6 +82,8 @@ pub(crate) enum Mail {
     Approval {
         call: String,
         approve: bool,
+        /// Whether it also allows the calls that come later in the turn.
+        remember: bool,
         reason: Option<String>,
         reply: Reply<TurnHandle>,
     },

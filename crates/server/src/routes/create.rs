@@ -50,7 +50,7 @@ impl App {
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
         let environments = request.environments.unwrap_or_default();
-        let environments = self.resolve_environments(&environments).await?;
+        let environments = self.resolve_environments(&environments)?;
         let workspace = match (&request.workspace, environments.first()) {
             (Some(workspace), _) => self.workspace(workspace)?,
             (None, Some(first)) => first.cwd.display().to_string(),
@@ -112,6 +112,7 @@ impl App {
             return Err(error.into());
         }
         let entry = self.threads.add(id);
+        self.threads.behind.note(id);
         entry.refresh(&self.runtime).await?;
         Ok(entry)
     }

@@ -12,12 +12,12 @@ use crate::error::ApiError;
 use crate::http::body::Payload;
 
 pub(super) async fn list(State(app): State<Shared>) -> Answer {
-    let environments = app.environments().await?;
+    let environments = app.environments().to_vec();
     ok(&EnvironmentList { environments })
 }
 
 pub(super) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    ok(&app.environment(&id).await?)
+    ok(&app.environment(&id)?)
 }
 
 pub(super) async fn create(
@@ -33,6 +33,7 @@ pub(super) async fn create(
         ));
     }
     app.settings.environments.put(for_tools(&environment));
+    app.reload_environments().await?;
     json(StatusCode::CREATED, &environment)
 }
 
@@ -43,7 +44,7 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
             "the environment `local` cannot be removed",
         ));
     }
-    app.environment(&id).await?;
+    app.environment(&id)?;
     for entry in app.threads.all(&app.runtime).await {
         let digest = entry.digest();
         let active = digest.active().and_then(|turn| turn.environment.as_ref());
@@ -57,6 +58,7 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
     match app.store.remove_environment(&id).await? {
         true => {
             app.settings.environments.remove(&id);
+            app.reload_environments().await?;
             Ok(StatusCode::NO_CONTENT.into_response())
         }
         false => Err(not_found()),

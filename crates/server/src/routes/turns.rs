@@ -1,15 +1,17 @@
 //! Starting a turn.
 
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use windlass_core::events::EventData;
 use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
-use windlass_runtime::{OnBusy, TurnOptions};
+use windlass_runtime::{EventObserver, OnBusy, TurnOptions};
 
 use super::{Answer, json};
 use crate::app::{App, Shared};
@@ -26,7 +28,11 @@ pub(super) async fn start(
     Payload(request): Payload<StartTurn>,
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let entry = match scope::repeatable() {
+        Some(_) => app.threads.find(&app.runtime, &id).await?,
+        // Whether a turn runs is for the runtime to say.
+        None => app.threads.find_known(&app.runtime, &id).await?,
+    };
     if let Some(answer) = app.started_before(&entry).await? {
         return json(StatusCode::CREATED, &answer);
     }
@@ -75,9 +81,8 @@ impl App {
         let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
         let tools = external::joined(of_thread, &own)?;
         let environment = self
-            .turn_environment(thread, request.environment_id.as_deref())
-            .await?;
-        let narrowed = self.narrowed(&environment, thread, &request).await?;
+            .turn_environment(thread, request.environment_id.as_deref())?;
+        let narrowed = self.narrowed(&environment, thread, &request)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
         disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
@@ -144,7 +149,7 @@ impl App {
     /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         input: InputMessage,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
         self.begin(entry, input, Work::Answer).await
@@ -153,7 +158,7 @@ impl App {
     /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
     pub(super) async fn begin(
         &self,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         input: InputMessage,
         work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
@@ -163,28 +168,51 @@ impl App {
                 "the daemon is stopping and starts no more turns",
             ));
         }
-        entry.refresh(&self.runtime).await?;
-        let seen = {
-            let digest = entry.digest();
-            if let Some(active) = digest.active() {
-                return Err(ApiError::turn_active(active.id));
+        let seen = entry.digest().seq;
+        let (handle, started) = match work {
+            Work::Answer => {
+                let started = Arc::new(OnceLock::new());
+                let options = TurnOptions {
+                    on_busy: OnBusy::Refuse,
+                    on_event: Some(self.follower(entry, &started)),
+                    ..TurnOptions::default()
+                };
+                let handle = self.runtime.submit_with(entry.id, input, options).await?;
+                (handle, started.get().cloned())
             }
-            digest.seq
-        };
-        let options = TurnOptions {
-            on_busy: OnBusy::Refuse,
-            ..TurnOptions::default()
-        };
-        let handle = match work {
-            Work::Answer => self.runtime.submit_with(entry.id, input, options).await?,
-            Work::Compact => self.runtime.compact(entry.id, input).await?,
+            Work::Compact => (self.runtime.compact(entry.id, input).await?, None),
         };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
+        self.threads.behind.note(entry.id);
         let turn_id = handle.turn_id();
-        let turn = self.as_started(entry, turn_id, seen).await?;
-        entry.refresh(&self.runtime).await?;
+        let turn = match started {
+            Some(turn) => turn,
+            None => self.as_started(entry, turn_id, seen).await?,
+        };
+        let is_followed = entry.digest().is_latest(turn_id);
+        if !is_followed {
+            entry.refresh(&self.runtime).await?;
+        }
         let thread = entry.thread()?;
         Ok((turn_id, ThreadAndTurn { thread, turn }))
+    }
+
+    /// Lets a thread's digest follow a turn as it is recorded, so that nobody has to read the turn for it.
+    /// `started` gets the turn as its first record shows it.
+    fn follower(&self, entry: &Arc<Entry>, started: &Arc<OnceLock<Turn>>) -> EventObserver {
+        let (entry, behind) = (Arc::clone(entry), Arc::clone(&self.threads.behind));
+        let started = Arc::downgrade(started);
+        Arc::new(move |event| {
+            entry.digest().follow(event);
+            if let (EventData::TurnStarted(_), Some(started)) = (&event.data, started.upgrade())
+                && let Some(Change::TurnStarted(turn)) = change(event)
+            {
+                let _ = started.set(view::turn(&turn));
+            }
+            if event.data.ends_turn() {
+                behind.note(entry.id);
+            }
+        })
     }
 
     /// Shows a turn as its first record does, however far it has come meanwhile.

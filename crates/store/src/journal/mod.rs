@@ -194,6 +194,13 @@ pub trait Journal: Send + Sync {
         Ok(fold.entry(stream, 0))
     }
 
+    /// Returns the number of the newest record of each stream that has one, in any order.
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
+        let threads = threads.await?.entries.into_iter();
+        Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
+    }
+
     /// Removes a stream with all its records; tells whether it was there.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
 

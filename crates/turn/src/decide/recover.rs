@@ -3,6 +3,7 @@
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
+use super::end::Because;
 use super::reason::Leftover;
 use crate::draft::Draft;
 use crate::input::Failure;
@@ -65,7 +66,7 @@ impl Draft<'_> {
     }
 
     fn give_up(&mut self) {
-        self.stop_steps("cancelled: the turn was given up");
+        self.stop_steps("cancelled: the turn was given up", Because::ProcessGone);
         let often = format!("The process stopped {MAX_RESUMES} times while this turn ran");
         self.fail_turn(&failure("crashed", &often));
     }

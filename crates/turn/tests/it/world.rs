@@ -500,6 +500,7 @@ impl World {
             call: self.name(call),
             decision,
             reason: None,
+            remember: false,
         }
     }
 }

@@ -25,6 +25,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     turns::streams_with_open_turns_are_known,
     threads::threads_are_listed_by_their_newest_activity,
     threads::a_thread_is_shown_as_it_is,
+    threads::the_end_of_each_stream_is_known,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,

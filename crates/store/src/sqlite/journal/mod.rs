@@ -57,6 +57,7 @@ impl Journal for SqliteJournal {
             epoch: claim.epoch,
             first_seq: batch.first_seq,
             records: encode(&batch.records)?,
+            events: batch.records,
         };
         Ok(writer.write(move |work| append.run(work)).await?)
     }
@@ -67,6 +68,9 @@ impl Journal for SqliteJournal {
         after: u64,
         limit: usize,
     ) -> Result<Page, JournalError> {
+        if let Some(page) = self.inner.doorbells.page(stream, after, limit) {
+            return Ok(page);
+        }
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
         let readers = &self.inner.readers;
         Ok(readers
@@ -118,6 +122,10 @@ impl Journal for SqliteJournal {
         let readers = &self.inner.readers;
         let found = readers.read(move |reader| find_thread(reader, newest.as_deref(), &key));
         Ok(found.await?)
+    }
+
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        Ok(self.inner.readers.read(streams::heads).await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {

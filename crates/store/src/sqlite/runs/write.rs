@@ -40,6 +40,7 @@ impl Begin {
             epoch: claim.epoch,
             first_seq: 1,
             records: vec![self.record],
+            events: Vec::new(),
         };
         append.run(work)?;
         let run = KeptRun {
@@ -84,6 +85,7 @@ impl AppendToRun {
             epoch: run.epoch,
             first_seq: self.first_seq,
             records: self.records,
+            events: Vec::new(),
         };
         append.run(work)?;
         update(work, &run)?;
@@ -126,6 +128,7 @@ pub(super) fn take_over(
         epoch: run.epoch,
         first_seq: run.head() + 1,
         records: Vec::new(),
+        events: Vec::new(),
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;

@@ -1,6 +1,6 @@
 //! What the agent's tools are told: where they may work, and what commands do not see.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_core::digest::Digest128;
 use windlass_tools::{Environments, ShellSettings, end_leftovers};
@@ -18,7 +18,7 @@ impl<'a> Tools<'a> {
     /// new ones. The lock on the directory must be held: commands of another daemon are not ours.
     pub(super) fn of(
         data: &Path,
-        token_file: Option<&Path>,
+        key_files: [&Option<PathBuf>; 2],
         environments: &'a Environments,
     ) -> Self {
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
@@ -35,7 +35,7 @@ impl<'a> Tools<'a> {
         }
         .with_variables_of(std::env::vars_os())
         .hide(data);
-        if let Some(file) = token_file {
+        for file in key_files.into_iter().flatten() {
             shell = shell.hide(file);
         }
         if let Some(home) = std::env::home_dir() {
