@@ -10,7 +10,8 @@
 //! log may thus go unnoticed if it lost fewer commits than that.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::chain::digest;
@@ -112,7 +113,7 @@ impl Counter {
 
     fn write(&mut self, commits: u64) -> io::Result<()> {
         let database = self.database;
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(&encode(Count { database, commits }))
+        self.file
+            .write_all_at(&encode(Count { database, commits }), 0)
     }
 }

@@ -183,7 +183,7 @@ impl<W: Write> Export<W> {
     ) -> Result<(), Fault> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM records \
+            "SELECT {STORED_COLUMNS} FROM placed \
              WHERE stream = ?1 ORDER BY seq"
         ))?;
         let mut rows = statement.query([int(stream.stream)])?;
@@ -203,6 +203,11 @@ impl<W: Write> Export<W> {
                 }
                 done => done?,
             }
+        }
+        if let Err(Fault::Journal(error)) = walk.end() {
+            self.report
+                .findings
+                .push(Finding::of_error(walk.key(), error));
         }
         self.write(&Line::End {
             seq: walk.seq(),

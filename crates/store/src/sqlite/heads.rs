@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::numbers::{int, uint};
+use super::places::{self, newest_position};
 use super::record::{STORED_COLUMNS, Stored};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
@@ -96,13 +97,24 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fau
     let (key, epoch) = named.ok_or(JournalError::Removed(stream))?;
     let key = StreamKey::new(key);
     let newest: Option<(u64, Digest, u64)> = connection
-        .prepare_cached(
-            "SELECT seq, chain, open_from FROM records WHERE stream = ?1 ORDER BY seq DESC LIMIT 1",
-        )?
+        .prepare_cached(concat!(
+            "SELECT seq, chain, open_from FROM records WHERE position = ",
+            newest_position!("?1")
+        ))?
         .query_row([int(stream)], |row| {
             Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?))
         })
         .optional()?;
+    let kept = places::newest(connection, stream)?;
+    // A stream whose newest record is gone must not be taken for an empty one.
+    if newest.is_none() && kept > 0 {
+        let damage = JournalError::Damaged {
+            stream: key.to_string(),
+            seq: kept,
+            what: "it is missing".to_owned(),
+        };
+        return Err(damage.into());
+    }
     let (seq, chain, open_from) = newest.unwrap_or_else(|| (0, chain.start(&key), 0));
     let open = match open_from {
         0 => OpenTurns::default(),
@@ -124,7 +136,7 @@ fn open_turns(
     from: u64,
 ) -> Result<OpenTurns, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;

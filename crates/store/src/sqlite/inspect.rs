@@ -84,12 +84,18 @@ fn glance(reader: &Connection) -> Vec<String> {
     let look = || -> rusqlite::Result<bool> {
         // So it is opened where it is shorter than it says.
         let is_cut: bool = reader.pragma_query_value(None, "writable_schema", |row| row.get(0))?;
-        let mut tables = reader.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
-        let tables = tables.query_map([], |row| row.get::<_, String>(0))?;
+        let mut tables = reader.prepare(
+            "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+        )?;
+        let tables = tables.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         for table in tables {
-            let table = table?.replace('"', "\"\"");
-            for end in ["ASC", "DESC"] {
-                let query = format!("SELECT * FROM \"{table}\" ORDER BY rowid {end} LIMIT 1");
+            let (name, is_without_rowid): (String, bool) = table?;
+            let ends: &[&str] = match is_without_rowid {
+                true => &[""],
+                false => &["ORDER BY rowid", "ORDER BY rowid DESC"],
+            };
+            for end in ends {
+                let query = format!("SELECT * FROM \"{name}\" {end} LIMIT 1");
                 reader.prepare(&query)?.query([])?.next()?;
             }
         }

@@ -13,6 +13,7 @@ use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, list};
 use super::numbers::{int, uint};
+use super::places::oldest_position;
 use super::prune::{Which, is_full, prune};
 use crate::journal::JournalError;
 
@@ -155,7 +156,7 @@ impl SqliteStore {
         let found = self.inner.readers.read(move |reader| {
             filtered(
                 reader,
-                "SELECT id FROM streams WHERE EXISTS (SELECT 1 FROM records \
+                "SELECT id FROM streams WHERE EXISTS (SELECT 1 FROM placed \
                  WHERE stream = streams.id AND seq > streams.swept AND chunk = 1 AND at < ?1)",
                 before,
             )
@@ -167,8 +168,11 @@ impl SqliteStore {
         let found = self.inner.readers.read(move |reader| {
             filtered(
                 reader,
-                "SELECT id FROM streams WHERE \
-                 (SELECT at FROM records WHERE stream = streams.id ORDER BY seq LIMIT 1) < ?1",
+                concat!(
+                    "SELECT id FROM streams WHERE (SELECT at FROM records WHERE position = ",
+                    oldest_position!("streams.id"),
+                    ") < ?1"
+                ),
                 than,
             )
         });
@@ -200,9 +204,8 @@ fn by_age(reader: &Connection) -> Result<BinaryHeap<(Reverse<u64>, StreamInfo)>,
 
 /// Returns the position of a stream's oldest record.
 fn oldest(reader: &Connection, stream: &StreamInfo) -> Result<u64, Fault> {
-    let mut statement = reader.prepare_cached(
-        "SELECT coalesce((SELECT position FROM records WHERE stream = ?1 ORDER BY seq LIMIT 1), 0)",
-    )?;
+    let mut statement =
+        reader.prepare_cached(concat!("SELECT coalesce(", oldest_position!("?1"), ", 0)"))?;
     Ok(statement.query_row([int(stream.stream)], |row| uint(row, 0))?)
 }
 

@@ -25,6 +25,7 @@ mod open;
 mod options;
 mod owner;
 mod pack;
+mod places;
 mod projection;
 mod prune;
 mod readers;

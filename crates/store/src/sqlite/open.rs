@@ -24,6 +24,7 @@ use super::inspect::{
 };
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
+use super::places::Recent;
 use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
@@ -81,6 +82,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     })
     .map_err(no_thread)?;
     let check = afterwards.check();
+    let recent = Recent::open(&connection)?;
     let thread = Thread {
         connection,
         counter,
@@ -89,6 +91,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         state: State {
             heads: Heads::new(chain.clone()),
             projections,
+            recent,
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),

@@ -9,6 +9,7 @@ use super::chain::Digest;
 use super::error::Fault;
 use super::journal::{StreamInfo, Walk, drop_blobs};
 use super::numbers::{int, uint};
+use super::places;
 use super::record::{STORED_COLUMNS, Stored};
 use super::writer::Work;
 
@@ -93,7 +94,7 @@ fn chunks(
 ) -> Result<Numbers, Fault> {
     collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND chunk = 1 AND at < ?3 AND seq <= ?2 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?3 AND seq <= ?2 \
          AND seq > (SELECT swept FROM streams WHERE id = ?1) ORDER BY seq LIMIT ?4",
         (int(stream.stream), int(end), before, int(STEP)),
     )
@@ -109,7 +110,7 @@ fn up_to(
     };
     collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3",
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3",
         [int(stream.stream), int(last), int(STEP)],
     )
 }
@@ -123,7 +124,7 @@ fn older(
 ) -> Result<Option<u64>, Fault> {
     let found = collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 AND at < ?3 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 AND at < ?3 \
          ORDER BY seq DESC LIMIT 1",
         (int(stream.stream), int(end), than),
     )?;
@@ -139,7 +140,7 @@ fn oldest(
 ) -> Result<Option<u64>, Fault> {
     let mut numbers = collect(
         connection,
-        "SELECT seq FROM records WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 \
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 \
          ORDER BY seq LIMIT ?3",
         [int(stream.stream), int(end), int(count)],
     )?;
@@ -159,7 +160,7 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
         let chain = work.state.heads.chain();
         let mut walk = Walk::after(connection, chain, stream.clone(), first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM records \
+            "SELECT {STORED_COLUMNS} FROM placed \
              WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
         ))?;
         let mut rows = statement.query(range)?;
@@ -173,9 +174,7 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
         }
         *walk.link()
     };
-    connection
-        .prepare_cached("DELETE FROM records WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3")?
-        .execute(range)?;
+    places::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
     keep(connection, stream, first, last, (&end, &digests), now)

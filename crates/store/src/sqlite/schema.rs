@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
-use super::projection;
+use super::{places, projection};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -32,13 +32,17 @@ const STEPS: &[Step] = &[
     Step::of(include_str!("schema/2.sql")),
     Step {
         tables: include_str!("schema/3.sql"),
-        fill: projection::fill,
+        fill: |connection| places::with_stand_in(connection, projection::fill),
     },
     Step::of(include_str!("schema/4.sql")),
+    Step::of(include_str!("schema/5.sql")),
 ];
 
 /// The first version that has projections.
 pub(crate) const PROJECTIONS: u32 = 3;
+
+/// The first version that says where the records of a stream are.
+pub(crate) const PLACES: u32 = 5;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

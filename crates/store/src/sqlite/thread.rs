@@ -1,8 +1,8 @@
 //! The one thread that writes, and the groups it commits.
 //!
 //! A sync to disk costs the same for one append as for a hundred. So the writer takes all jobs that wait, runs them in
-//! one transaction and syncs once; what arrives meanwhile forms the next group. Each job runs in a savepoint of its own:
-//! one that is refused is undone alone. Nobody hears of success before the commit is durable.
+//! one transaction and syncs once; what arrives meanwhile forms the next group. A job that may be refused half-way runs in
+//! a savepoint of its own, and is undone alone. Nobody hears of success before the commit is durable.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +18,7 @@ use super::error::{Fault, SqliteError, explain};
 use super::heads::Heads;
 use super::numbers::int;
 use super::owner::Owner;
+use super::places::Recent;
 use super::projection::Projections;
 use super::writer::{Job, Order, Reply, Writer};
 
@@ -36,6 +37,7 @@ pub(crate) struct Work<'a> {
 pub(crate) struct State {
     pub(crate) heads: Heads,
     pub(crate) projections: Projections,
+    pub(crate) recent: Recent,
     /// The newest position that was given out.
     pub(crate) position: u64,
     /// The number of the commit that is being made.
@@ -171,6 +173,7 @@ impl Thread {
             let position = state.position;
             let persisted = state.projections.persist_if_due(connection, position);
             persisted.map_err(sql_error)?;
+            state.recent.settle_if_due(connection)?;
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(true)
@@ -208,7 +211,8 @@ impl Thread {
     }
 }
 
-/// Runs the jobs; tells whether one of them is to be kept. A job that is alone needs no savepoint.
+/// Runs the jobs; tells whether one of them is to be kept. A job that is alone, or checks before it changes anything, needs
+/// no savepoint.
 fn run_jobs(
     connection: &Connection,
     state: &mut State,
@@ -216,25 +220,30 @@ fn run_jobs(
     replies: &mut Vec<Reply>,
 ) -> rusqlite::Result<bool> {
     let is_alone = jobs.len() == 1;
-    let mark = |statement| match is_alone {
-        true => Ok(0),
-        false => connection.prepare_cached(statement)?.execute([]),
-    };
     for job in jobs {
+        let is_marked = !is_alone && !job.is_checked();
+        let mark = |statement| match is_marked {
+            true => connection.prepare_cached(statement)?.execute([]),
+            false => Ok(0),
+        };
+        let changes = connection.total_changes();
         mark("SAVEPOINT job")?;
         state.heads.begin();
         state.projections.begin();
-        let (rings, position) = (state.rings.len(), state.position);
+        let (rings, position, recent) = (state.rings.len(), state.position, state.recent);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
         match job.run(&mut Work { connection, state }) {
             Ok(reply) => replies.push(reply),
             Err(()) if connection.is_autocommit() => return Err(taken_back()),
+            Err(()) if !is_alone && !is_marked && connection.total_changes() != changes => {
+                return Err(taken_back());
+            }
             Err(()) => {
                 mark("ROLLBACK TO job")?;
                 state.heads.take_back();
                 state.projections.take_back();
                 state.rings.truncate(rings);
-                state.position = position;
+                (state.position, state.recent) = (position, recent);
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
             }
         }
@@ -271,7 +280,8 @@ impl Job for Persist {
     fn refuse(self: Box<Self>, _why: &str) {}
 }
 
-/// SQLite ends a transaction by itself when there is no room for it.
+/// The whole group goes: SQLite ends a transaction by itself when there is no room for it, and one that failed in the
+/// middle of a checked job cannot be kept.
 fn taken_back() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),

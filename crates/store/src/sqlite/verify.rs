@@ -116,7 +116,7 @@ fn walk(
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, open_from FROM records \
+        "SELECT {STORED_COLUMNS}, open_from FROM placed \
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
@@ -155,6 +155,10 @@ fn walk(
                 check = None;
             }
         }
+    }
+    if let Err(Fault::Journal(error)) = walk.end() {
+        report.findings.push(Finding::of_error(walk.key(), error));
+        check = None;
     }
     let differences = check.map_or(Ok(Vec::new()), Check::end)?;
     let differences = differences.into_iter();
@@ -204,8 +208,8 @@ fn check_head(
 /// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
 fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, Fault> {
     let mut statement = reader.prepare_cached(
-        "SELECT chain FROM records JOIN streams ON streams.id = records.stream \
-         WHERE streams.key = ?1 AND records.seq = ?2 \
+        "SELECT chain FROM placed \
+         WHERE stream = (SELECT id FROM streams WHERE key = ?1) AND seq = ?2 \
          UNION ALL SELECT chain FROM pruned JOIN streams ON streams.id = pruned.stream \
          WHERE streams.key = ?1 AND pruned.last = ?2",
     )?;
@@ -218,10 +222,24 @@ fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<Stri
 
 type Orphans = (&'static str, &'static str);
 
-const ORPHANS: [Orphans; 3] = [
+const ORPHANS: [Orphans; 5] = [
     (
         "records belong to no stream",
         "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "records have no place in their stream",
+        "SELECT count(*) FROM records WHERE NOT EXISTS \
+         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
+         AND places.position = records.position) AND NOT EXISTS \
+         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
+         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
+    ),
+    (
+        "places in streams are those of no record",
+        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
+         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
+         AND records.stream = place.stream AND records.seq = place.seq)",
     ),
     (
         "pruned ranges belong to no stream",

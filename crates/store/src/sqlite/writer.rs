@@ -16,10 +16,16 @@ pub(super) trait Job: Send {
     /// Does the work; the reply waits for the commit. `Err` when the work has been answered and must be undone.
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()>;
     fn refuse(self: Box<Self>, why: &str);
+
+    /// Tells whether the work refuses before its first change or not at all, so that there is nothing of it to undo.
+    fn is_checked(&self) -> bool {
+        false
+    }
 }
 
 struct Task<F, T> {
     work: F,
+    is_checked: bool,
     answer: oneshot::Sender<Result<T, Fault>>,
 }
 
@@ -29,7 +35,9 @@ where
     T: Send + 'static,
 {
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
-        let Self { work: task, answer } = *self;
+        let Self {
+            work: task, answer, ..
+        } = *self;
         match task(work) {
             Ok(value) => Ok(Box::new(move |committed| {
                 // Whoever no longer waits does not want to know.
@@ -44,6 +52,10 @@ where
 
     fn refuse(self: Box<Self>, why: &str) {
         let _ = self.answer.send(Err(Fault::unavailable(why)));
+    }
+
+    fn is_checked(&self) -> bool {
+        self.is_checked
     }
 }
 
@@ -66,10 +78,31 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
+        self.ask(work, false).await
+    }
+
+    /// The same, for work that refuses before its first change or not at all.
+    pub(crate) async fn write_checked<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.ask(work, true).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+        is_checked: bool,
+    ) -> Result<T, Fault> {
         let (answer, answered) = oneshot::channel();
         let closed = || Fault::unavailable("it was closed");
+        let task = Task {
+            work,
+            is_checked,
+            answer,
+        };
         self.orders
-            .send(Order::Do(Box::new(Task { work, answer })))
+            .send(Order::Do(Box::new(task)))
             .await
             .map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
@@ -83,7 +116,11 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let closed = || Fault::unavailable("it was closed");
         self.orders
-            .blocking_send(Order::Do(Box::new(Task { work, answer })))
+            .blocking_send(Order::Do(Box::new(Task {
+                work,
+                is_checked: false,
+                answer,
+            })))
             .map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?
     }

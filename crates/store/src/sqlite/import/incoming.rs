@@ -6,7 +6,7 @@ use super::super::chain::Digest;
 use super::super::error::Fault;
 use super::super::findings::Finding;
 use super::super::heads::Head;
-use super::super::journal::insert;
+use super::super::journal::Insert;
 use super::super::numbers::int;
 use super::super::record::Encoded;
 use super::super::runs::project;
@@ -44,6 +44,7 @@ impl Incoming {
 /// Writes the next pieces of a stream.
 pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
     let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
+    let mut insert = Insert::new(work.connection)?;
     for piece in &pieces {
         match piece {
             Piece::Record(record, run_record) => {
@@ -54,7 +55,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .chain()
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
-                insert(work, stream, &head, record)?;
+                insert.run(work.state, stream, &head, record)?;
                 if let Some(run_record) = run_record {
                     project(work, stream, &head.key, run_record)?;
                 }

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::numbers::int;
+use super::super::places::ADD_PLACE;
 use super::super::record::{Encoded, Form, RECORD_VERSION};
+use super::super::thread::State;
 use super::super::writer::Work;
 use crate::journal::JournalError;
 use crate::runs::is_run_stream;
@@ -31,6 +34,7 @@ impl Append {
             return Ok(());
         }
         let mut head = head.clone();
+        let mut insert = Insert::new(work.connection)?;
         for record in &self.records {
             head.seq += 1;
             head.chain = work
@@ -39,7 +43,7 @@ impl Append {
                 .chain()
                 .link(&head.chain, head.seq, &record.digest);
             head.open.apply(head.seq, record.turn);
-            insert(work, self.stream, &head, record)?;
+            insert.run(work.state, self.stream, &head, record)?;
         }
         // A run has a row of its own.
         if !is_run_stream(&head.key) {
@@ -81,29 +85,45 @@ impl Append {
     }
 }
 
-/// Writes one record; `head` is the stream with the record in it.
-pub(in super::super) fn insert(
-    work: &mut Work<'_>,
-    stream: u64,
-    head: &Head,
-    record: &Encoded,
-) -> Result<(), Fault> {
-    let (form, body) = record.body();
-    if form == Form::Blob {
-        work.connection
-            .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-            .execute((body, &record.bytes))?;
+/// Writes records one after the other.
+pub(in super::super) struct Insert<'a> {
+    connection: &'a Connection,
+    record: CachedStatement<'a>,
+    place: CachedStatement<'a>,
+}
+
+impl<'a> Insert<'a> {
+    pub(in super::super) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            connection,
+            record: connection.prepare_cached(
+                "INSERT INTO records \
+                 (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?,
+            place: connection.prepare_cached(ADD_PLACE)?,
+        })
     }
-    work.state.position += 1;
-    work.state.is_numbered = true;
-    work.connection
-        .prepare_cached(
-            "INSERT INTO records \
-             (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )?
-        .execute((
-            int(work.state.position),
+
+    /// Writes one record; `head` is the stream with the record in it.
+    pub(in super::super) fn run(
+        &mut self,
+        state: &mut State,
+        stream: u64,
+        head: &Head,
+        record: &Encoded,
+    ) -> Result<(), Fault> {
+        let (form, body) = record.body();
+        if form == Form::Blob {
+            self.connection
+                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
+                .execute((body, &record.bytes))?;
+        }
+        state.position += 1;
+        state.is_numbered = true;
+        let position = int(state.position);
+        self.record.execute((
+            position,
             int(stream),
             int(head.seq),
             RECORD_VERSION,
@@ -111,9 +131,12 @@ pub(in super::super) fn insert(
             record.is_chunk,
             int(head.open.first().unwrap_or(0)),
             record.at,
-            int(work.state.commit),
+            int(state.commit),
             head.chain,
             body,
         ))?;
-    Ok(())
+        self.place.execute([int(stream), int(head.seq), position])?;
+        state.recent.note();
+        Ok(())
+    }
 }

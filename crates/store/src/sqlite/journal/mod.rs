@@ -21,7 +21,7 @@ use crate::journal::{
     ThreadFilter, Window,
 };
 
-pub(super) use append::{Append, insert};
+pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
 pub(super) use page::Walk;
 use page::read_page;
@@ -59,7 +59,7 @@ impl Journal for SqliteJournal {
             records: encode(&batch.records)?,
             events: batch.records,
         };
-        Ok(writer.write(move |work| append.run(work)).await?)
+        Ok(writer.write_checked(move |work| append.run(work)).await?)
     }
 
     async fn read(

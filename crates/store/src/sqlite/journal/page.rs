@@ -13,6 +13,7 @@ use windlass_core::events::Event;
 use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::places;
 use super::super::record::{STORED_COLUMNS, Stored};
 use super::streams::{StreamInfo, find};
 use crate::journal::{JournalError, Page, StreamKey};
@@ -61,7 +62,7 @@ impl<'a> Walk<'a> {
         }
         let at = [int(walk.stream.stream), int(after)];
         let kept: Option<Digest> = reader
-            .prepare_cached("SELECT chain FROM records WHERE stream = ?1 AND seq = ?2")?
+            .prepare_cached("SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2")?
             .query_row(at, |row| row.get(0))
             .optional()?;
         if let Some(link) = kept {
@@ -130,6 +131,14 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Checks that nothing is missing at the end: the newest record is never pruned.
+    pub(in super::super) fn end(&self) -> Result<(), Fault> {
+        match self.seq < places::newest(self.reader, self.stream.stream)? {
+            true => Err(self.damaged(self.seq + 1, "it is missing").into()),
+            false => Ok(()),
+        }
+    }
+
     /// Joins gaps that touch.
     fn note_gap(&mut self, gap: RangeInclusive<u64>) {
         match self.pruned.last_mut() {
@@ -188,15 +197,17 @@ pub(in super::super) fn read_page(
     let mut walk = Walk::after(&transaction, chain, stream, after)?;
     let mut events = Vec::with_capacity(limit.min(1024));
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
+    let mut rows = statement.query([int(number), int(walk.seq()), int(limit as u64)])?;
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
         walk.step(&stored)?;
         events.push(stored.decode(key)?);
+    }
+    if events.len() < limit && walk.seq() < head {
+        walk.end()?;
     }
     Ok(Page {
         pruned: walk.pruned,
@@ -226,5 +237,6 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
         walk.step(&stored)?;
         events.push(stored.decode(&walk.stream.key)?);
     }
+    walks.values().try_for_each(Walk::end)?;
     Ok(events)
 }

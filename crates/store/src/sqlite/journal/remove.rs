@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::projection;
 use super::super::writer::Work;
+use super::super::{places, projection};
 use crate::journal::StreamKey;
 
 pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
@@ -22,14 +22,13 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
     // The row of a run has the position of its first record; a session has none.
     connection
         .prepare_cached(
-            "DELETE FROM runs WHERE position = (SELECT position FROM records WHERE stream = ?1 AND seq = 1)",
+            "DELETE FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
         )?
         .execute([int(stream)])?;
-    for table in ["records", "pruned"] {
-        connection
-            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
-            .execute([int(stream)])?;
-    }
+    places::remove(connection, stream, 0, u64::MAX)?;
+    connection
+        .prepare_cached("DELETE FROM pruned WHERE stream = ?1")?
+        .execute([int(stream)])?;
     projection::remove(connection, stream)?;
     connection
         .prepare_cached("DELETE FROM streams WHERE id = ?1")?
@@ -44,7 +43,7 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
 
 fn blobs_of(connection: &Connection, stream: u64) -> Result<Vec<Vec<u8>>, Fault> {
     let mut statement =
-        connection.prepare_cached("SELECT body FROM records WHERE stream = ?1 AND form = 1")?;
+        connection.prepare_cached("SELECT body FROM placed WHERE stream = ?1 AND form = 1")?;
     let names = statement.query_map([int(stream)], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }

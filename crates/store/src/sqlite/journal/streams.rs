@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::places::{newest_position, newest_seq};
 use crate::journal::StreamKey;
 
 /// A stream without its records.
@@ -20,9 +21,12 @@ pub struct StreamInfo {
 }
 
 /// The newest record of a stream says it all; it is never pruned.
-const INFO: &str = "SELECT streams.key, streams.id, coalesce(newest.seq, 0), coalesce(newest.open_from, 0) FROM streams \
-     LEFT JOIN records AS newest ON newest.stream = streams.id AND newest.seq = \
-     (SELECT max(seq) FROM records WHERE stream = streams.id)";
+const INFO: &str = concat!(
+    "SELECT streams.key, streams.id, coalesce(",
+    newest_seq!("streams.id"),
+    ", 0), coalesce(newest.open_from, 0) FROM streams LEFT JOIN records AS newest ON newest.position = ",
+    newest_position!("streams.id")
+);
 
 fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
     Ok(StreamInfo {
@@ -44,10 +48,11 @@ pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fau
 
 /// Lists where the streams of sessions end. It looks at one index, and at no record.
 pub(super) fn heads(reader: &Connection) -> Result<Vec<(StreamKey, u64)>, Fault> {
-    let mut statement = reader.prepare_cached(
-        "SELECT key, head FROM (SELECT key, (SELECT max(seq) FROM records WHERE stream = streams.id) AS head \
-         FROM streams WHERE key < 'run:' OR key >= 'run;') WHERE head IS NOT NULL",
-    )?;
+    let mut statement = reader.prepare_cached(concat!(
+        "SELECT key, head FROM (SELECT key, ",
+        newest_seq!("streams.id"),
+        " AS head FROM streams WHERE key < 'run:' OR key >= 'run;') WHERE head IS NOT NULL"
+    ))?;
     let heads = statement.query_map([], |row| {
         Ok((StreamKey::new(row.get::<_, String>(0)?), uint(row, 1)?))
     })?;

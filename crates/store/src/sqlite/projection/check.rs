@@ -188,8 +188,8 @@ impl<'a> Check<'a> {
     /// Tells whether the rows of threads must know a record.
     fn is_projected(&self, seq: u64) -> Result<bool, Fault> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM records, state \
-             WHERE stream = ?1 AND seq = ?2 AND records.position <= projected)",
+            "SELECT EXISTS (SELECT 1 FROM placed WHERE stream = ?1 AND seq = ?2 \
+             AND position <= (SELECT projected FROM state))",
         )?;
         Ok(statement.query_row([int(self.stream), int(seq)], |row| row.get(0))?)
     }

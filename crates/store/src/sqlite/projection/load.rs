@@ -44,7 +44,7 @@ pub(super) fn fold(
 
 pub(super) fn replay_query() -> String {
     format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq > ?2 AND chunk = 0 ORDER BY seq"
     )
 }

@@ -12,6 +12,7 @@ fn database() -> Connection {
         include_str!("../schema/1.sql"),
         include_str!("../schema/2.sql"),
         include_str!("../schema/3.sql"),
+        include_str!("../schema/5.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }
@@ -30,6 +31,8 @@ fn database() -> Connection {
              INSERT INTO messages (key, id, role, seq) \
              SELECT ((x % 100) << 32) + x / 100, CAST(x AS BLOB), 1, 1 FROM n;
              INSERT INTO records SELECT x + 1, x % 100, x / 100 + 1, 1, 0, 0, 0, 0, 1, x'00', x'00' FROM n;
+             INSERT INTO places SELECT stream, seq, position FROM records WHERE seq < 90;
+             INSERT INTO recent_places SELECT stream, seq, position FROM records WHERE seq >= 90;
              ANALYZE;",
         )
         .unwrap();

@@ -7,6 +7,7 @@ use super::super::error::{Fault, SqliteError};
 use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
 use super::super::numbers::{int, uint};
+use super::super::places;
 use super::fold::Fold;
 use super::load::{range, replay};
 use super::rows::{MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
@@ -35,13 +36,14 @@ pub struct RebuildReport {
 }
 
 impl SqliteStore {
-    /// Makes what is listed of all streams anew from their events; `progress` hears of each.
+    /// Makes the places of all records anew, and what is listed of all streams from their events; `progress` hears of each.
     ///
     /// Each stream is one commit, and others wait for it. Rows whose records are no longer kept stay.
     pub async fn rebuild(
         &self,
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
+        self.inner.writer()?.write(places::rebuild).await?;
         let streams = self.inner.readers.read(|reader| match names(reader) {
             (mut streams, None) => {
                 streams.retain(|stream| !is_run_stream(&stream.key));

@@ -7,6 +7,7 @@ use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find as find_stream;
 use super::super::numbers::{int, uint};
+use super::super::places::{newest_position, newest_seq};
 use super::load::{self, ready};
 use super::newest::{Newest, ThreadRows, fold_newest, projected};
 use super::rows::{THREAD_COLUMNS, ThreadRow, from_micros};
@@ -174,9 +175,13 @@ struct Place {
     newest_at: DateTime<Utc>,
 }
 
-pub(super) const PLACE_QUERY: &str = "SELECT streams.key, newest.seq, newest.at FROM streams \
-     JOIN records AS newest ON newest.stream = streams.id AND newest.seq = \
-     (SELECT max(seq) FROM records WHERE stream = ?1) WHERE streams.id = ?1";
+pub(super) const PLACE_QUERY: &str = concat!(
+    "SELECT streams.key, ",
+    newest_seq!("?1"),
+    " AS head, coalesce(newest.at, 0) FROM streams LEFT JOIN records AS newest ON newest.position = ",
+    newest_position!("?1"),
+    " WHERE streams.id = ?1 AND head IS NOT NULL"
+);
 
 fn place(reader: &Connection, stream: u64) -> Result<Option<Place>, Fault> {
     let mut statement = reader.prepare_cached(PLACE_QUERY)?;

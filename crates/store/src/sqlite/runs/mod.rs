@@ -35,7 +35,7 @@ impl RunLog for SqliteRuns {
     async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
         let begin = write::Begin::new(started, client)?;
         let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| begin.run(work)).await?)
+        Ok(writer.write_checked(move |work| begin.run(work)).await?)
     }
 
     async fn append(
@@ -45,7 +45,7 @@ impl RunLog for SqliteRuns {
     ) -> Result<KeptRun, JournalError> {
         let append = write::AppendToRun::new(run, records)?;
         let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| append.run(work)).await?)
+        Ok(writer.write_checked(move |work| append.run(work)).await?)
     }
 
     async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
@@ -134,7 +134,7 @@ fn read_page(
     }
     let mut walk = Walk::after(&transaction, chain, stream, after)?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM records \
+        "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);

@@ -50,7 +50,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
 /// Finds a run by the name of its stream.
 pub(super) fn get(connection: &Connection, run_id: &str) -> Result<Option<KeptRun>, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "{ROW} WHERE runs.position = (SELECT position FROM records WHERE seq = 1 AND stream = \
+        "{ROW} WHERE runs.position = (SELECT position FROM placed WHERE seq = 1 AND stream = \
          (SELECT id FROM streams WHERE key = ?1))"
     ))?;
     Ok(statement

@@ -54,6 +54,11 @@ async fn a_damaged_record_stops_its_stream_and_no_other() {
             "it is missing",
         ),
         (
+            "DELETE FROM records WHERE stream = 1 AND seq = 4",
+            4,
+            "it is missing",
+        ),
+        (
             "UPDATE records SET chain = x'00' WHERE stream = 1 AND seq = 3",
             3,
             "it was changed",

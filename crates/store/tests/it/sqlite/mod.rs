@@ -10,6 +10,7 @@ mod host_records;
 mod journal;
 mod lost;
 mod opening;
+mod places;
 mod projection;
 mod records;
 mod retention;

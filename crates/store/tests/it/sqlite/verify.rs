@@ -41,7 +41,9 @@ async fn a_cut_tail_is_found_with_the_expected_head() {
     store.close().await;
 
     home.database()
-        .execute("DELETE FROM records WHERE seq >= 3", [])
+        .execute_batch(
+            "DELETE FROM records WHERE seq >= 3; DELETE FROM recent_places WHERE seq >= 3",
+        )
         .unwrap();
     let options = home
         .options()
@@ -81,6 +83,8 @@ async fn what_belongs_to_nobody_is_found() {
         found,
         [
             "1 records belong to no stream",
+            "1 records have no place in their stream",
+            "1 places in streams are those of no record",
             "1 blobs are named by no record"
         ]
     );
