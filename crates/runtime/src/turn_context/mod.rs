@@ -152,6 +152,13 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
     let driver = inner.drivers.get(&model)?;
     let locale = controls.locale.or_else(|| records.session.locale.clone());
     let mut contributions = Contributions::collect(inner, &records.overlay, &model.model)?;
+    if let Some(environment) = &environment {
+        let mut capabilities = contributions.capabilities.iter();
+        if !capabilities.all(|resolved| resolved.capability.knows_environment(environment)) {
+            let id = environment.environment_id.clone();
+            return Err(AgentLoopError::EnvironmentNotFound(id));
+        }
+    }
     let system_prompt = prompt::assemble(
         inner,
         session_id,

@@ -73,7 +73,7 @@ impl App {
         rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
-            None => thread.model.clone(),
+            None => models.still(&thread.model)?,
             wished => models.name(wished)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();

@@ -20,6 +20,7 @@ use windlass_core::tools::{
     SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
 };
 use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
 
 pub use confine::Confinement;
 pub use processes::end_leftovers;
@@ -79,6 +80,9 @@ impl Capability for ShellCapability {
     }
     fn validate_config(&self, config: &Value) -> Result<(), String> {
         Approval::of(config).map(drop)
+    }
+    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
+        self.environments.get(&environment.environment_id).is_some()
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.tools_for(Approval::Ask)
