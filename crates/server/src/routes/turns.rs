@@ -127,7 +127,7 @@ impl App {
 
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
     /// process for example; the turn itself is proof.
-    async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+    pub(super) async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
         let Some(request) = scope::repeatable() else {
             return Ok(None);
         };

@@ -16,7 +16,7 @@ pub use memory::MemoryWireStore;
 pub use sqlite::SqliteWireStore;
 
 /// How long an answer is kept for a repeated request.
-const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
+pub(crate) const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
 
 /// The answer to a request that carried an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -63,7 +63,7 @@ impl Directory {
         entries.len()
     }
 
-    pub(super) fn get(&self, id: SessionId) -> Option<Arc<Entry>> {
+    pub(crate) fn get(&self, id: SessionId) -> Option<Arc<Entry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.get(&id).cloned()
     }
