@@ -1,7 +1,7 @@
 //! Starting a turn.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -80,8 +80,7 @@ impl App {
         external::check(&own, &self.builtin_tools)?;
         let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
         let tools = external::joined(of_thread, &own)?;
-        let environment = self
-            .turn_environment(thread, request.environment_id.as_deref())?;
+        let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
         let narrowed = self.narrowed(&environment, thread, &request)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
         disallowed_tools.extend(narrowed.idle_tools);
@@ -127,7 +126,10 @@ impl App {
 
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
     /// process for example; the turn itself is proof.
-    pub(super) async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+    pub(super) async fn started_before(
+        &self,
+        entry: &Entry,
+    ) -> Result<Option<ThreadAndTurn>, ApiError> {
         let Some(request) = scope::repeatable() else {
             return Ok(None);
         };

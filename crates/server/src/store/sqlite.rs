@@ -118,9 +118,7 @@ impl WireStore for SqliteWireStore {
 
     async fn digests(&self) -> Result<Vec<(String, StoredDigest)>, ApiError> {
         let records = self.records.list(RECORD).await?.into_iter();
-        let mut records: HashMap<_, _> = records
-            .map(|record| (record.name, record.body))
-            .collect();
+        let mut records: HashMap<_, _> = records.map(|record| (record.name, record.body)).collect();
         let digests = self.records.list(DIGEST).await?.into_iter();
         Ok(digests
             .map(|HostRecord { name, body }| {
@@ -158,7 +156,8 @@ impl WireStore for SqliteWireStore {
     }
 
     async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept, ApiError> {
-        let failed = |error: SqliteError| ApiError::new(ErrorCode::StoreUnavailable, error.to_string());
+        let failed =
+            |error: SqliteError| ApiError::new(ErrorCode::StoreUnavailable, error.to_string());
         let done = self.store.maintain(now).await.map_err(failed)?;
         self.records
             .trim(ANSWER, now - KEPT_FOR, self.max_answers)

@@ -113,7 +113,9 @@ impl Directory {
     pub(crate) async fn all(&self, runtime: &InProcessRuntime) -> Vec<Arc<Entry>> {
         self.read_stored().await;
         let moved = |entry: &Entry, head| entry.digest().seq != head;
-        let mut entries = self.read_moved(runtime, moved, Entry::refresh_or_warn).await;
+        let mut entries = self
+            .read_moved(runtime, moved, Entry::refresh_or_warn)
+            .await;
         entries.retain(|entry| entry.digest().is_thread());
         entries
     }

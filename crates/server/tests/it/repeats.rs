@@ -260,7 +260,11 @@ async fn r8_forks_whose_answers_were_lost_are_made_once() {
         let made = keyed.post(&path, body.clone()).await.expect(201);
         let again = keyed.post(&path, body.clone()).await.expect(201);
         assert_eq!(again, made, "{verb}");
-        let thread = if verb == "fork" { &made } else { &made["thread"] };
+        let thread = if verb == "fork" {
+            &made
+        } else {
+            &made["thread"]
+        };
         let list = daemon.client.get("/v1/threads").await.expect(200);
         assert_eq!(ids(&list).len(), 2, "{verb}");
         assert!(ids(&list).contains(&text(&thread["id"])), "{verb}");
@@ -286,7 +290,9 @@ async fn r8_a_compaction_words_and_an_environment_whose_answers_were_lost_are_ma
 
     let daemon = forgetful().await;
     let thread = daemon.thread(json!({})).await;
-    let turn = daemon.turn(&thread, json!({"prompt": "SILENT please"})).await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "SILENT please"}))
+        .await;
     let path = format!("{turn}/steer");
     let keyed = daemon.client.with("idempotency-key", "k");
     let words = json!({"prompt": "louder"});

@@ -45,27 +45,37 @@ async fn upkeep_removes_what_the_retention_does_not_keep_and_shows_it() {
     assert!(metric(&daemon, "removed_records_total").await > 0);
     assert_eq!(metric(&daemon, "upkeep_failures_total").await, 0);
     assert!(metric(&daemon, "stored_bytes").await > 0);
-    let again = daemon.events(&thread, 0).await.until("turn.completed").await;
+    let again = daemon
+        .events(&thread, 0)
+        .await
+        .until("turn.completed")
+        .await;
     assert_sound(&again, 0);
     assert!(again.iter().all(|frame| frame.event != "item.delta"));
-    assert_eq!(daemon.detail(&thread).await, before, "later records hold the text whole");
+    assert_eq!(
+        daemon.detail(&thread).await,
+        before,
+        "later records hold the text whole"
+    );
 }
 
 #[tokio::test]
 async fn a_thread_outlives_its_records() {
     let data = tempfile::tempdir().unwrap();
-    let mut setup = Setup {
+    let workspace = tempfile::tempdir().unwrap();
+    let root = workspace.path().to_owned();
+    let setup = Setup {
         data: Some(data.path().join("store")),
         retention: SqliteRetention {
             max_age: Some(Duration::ZERO),
             ..SqliteRetention::default()
         },
-        ..Setup::default()
+        ..Setup::settings(|settings| {
+            settings.workspace = root;
+            settings.upkeep.every = Some(Duration::from_millis(100));
+            settings.upkeep.removes_records = true;
+        })
     };
-    setup.settings = Box::new(|settings| {
-        settings.upkeep.every = Some(Duration::from_millis(100));
-        settings.upkeep.removes_records = true;
-    });
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({"title": "kept"})).await;
     daemon.say(&thread, "hello").await;
@@ -80,9 +90,10 @@ async fn a_thread_outlives_its_records() {
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
 
+    let root = workspace.path().to_owned();
     let setup = Setup {
         data: Some(data.path().join("store")),
-        ..Setup::default()
+        ..Setup::settings(|settings| settings.workspace = root)
     };
     let daemon = setup.start().await;
     assert_eq!(daemon.client.get("/v1/threads").await.expect(200), list);

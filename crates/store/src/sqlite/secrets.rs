@@ -74,7 +74,9 @@ impl Vault {
         };
         let mut statement =
             reader.prepare_cached("SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1")?;
-        Ok(statement.query_row([key.mark()], |row| row.get(0)).optional()?)
+        Ok(statement
+            .query_row([key.mark()], |row| row.get(0))
+            .optional()?)
     }
 
     pub(crate) fn seal(

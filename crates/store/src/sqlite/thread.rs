@@ -5,8 +5,8 @@
 //! a savepoint of its own, and is undone alone. Nobody hears of success before the commit is durable.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::mpsc;

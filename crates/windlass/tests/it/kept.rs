@@ -258,7 +258,10 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     let daemon = home.start();
     let path = format!("{thread}/turns");
     let refused = daemon.client.post(&path, &json!({"prompt": "hello"}));
-    assert_eq!((refused.status, refused.code().as_str()), (422, "invalid_field"));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (422, "invalid_field")
+    );
     for word in ["anthropic/old-model", "no longer configured", "PATCH"] {
         assert!(refused.body.contains(word), "{}", refused.body);
     }
@@ -289,6 +292,10 @@ fn a_retention_that_would_take_what_clients_may_ask_for_is_refused() {
         assert_eq!(refused.status.code(), Some(2), "{complaint}");
         assert!(complaint.contains(word), "{complaint}");
     }
-    std::fs::write(&config, "[retention]\nmax_age_days = 30\nevery_minutes = 5\n").unwrap();
+    std::fs::write(
+        &config,
+        "[retention]\nmax_age_days = 30\nevery_minutes = 5\n",
+    )
+    .unwrap();
     home.start();
 }

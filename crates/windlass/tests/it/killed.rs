@@ -410,7 +410,11 @@ fn can_run_commands() -> bool {
     let can = ways.into_iter().any(Confinement::works_here);
     if !can {
         let mut stderr = std::io::stderr();
-        writeln!(stderr, "SKIPPED: commands cannot be confined on this machine").unwrap();
+        writeln!(
+            stderr,
+            "SKIPPED: commands cannot be confined on this machine"
+        )
+        .unwrap();
     }
     can
 }
@@ -526,7 +530,8 @@ fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
     let daemon = home.start();
     let root = json!({"id": "staging", "root": home.data()});
     daemon.client.post("/v1/environments", &root).expect(201);
-    let thread = daemon.thread(&json!({"environments": [{"environment_id": "staging", "cwd": ""}]}));
+    let thread =
+        daemon.thread(&json!({"environments": [{"environment_id": "staging", "cwd": ""}]}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "greet me");
     let mut exchange = model.asked();

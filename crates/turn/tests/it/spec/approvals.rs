@@ -52,11 +52,7 @@ fn an_allowed_call_runs() {
 
 #[test]
 fn a_call_that_is_allowed_with_the_rest_of_the_turn_is_the_last_that_is_asked_for() {
-    let again = [
-        ASKED,
-        &[AllowRest("a"), Done("a")],
-    ]
-    .concat();
+    let again = [ASKED, &[AllowRest("a"), Done("a")]].concat();
     check(
         plan(),
         &again,

@@ -132,7 +132,11 @@ impl Serve {
         open_environments(&environments, &workspace, &wire).await?;
         let agent = agent::Agent {
             config: &config,
-            tools: tools::Tools::of(&directory, [&self.token_file, &key_file.cloned()], &environments),
+            tools: tools::Tools::of(
+                &directory,
+                [&self.token_file, &key_file.cloned()],
+                &environments,
+            ),
             model: self.model.as_deref(),
             recovery: self.on_restart.into(),
         };

@@ -25,7 +25,9 @@ pub(super) fn of(configured: &config::Retention) -> anyhow::Result<(SqliteRetent
         );
     }
     if configured.max_age_days == Some(0) {
-        bail!("retention.max_age_days is 0, which keeps nothing; set it to at least 1, or leave it out");
+        bail!(
+            "retention.max_age_days is 0, which keeps nothing; set it to at least 1, or leave it out"
+        );
     }
     let retention = SqliteRetention {
         text_chunks: configured.text_chunk_hours.map(hours),
