@@ -21,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// How the daemon traces runs.
     pub(crate) runs: Runs,
+    /// What commands of the daemon's agent may use.
+    pub(crate) shell: Shell,
     /// What the daemon removes, and when.
     pub(crate) retention: Retention,
     /// A file with the key that secrets of sessions are sealed with.
@@ -67,6 +69,16 @@ pub(crate) struct Runs {
     pub(crate) keep_days: Option<u32>,
     /// How many bytes a message may have.
     pub(crate) message_bytes: Option<usize>,
+}
+
+/// What commands may use; what is not set stays as it is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Shell {
+    /// How much memory each process may use for its data, in megabytes; 0 is any.
+    pub(crate) max_memory_mb: Option<u64>,
+    /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
+    pub(crate) max_processes: Option<u64>,
 }
 
 /// What the daemon removes of ended turns; what is not set is kept.

@@ -4,6 +4,7 @@ mod confine;
 mod error;
 mod family;
 mod lifeline;
+mod limits;
 mod output;
 mod processes;
 mod run;

@@ -135,6 +135,7 @@ impl Serve {
             tools: tools::Tools::of(
                 &directory,
                 [&self.token_file, &key_file.cloned()],
+                &config.shell,
                 &environments,
             ),
             model: self.model.as_deref(),

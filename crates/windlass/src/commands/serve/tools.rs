@@ -6,6 +6,7 @@ use windlass_core::digest::Digest128;
 use windlass_tools::{Environments, ShellSettings, end_leftovers};
 
 use crate::cli::note;
+use crate::config;
 
 /// The settings of the tools.
 pub(super) struct Tools<'a> {
@@ -19,6 +20,7 @@ impl<'a> Tools<'a> {
     pub(super) fn of(
         data: &Path,
         key_files: [&Option<PathBuf>; 2],
+        limits: &config::Shell,
         environments: &'a Environments,
     ) -> Self {
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
@@ -38,6 +40,13 @@ impl<'a> Tools<'a> {
         for file in key_files.into_iter().flatten() {
             shell = shell.hide(file);
         }
+        let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
+            if let Some(configured) = configured {
+                *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);
+            }
+        };
+        set(&mut shell.max_memory_bytes, limits.max_memory_mb, 1024 * 1024);
+        set(&mut shell.max_processes, limits.max_processes, 1);
         if let Some(home) = std::env::home_dir() {
             shell = shell.hide_keys_of(&home);
         }
