@@ -99,7 +99,12 @@ async fn hold_bare(wire: Wire, asked: &str) -> Result<Weight> {
     let mut running = JoinSet::new();
     for _ in 0..SESSIONS {
         let (client, url, asked) = (client.clone(), server.url.clone(), asked.to_owned());
-        running.spawn(async move { bare::post(&client, &url, asked.into(), |_| ()).await });
+        running.spawn(async move {
+            let done = bare::post(&client, &url, asked.clone().into(), |_| ()).await;
+            // The next request of the conversation would begin with it.
+            drop(asked);
+            done
+        });
     }
     finish(server, running, empty).await
 }

@@ -82,8 +82,8 @@ macro_rules! events {
 
 events! {
     SessionStarted(SessionStartedData) SESSION_STARTED = "session.started";
-    SessionUpdated(SessionUpdatedData) SESSION_UPDATED = "session.updated";
-    SessionForked(SessionForkedData) SESSION_FORKED = "session.forked";
+    SessionUpdated(Box<SessionUpdatedData>) SESSION_UPDATED = "session.updated";
+    SessionForked(Box<SessionForkedData>) SESSION_FORKED = "session.forked";
     SessionRewound(SessionRewoundData) SESSION_REWOUND = "session.rewound";
     SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
@@ -111,8 +111,8 @@ events! {
     ToolStarted(Box<ToolStartedData>) TOOL_STARTED = "tool.started";
     ToolCompleted(Box<ToolCompletedData>) TOOL_COMPLETED = "tool.completed";
     ToolProgress(ToolProgressData) TOOL_PROGRESS = "tool.progress";
-    ToolOutputDelta(ToolOutputDeltaData) TOOL_OUTPUT_DELTA = "tool.output.delta";
-    ToolCallRequested(ToolCallRequestedData) TOOL_CALL_REQUESTED = "tool.call_requested";
+    ToolOutputDelta(Box<ToolOutputDeltaData>) TOOL_OUTPUT_DELTA = "tool.output.delta";
+    ToolCallRequested(Box<ToolCallRequestedData>) TOOL_CALL_REQUESTED = "tool.call_requested";
     ToolCallResolved(ToolCallResolvedData) TOOL_CALL_RESOLVED = "tool.call_resolved";
     ToolCallTimeout(ToolCallTimeoutData) TOOL_CALL_TIMEOUT = "tool.call_timeout";
     ToolCallCanceled(ToolCallCanceledData) TOOL_CALL_CANCELED = "tool.call_canceled";
@@ -129,7 +129,7 @@ events! {
     TaskCreated(TaskCreatedData) TASK_CREATED = "task.created";
     TaskUpdated(TaskUpdatedData) TASK_UPDATED = "task.updated";
     ContextCompacting(ContextCompactingData) CONTEXT_COMPACTING = "context.compacting";
-    ContextCompacted(ContextCompactedData) CONTEXT_COMPACTED = "context.compacted";
+    ContextCompacted(Box<ContextCompactedData>) CONTEXT_COMPACTED = "context.compacted";
     FileWritten(FileWrittenData) FILE_WRITTEN = "file.written";
     ScheduleTriggered(ScheduleTriggeredData) SCHEDULE_TRIGGERED = "schedule.triggered";
     JournalPruned(JournalPrunedData) JOURNAL_PRUNED = "journal.pruned";
@@ -160,6 +160,11 @@ boxed! {
     ToolStarted(ToolStartedData)
     ToolCompleted(ToolCompletedData)
     ApprovalRequired(ApprovalRequiredData)
+    ContextCompacted(ContextCompactedData)
+    ToolCallRequested(ToolCallRequestedData)
+    ToolOutputDelta(ToolOutputDeltaData)
+    SessionUpdated(SessionUpdatedData)
+    SessionForked(SessionForkedData)
 }
 
 impl EventData {

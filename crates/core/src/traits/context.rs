@@ -107,7 +107,7 @@ impl ToolContext {
 
     /// Shows output while the call runs.
     pub async fn emit_tool_output(&self, tool_name: &str, delta: &str, stream: &str) {
-        self.emit(EventData::ToolOutputDelta(ToolOutputDeltaData {
+        self.emit(EventData::from(ToolOutputDeltaData {
             tool_call_id: self.tool_call_id.clone().unwrap_or_default(),
             tool_name: tool_name.to_owned(),
             delta: delta.to_owned(),

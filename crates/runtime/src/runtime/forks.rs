@@ -125,7 +125,7 @@ impl<'a> Fork<'a> {
     }
 
     fn forked(&self) -> Event {
-        let data = EventData::SessionForked(SessionForkedData {
+        let data = EventData::from(SessionForkedData {
             parent_session_id: self.parent,
             parent_sequence: self.at_seq,
             record: None,

@@ -431,7 +431,7 @@ impl World {
             },
             Step::EmitForbidden(call) => Input::Emit {
                 exec_id: self.exec(call),
-                data: EventData::SessionUpdated(SessionUpdatedData {
+                data: EventData::from(SessionUpdatedData {
                     title: None,
                     record: None,
                     changes: None,

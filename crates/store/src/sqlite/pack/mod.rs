@@ -52,7 +52,8 @@ pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
 /// Returns the text of a short form; `None` where it is none.
 pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let codes = &*CODES;
-    let mut text = Vec::with_capacity(packed.len() * 6);
+    // A text is about three times as long; what is asked for in vain costs more than growing once.
+    let mut text = Vec::with_capacity(packed.len() * 3 + 64);
     let mut values: Vec<Range<usize>> = Vec::with_capacity(8);
     let mut rest = packed;
     while let Some((&code, behind)) = rest.split_first() {

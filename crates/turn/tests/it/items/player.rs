@@ -227,7 +227,7 @@ impl Player<'_> {
 
     fn emit(&mut self) {
         if let Some(exec_id) = self.pick(|state| matches!(state, CallState::Running { .. })) {
-            let data = EventData::ToolOutputDelta(ToolOutputDeltaData {
+            let data = EventData::from(ToolOutputDeltaData {
                 tool_call_id: "c0".to_owned(),
                 tool_name: "once".to_owned(),
                 delta: "out".to_owned(),
