@@ -22,6 +22,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
+use crate::thread::Mail;
 use crate::turn_context::{Wishes, assemble, assemble_unkept};
 
 pub use events::EventStream;
@@ -64,6 +65,17 @@ impl InProcessRuntime {
     pub async fn messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
         let history = self.inner.history(session_id).await?;
         Ok(history
+            .iter()
+            .map(|message| Message::clone(message))
+            .collect())
+    }
+
+    /// Returns what the model reads of a session: all messages, or a summary and what came after it.
+    pub async fn context_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
+        let slot = self.inner.slot(session_id).await?;
+        let context = slot.ask(&self.inner, |reply| Mail::Context { reply });
+        Ok(context
+            .await?
             .iter()
             .map(|message| Message::clone(message))
             .collect())

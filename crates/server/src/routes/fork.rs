@@ -169,12 +169,24 @@ impl App {
         Ok(fork)
     }
 
-    /// Returns what the model of a fork remembers: all before the message that started the first dropped turn.
+    /// Returns what the model of a fork remembers: what that of the parent does, up to the message that started the first
+    /// dropped turn. Where a summary stands for that turn, it is all that was said before.
     async fn shared_history(&self, parent: &Entry, cut: &Cut) -> Result<Vec<Message>, ApiError> {
-        let mut history = self.runtime.messages(parent.id).await?;
+        let mut history = self.runtime.context_messages(parent.id).await?;
         if let Some((_, Some(input))) = cut.dropped {
-            let place = history.iter().position(|message| message.id == input);
-            history.truncate(place.unwrap_or(history.len()));
+            let place_in = |messages: &[Message]| {
+                let mut messages = messages.iter();
+                messages.position(|message| message.id == input)
+            };
+            if let Some(place) = place_in(&history) {
+                history.truncate(place);
+            } else {
+                let mut all = self.runtime.messages(parent.id).await?;
+                if let Some(place) = place_in(&all) {
+                    all.truncate(place);
+                    history = all;
+                }
+            }
         }
         history.retain(|message| message.role != MessageRole::System);
         Ok(history)

@@ -252,8 +252,13 @@ async fn a_command_cannot_use_more_memory_than_it_may() {
         place.settings.max_memory_bytes = Some(1 << 33);
         let ran = place.shell("echo 'it''s' \"$0\" $#").await.unwrap();
         assert_eq!(ran["output"], plain, "the command sees no difference");
-        let ran = place.shell("head -c 3000000 /dev/zero | wc -c; exit 7").await;
+        let ran = place
+            .shell("head -c 3000000 /dev/zero | wc -c; exit 7")
+            .await;
         let ran = ran.unwrap();
-        assert_eq!((&ran["exit_code"], &ran["output"]), (&7.into(), &"3000000\n".into()));
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&7.into(), &"3000000\n".into())
+        );
     }
 }

@@ -122,7 +122,12 @@ impl Serve {
         let key_file = key_file.or(config.secrets_key_file.as_ref());
         let key = secrets_key::load(key_file.map(PathBuf::as_path), &directory)?;
         let store = SqliteStore::open(options.with_secrets_key(key)).await?;
-        store.check_secrets_key().await?;
+        store.check_secrets_key().await.with_context(|| {
+            let path = directory.display();
+            format!(
+                "the secrets in {path} need their own key; name its file with --secrets-key-file"
+            )
+        })?;
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut limits = Limits::default();

@@ -45,7 +45,11 @@ impl<'a> Tools<'a> {
                 *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);
             }
         };
-        set(&mut shell.max_memory_bytes, limits.max_memory_mb, 1024 * 1024);
+        set(
+            &mut shell.max_memory_bytes,
+            limits.max_memory_mb,
+            1024 * 1024,
+        );
         set(&mut shell.max_processes, limits.max_processes, 1);
         if let Some(home) = std::env::home_dir() {
             shell = shell.hide_keys_of(&home);
