@@ -1,4 +1,5 @@
-//! The stream of the Responses API. Items that are done say the last word; what streamed before is the same, earlier.
+//! The stream of the Responses API. Items that are done say the last word; what streamed before is the same, earlier. The
+//! last event holds all items once more, for whoever has heard of none.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,8 @@ pub(crate) struct Responses {
     thinking_of: Option<u64>,
     summary_part: u64,
     refused: bool,
+    /// Whether an item has begun, streamed or ended.
+    heard: bool,
 }
 
 impl Wire for Responses {
@@ -26,6 +29,7 @@ impl Wire for Responses {
             .get("output_index")
             .and_then(Value::as_u64)
             .unwrap_or(0);
+        self.heard |= event.get("output_index").is_some() || event.get("item").is_some();
         match text("type") {
             "response.created" | "response.in_progress" => head(&event["response"], answer),
             "response.output_item.added" => self.added(at, &event["item"]),
@@ -53,9 +57,8 @@ impl Wire for Responses {
                 answer.thinking(text("delta"));
             }
             "response.function_call_arguments.delta" => {
-                if let Some(call) = self.calls.get_mut(&at) {
-                    call.arguments.push_str(text("delta"));
-                }
+                let call = self.calls.entry(at).or_default();
+                call.arguments.push_str(text("delta"));
             }
             "response.output_item.done" => self.done(at, &event["item"], answer),
             "response.completed" | "response.incomplete" => {
@@ -117,7 +120,16 @@ impl Responses {
 
     fn finish(&mut self, response: &Value, answer: &mut Answer) -> Result<(), Broken> {
         head(response, answer);
+        if !self.heard {
+            let items = response["output"].as_array().into_iter().flatten();
+            for (at, item) in (0..).zip(items) {
+                self.done(at, item, answer);
+            }
+        }
         for (_, call) in std::mem::take(&mut self.calls) {
+            if call.name.is_empty() {
+                return Err(Broken::OutOfOrder("a piece of a call that did not begin"));
+            }
             answer.call(call);
         }
         let incomplete = response["incomplete_details"]["reason"].as_str();

@@ -6,7 +6,7 @@ use windlass_models::ModelSettings;
 use windlass_models::settings::ProviderSettings;
 use windlass_testkit::{Answer, FakeServer, Wire};
 
-use crate::support::{ask, config, driver_with, exchange, request, told, tools};
+use crate::support::{Got, ask, config, driver_with, exchange, request, told, tools};
 use windlass_core::message::Message;
 
 /// Lets the provider send raw bytes in a stream and returns the code of the error.
@@ -67,27 +67,63 @@ async fn what_is_no_text_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn events_out_of_order_are_an_error_or_change_nothing() {
-    for wire in Wire::ALL {
-        let mut events = wire.events(&Answer::text(&["Hel", "lo"]));
-        events.reverse();
-        let mut server = FakeServer::start().await.unwrap();
-        let driver = crate::support::driver(wire, &server.url());
-        let (got, _) = exchange(&driver, ask(wire), &mut server, async |mut exchange| {
-            exchange.begin_stream(&[]).await?;
-            for event in &events {
-                if exchange.chunk(event.as_bytes()).await.is_err() {
-                    break;
-                }
+/// Sends the events in another order, and as far as they are read.
+async fn told_in_order(wire: Wire, events: &[&String]) -> Got {
+    let mut server = FakeServer::start().await.unwrap();
+    let driver = crate::support::driver(wire, &server.url());
+    let (got, _) = exchange(&driver, ask(wire), &mut server, async |mut exchange| {
+        exchange.begin_stream(&[]).await?;
+        for event in events {
+            if exchange.chunk(event.as_bytes()).await.is_err() {
+                break;
             }
-            Ok(())
-        })
-        .await;
-        assert!(
-            got.error.is_some() != got.done.is_some(),
-            "{wire:?}: {got:?}"
-        );
+        }
+        Ok(())
+    })
+    .await;
+    got
+}
+
+#[tokio::test]
+async fn an_end_before_the_answer_is_no_answer() {
+    for (wire, code) in [(Wire::OpenAiChat, "cut"), (Wire::Anthropic, "cut")] {
+        let events = wire.events(&Answer::text(&["Hel", "lo"]));
+        let backwards: Vec<_> = events.iter().rev().collect();
+        let got = told_in_order(wire, &backwards).await;
+        assert_eq!(got.provider_error().code.as_deref(), Some(code), "{wire:?}");
+        assert_eq!(got.text(), "", "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_holds_the_whole_answer_is_the_answer() {
+    let wire = Wire::OpenAi;
+    let answer = Answer::text(&["Hel", "lo"]).with_call("call_1", "weather", &["{}"]);
+    let events = wire.events(&answer);
+    let backwards: Vec<_> = events.iter().rev().collect();
+    let got = told_in_order(wire, &backwards).await;
+    assert!(got.error.is_none(), "{got:?}");
+    assert_eq!(got.text(), "Hello");
+    assert_eq!(got.calls.len(), 1);
+    // In its order the answer is the same, and nothing of it comes twice.
+    let again = told_in_order(wire, &events.iter().collect::<Vec<_>>()).await;
+    assert_eq!((again.text(), &again.calls), (got.text(), &got.calls));
+}
+
+#[tokio::test]
+async fn pieces_of_what_did_not_begin_are_refused() {
+    let answer = Answer::default().with_call("call_1", "weather", &["{\"place\":", " \"Oslo\"}"]);
+    for (wire, beginnings) in [
+        (Wire::Anthropic, vec!["content_block_start"]),
+        (Wire::OpenAi, vec!["output_item.added", "output_item.done"]),
+    ] {
+        let events = wire.events(&answer);
+        let is_kept = |event: &&String| !beginnings.iter().any(|name| event.contains(name));
+        let headless: Vec<_> = events.iter().filter(is_kept).collect();
+        assert!(headless.len() < events.len());
+        let got = told_in_order(wire, &headless).await;
+        let error = got.provider_error();
+        assert_eq!(error.code.as_deref(), Some("out_of_order"), "{wire:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `windlass run`, as people use it.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -252,4 +252,50 @@ fn a_reader_who_has_seen_enough_is_no_error() {
         .unwrap();
     assert_eq!(text(&out.stderr), "");
     assert!(out.status.success());
+}
+
+#[test]
+fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut server = FakeServer::start().await.unwrap();
+        let wire = Wire::OpenAiChat;
+        let empty = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["run", "hello", "--model", "openai-chat/some"])
+            .env_clear()
+            .envs([
+                ("OPENAI_API_KEY", "key"),
+                ("OPENAI_BASE_URL", &server.url()),
+            ])
+            .current_dir(empty.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut exchange = server.next().await;
+        exchange.begin_stream(&[]).await.unwrap();
+        let events = wire.events(&Answer::text(&["Half of", " it"]));
+        let said = events.iter().position(|event| event.contains("Half of"));
+        for event in &events[..=said.unwrap()] {
+            exchange.chunk(event.as_bytes()).await.unwrap();
+        }
+        let mut shown = [0; 7];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut shown)
+            .unwrap();
+        assert_eq!(text(&shown), "Half of");
+        let killed = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        // The connection closes, so that the provider stops writing.
+        exchange.closed().await;
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(130), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stderr).lines().last(), Some("interrupted"));
+    });
 }
