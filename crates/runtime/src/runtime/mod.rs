@@ -124,7 +124,7 @@ impl InProcessRuntime {
     /// Returns everything that the first turn of a session would work with. The session is not kept, and its files are
     /// not put in place.
     pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
-        let assembled = assemble_unkept(&self.inner, session).await?;
+        let assembled = Box::pin(assemble_unkept(&self.inner, session)).await?;
         Ok(assembled.into_view(Vec::new()))
     }
 }

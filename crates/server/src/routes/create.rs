@@ -118,7 +118,7 @@ impl App {
             let entry = self.threads.get(*id);
             entry.is_none_or(|entry| !entry.digest().is_thread())
         };
-        named.filter(is_free).unwrap_or_else(SessionId::new)
+        named.filter(is_free).unwrap_or_default()
     }
 
     /// Keeps a thread, with its first record.
