@@ -27,7 +27,7 @@ Usage: windlass-bench <word> [part] [--json]
 Words:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
-  journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading or idle
+  journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading, forks or idle
   model       turns over HTTP beside a bare loop: CPU, memory, cancelling
   daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory

@@ -33,6 +33,8 @@ pub struct Figures {
     pub unknown_outcomes: usize,
     /// Times that a turn went on after a death.
     pub resumed: usize,
+    /// Forks that are there.
+    pub forks: usize,
 }
 
 impl Figures {
@@ -42,6 +44,7 @@ impl Figures {
         self.open_turns += other.open_turns;
         self.unknown_outcomes += other.unknown_outcomes;
         self.resumed += other.resumed;
+        self.forks += other.forks;
     }
 }
 
@@ -84,8 +87,42 @@ impl Memory {
             self.check_session(session, &events, is_final, &mut figures)
                 .map_err(|what| format!("session {session}: {what}"))?;
         }
+        self.check_forks(&store, &mut figures).await?;
         check_effects(directory)?;
         Ok(figures)
+    }
+
+    /// Every stream beside the sessions is a fork of one of them, and whole.
+    async fn check_forks(&self, store: &SqliteStore, figures: &mut Figures) -> Result<(), String> {
+        let streams = store.journal().streams().await;
+        let sessions: HashMap<_, _> = (0..SESSIONS).map(|n| (session_id(n), n)).collect();
+        let keys: HashSet<_> = sessions.keys().map(|id| StreamKey::from(*id)).collect();
+        for stream in streams.map_err(|error| error.to_string())? {
+            if keys.contains(&stream.key) || stream.head == 0 {
+                continue;
+            }
+            let broken = |what: &str| format!("fork {}: {what}", stream.key);
+            let events = read_stream(store, &stream.key).await?;
+            check_numbers(&events).map_err(|what| broken(&what))?;
+            let forked = events.iter().find_map(|event| match &event.data {
+                EventData::SessionForked(data) => Some((event.seq(), data)),
+                _ => None,
+            });
+            let (seq, forked) = forked.ok_or_else(|| broken("it does not say so"))?;
+            let parent = sessions.get(&forked.parent_session_id);
+            let parent = parent.and_then(|n| self.seen.get(n));
+            let shared = usize::try_from(forked.parent_sequence).unwrap_or(usize::MAX);
+            let theirs = parent.and_then(|events| events.get(..shared));
+            let theirs = theirs.ok_or_else(|| broken("its parent has less than it shares"))?;
+            let is_same = |(own, other): (&Arc<Event>, &Arc<Event>)| {
+                (own.id, own.sequence, &own.data) == (other.id, other.sequence, &other.data)
+            };
+            if seq != forked.parent_sequence + 1 || !events.iter().zip(theirs).all(is_same) {
+                return Err(broken("it does not begin as its parent does"));
+            }
+            figures.forks += 1;
+        }
+        Ok(())
     }
 
     fn check_session(
@@ -134,10 +171,13 @@ impl Memory {
 }
 
 async fn read(store: &SqliteStore, session: u128) -> Result<Vec<Arc<Event>>, String> {
-    let key = StreamKey::from(session_id(session));
+    read_stream(store, &StreamKey::from(session_id(session))).await
+}
+
+async fn read_stream(store: &SqliteStore, key: &StreamKey) -> Result<Vec<Arc<Event>>, String> {
     let page = store
         .journal()
-        .read(&key, 0, usize::MAX)
+        .read(key, 0, usize::MAX)
         .await
         .map_err(|error| error.to_string())?;
     Ok(page.events)

@@ -13,7 +13,8 @@ use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{HarnessId, MessageId, SessionId};
 use windlass_runtime::{
-    HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, SessionBuilder,
+    ForkAt, ForkOptions, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder,
+    RuntimeBackends, SessionBuilder,
 };
 use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 
@@ -24,6 +25,8 @@ use crate::tools::{Effects, TOOLS};
 
 /// How many sessions the child works on at once.
 pub const SESSIONS: u128 = 4;
+/// After how many turns a session is forked.
+const FORK_AFTER: usize = 3;
 /// What the child says when an input was acknowledged.
 pub const ACKNOWLEDGED: &str = "acknowledged";
 /// What the child says when nothing is left to do.
@@ -124,7 +127,11 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
             if progress.accepted.len() >= life.inputs {
                 return Ok(());
             }
-            let text = input(life.seed, n, progress.accepted.len());
+            let said = progress.accepted.len();
+            if said > 0 && said.is_multiple_of(FORK_AFTER) {
+                go_another_way(runtime, id, said).await?;
+            }
+            let text = input(life.seed, n, said);
             let turn = runtime.submit(id, text.as_str()).await?;
             progress.accepted.extend(turn.message_id());
             faults::pass("input.before-acknowledged");
@@ -135,6 +142,16 @@ async fn work(runtime: &InProcessRuntime, id: SessionId, n: u128, life: &Life) -
         };
         follow(runtime, id, &event, &mut progress).await;
     }
+}
+
+/// Forks a session that rests. Every other fork goes again at once, so that both are interrupted.
+async fn go_another_way(runtime: &InProcessRuntime, id: SessionId, said: usize) -> Result<()> {
+    let options = ForkOptions::new();
+    let fork = runtime.fork_session(id, ForkAt::Latest, options).await?;
+    if said.is_multiple_of(2 * FORK_AFTER) {
+        runtime.remove_session(fork).await?;
+    }
+    Ok(())
 }
 
 /// Counts inputs and ends, and gives waiting calls what they wait for.

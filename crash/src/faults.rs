@@ -10,13 +10,16 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_store::{Batch, Claim, Journal, JournalError, Page, StreamKey};
+use windlass_core::typed_id::TurnId;
+use windlass_store::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
 
 /// Every point, by name.
 pub const POINTS: &[&str] = &[
     "journal.before-claim",
     "journal.before-append",
     "journal.after-append",
+    "journal.before-fork",
+    "journal.after-fork",
     "model.before-answer",
     "model.in-answer",
     "tool.before-effect",
@@ -92,5 +95,27 @@ impl<J: Journal> Journal for FaultyJournal<J> {
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.0.remove(stream).await
+    }
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        self.0.standing(stream).await
+    }
+    async fn turn_end(
+        &self,
+        stream: &StreamKey,
+        turn: TurnId,
+    ) -> Result<Option<u64>, JournalError> {
+        self.0.turn_end(stream, turn).await
+    }
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        pass("journal.before-fork");
+        let head = self.0.fork(parent, at_seq, child, forked).await?;
+        pass("journal.after-fork");
+        Ok(head)
     }
 }

@@ -89,11 +89,10 @@ fn choose(life: u64, chance: &mut Chance) -> Death {
     if life.is_multiple_of(2) {
         let which = usize::try_from(life / 2).unwrap_or(0) % POINTS.len();
         let point = POINTS[which];
-        // A stream is claimed once in a life.
-        let often = if point == "journal.before-claim" {
-            4
-        } else {
-            12
+        // A stream is claimed once in a life, and seldom forked.
+        let often = match point {
+            "journal.before-claim" | "journal.before-fork" | "journal.after-fork" => 4,
+            _ => 12,
         };
         Death::At {
             point,

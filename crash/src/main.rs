@@ -69,12 +69,13 @@ fn kill(args: &[String]) -> Result<(), String> {
     })?;
     let figures = summary.figures;
     println!(
-        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} outcomes unknown: all holds",
+        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} outcomes unknown, {} forks: all holds",
         summary.kills,
         summary.at_points,
         figures.ended_turns,
         figures.resumed,
-        figures.unknown_outcomes
+        figures.unknown_outcomes,
+        figures.forks
     );
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod appends;
 mod bare;
+mod forks;
 mod idle;
 mod reading;
 mod tapped;
@@ -27,11 +28,18 @@ pub enum Part {
     Appends,
     Turns,
     Reading,
+    Forks,
     Idle,
 }
 
 impl Part {
-    const ALL: [Self; 4] = [Self::Appends, Self::Turns, Self::Reading, Self::Idle];
+    const ALL: [Self; 5] = [
+        Self::Appends,
+        Self::Turns,
+        Self::Reading,
+        Self::Forks,
+        Self::Idle,
+    ];
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
@@ -42,6 +50,7 @@ impl Part {
             Self::Appends => "appends",
             Self::Turns => "turns",
             Self::Reading => "reading",
+            Self::Forks => "forks",
             Self::Idle => "idle",
         }
     }
@@ -57,6 +66,7 @@ pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
                 Part::Appends => appends::measure(&mut report).await?,
                 Part::Turns => turns::measure(&mut report).await?,
                 Part::Reading => reading::measure(&mut report).await?,
+                Part::Forks => forks::measure(&mut report).await?,
                 Part::Idle => idle::measure(&mut report).await?,
             }
         }

@@ -14,13 +14,13 @@ use crate::inprocess::Shape;
 use crate::machine;
 use crate::report::{Report, Target};
 
-const LONG: usize = 100_000;
+pub const LONG: usize = 100_000;
 const SHORT: u64 = 1_000;
 /// How many events a reader asks for at a time.
 const PAGE: usize = 1_000;
 /// How many events of the end are asked for.
 const LAST: u64 = 100;
-const TRIES: usize = 12;
+pub const TRIES: usize = 12;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     let place = directory()?;
@@ -34,7 +34,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
 }
 
 /// Writes a session whose events are those of ordinary turns, and returns its id.
-async fn write_long(directory: &Path) -> Result<SessionId> {
+pub async fn write_long(directory: &Path) -> Result<SessionId> {
     let store = open(directory).await?;
     let (runtime, session_id) =
         runtime_on(RuntimeBackends::on_sqlite(&store), Shape::OneTool).await?;

@@ -17,4 +17,5 @@ fn two_hundred_deaths_lose_nothing() {
         "the child does not get on: {summary:?}"
     );
     assert_eq!(summary.figures.open_turns, 0);
+    assert!(summary.figures.forks > 0, "nothing was forked: {summary:?}");
 }

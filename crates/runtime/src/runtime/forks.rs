@@ -6,7 +6,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
-use windlass_store::StreamKey;
+use windlass_store::{StreamKey, ThreadEntry};
 
 use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
@@ -14,8 +14,8 @@ use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::Mail;
 
-/// How many events are looked at together.
-const PAGE: usize = 1024;
+/// Among how many events behind the end of a turn its last record is.
+const LAST_RECORDS: usize = 16;
 
 /// Where a fork leaves its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,10 +117,10 @@ impl<'a> Fork<'a> {
             .journal
             .fork(&from, self.at_seq, &to, self.forked());
         forking.await.map_err(from_journal)?;
-        let record = self.record(record, options);
+        // Looked up, because a thread that is opened reads all that was said.
+        let thread = backends.journal.thread(&to).await.map_err(from_journal)?;
+        let record = self.record(record, options, thread.as_ref());
         backends.session_store.add_session(record).await?;
-        // Status and figures are the thread's, which notes them when it is first opened.
-        inner.resume(child).await?;
         Ok(child)
     }
 
@@ -146,17 +146,24 @@ impl<'a> Fork<'a> {
     }
 
     /// The fork of a session that works for another one works for nobody.
-    fn record(&self, parent: Session, options: ForkOptions) -> Session {
+    fn record(
+        &self,
+        parent: Session,
+        options: ForkOptions,
+        thread: Option<&ThreadEntry>,
+    ) -> Session {
         let now = self.inner.world.now();
+        let has_turns = thread.is_some_and(|thread| thread.turns > 0);
         Session {
             id: self.child,
             title: options.title.or(parent.title),
-            status: SessionStatus::Started,
+            status: thread.map_or(SessionStatus::Started, ThreadEntry::status),
             created_at: now,
             updated_at: now,
-            started_at: None,
+            // The first turn of the one is that of the other.
+            started_at: parent.started_at.filter(|_| has_turns),
             finished_at: None,
-            usage: None,
+            usage: thread.and_then(|thread| thread.usage),
             parent_session_id: None,
             subagent_name: None,
             subagent_task: None,
@@ -189,66 +196,39 @@ impl<'a> Fork<'a> {
 
 /// Returns the number of the last event that a fork takes over.
 pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
-    let mut search = Search::default();
-    let wanted = match at {
-        ForkAt::Start => return Ok(0),
-        ForkAt::Turn(turn_id) => Some(turn_id),
-        ForkAt::Latest => None,
-    };
-    let key = StreamKey::from(session_id);
-    loop {
-        let reading = inner.backends.journal.read(&key, search.seq, PAGE);
-        let page = reading.await.map_err(from_journal)?;
-        for event in &page.events {
-            search.look(event);
-            if wanted.is_some() && search.ended == wanted {
-                return Ok(search.seq);
-            }
-        }
-        if page.events.is_empty() || search.seq >= page.head {
-            break;
-        }
-    }
+    let (journal, key) = (&inner.backends.journal, StreamKey::from(session_id));
     let busy = |turn_id| AgentLoopError::TurnBusy {
         session_id,
         turn_id,
     };
-    match wanted {
-        Some(turn_id) if search.open.contains(&turn_id) => Err(busy(turn_id)),
-        Some(turn_id) => Err(AgentLoopError::TurnNotFound {
+    let turn_id = match at {
+        ForkAt::Start => return Ok(0),
+        ForkAt::Turn(turn_id) => turn_id,
+        ForkAt::Latest => {
+            let standing = journal.standing(&key).await.map_err(from_journal)?;
+            let open = standing.open.first();
+            return open.map_or(Ok(standing.head), |turn_id| Err(busy(*turn_id)));
+        }
+    };
+    let end = journal.turn_end(&key, turn_id).await;
+    if let Some(end) = end.map_err(from_journal)? {
+        let reading = journal.read(&key, end, LAST_RECORDS).await;
+        let events = reading.map_err(from_journal)?.events;
+        if let Some(last) = events.iter().find(|event| is_last_of(event, turn_id)) {
+            return Ok(last.seq());
+        }
+    }
+    let standing = journal.standing(&key).await.map_err(from_journal)?;
+    match standing.open.contains(&turn_id) {
+        true => Err(busy(turn_id)),
+        false => Err(AgentLoopError::TurnNotFound {
             session_id,
             turn_id,
         }),
-        None => search
-            .open
-            .first()
-            .map_or(Ok(search.seq), |turn_id| Err(busy(*turn_id))),
     }
 }
 
-/// What was found of a session's turns, from the first event on.
-#[derive(Default)]
-struct Search {
-    seq: u64,
-    open: Vec<TurnId>,
-    /// The turn that has come to its end with the last event.
-    ended: Option<TurnId>,
-}
-
-impl Search {
-    fn look(&mut self, event: &Event) {
-        self.seq = event.seq();
-        self.ended = None;
-        let turn_id = event.context.turn_id;
-        match &event.data {
-            EventData::TurnStarted(_) | EventData::InputQueued(_) => {
-                self.open.retain(|open| Some(*open) != turn_id);
-                self.open.extend(turn_id);
-            }
-            data if data.ends_turn() => self.open.retain(|open| Some(*open) != turn_id),
-            // The last record of every turn that has begun.
-            EventData::SessionIdled(_) => self.ended = turn_id,
-            _ => {}
-        }
-    }
+/// Tells whether an event is the last record of a turn that has begun; it comes with the end of the turn.
+fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
+    matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
 }

@@ -36,10 +36,12 @@ async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
 
         let options = ForkOptions::new().title("another way");
         let at = ForkAt::Turn(first.turn_id);
+        let loaded = runtime.loaded_sessions();
         let child = soon(runtime.fork_session(parent, at, options))
             .await
             .unwrap();
         assert_ne!(child, parent);
+        assert_eq!(runtime.loaded_sessions(), loaded, "it is not read");
         assert_eq!(said(runtime, child).await, ["one", "ok"]);
         let record = runtime.session(child).await.unwrap();
         assert_eq!(
@@ -75,11 +77,29 @@ async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
         assert_eq!(fixture.events().await, before);
         assert_eq!(said(runtime, parent).await, ["one", "ok", "two", "ok"]);
 
+        // Without its parent it goes on, and can be forked and rewound.
         runtime.remove_session(parent).await.unwrap();
-        assert_eq!(
-            said(runtime, child).await,
-            ["one", "ok", "two?", "another two"]
+        let gone = runtime.session(parent).await;
+        assert!(
+            matches!(gone, Err(AgentLoopError::SessionNotFound(id)) if id == parent),
+            "{gone:?}"
         );
+        let all = ["one", "ok", "two?", "another two"];
+        assert_eq!(said(runtime, child).await, all);
+        let forking = runtime.fork_session(child, ForkAt::Latest, ForkOptions::new());
+        let grandchild = soon(forking).await.unwrap();
+        soon(runtime.rewind_session(child, first.turn_id))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, child).await, all[..2]);
+        assert_eq!(said(runtime, grandchild).await, all);
+        runtime.remove_session(child).await.unwrap();
+        fixture.model.then(Call::answer("still"));
+        soon(runtime.run_text_turn(grandchild, "three"))
+            .await
+            .unwrap();
+        assert_eq!(said(runtime, grandchild).await[..4], all);
+        assert_sound(&runtime.events_for(grandchild).await.unwrap());
     })
     .await;
 }

@@ -9,12 +9,104 @@ use windlass_core::typed_id::{EventId, TurnId};
 
 use super::{Batch, Journal, JournalError, StreamKey};
 
-/// How many events are copied at a time.
-const PAGE: usize = 1024;
+/// How many events are looked at together.
+pub(super) const PAGE: usize = 1024;
 const CANCELLED: &str = "the session was forked before its turn began";
 
-/// Copies a stream up to a record into a new one, which then says where it comes from. One batch holds it all, so that
-/// there is either the whole of it or nothing.
+pub(crate) const TAKEN: &str = "the new stream has records already";
+pub(crate) const TOO_SHORT: &str = "it ends before";
+pub(crate) const BUSY: &str = "a turn is open there";
+pub(crate) const PRUNED: &str = "its record there is no longer kept";
+
+pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
+    JournalError::NotForkable {
+        stream: stream.to_string(),
+        seq,
+        reason,
+    }
+}
+
+/// What has not ended at some place of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    running: Option<TurnId>,
+    queued: Vec<TurnId>,
+}
+
+impl Waiting {
+    /// Moves on by one event.
+    pub(crate) fn follow(&mut self, data: &EventData) {
+        match data {
+            EventData::InputQueued(queued) => self.queued.push(queued.turn_id),
+            EventData::TurnStarted(started) => {
+                self.queued.retain(|queued| *queued != started.turn_id);
+                self.running = Some(started.turn_id);
+            }
+            EventData::TurnCompleted(end) => self.end(end.turn_id),
+            EventData::TurnFailed(end) => self.end(end.turn_id),
+            EventData::TurnCancelled(end) => self.end(end.turn_id),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, turn_id: TurnId) {
+        self.queued.retain(|queued| *queued != turn_id);
+        self.running.take_if(|running| *running == turn_id);
+    }
+
+    /// Tells whether a turn runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Returns the turn that runs, and then those that wait.
+    pub(crate) fn turns(self) -> Vec<TurnId> {
+        self.running.into_iter().chain(self.queued).collect()
+    }
+}
+
+/// Returns the records that a fork has of its own from the beginning: where it comes from, and the ends of the inputs that
+/// waited in the parent. Those are the parent's.
+pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: Waiting) -> Vec<Arc<Event>> {
+    let sequence = Some(at_seq + 1);
+    let first = Event {
+        sequence,
+        ..forked.clone()
+    };
+    let cancelled = (at_seq + 2..).zip(waiting.turns()).map(|(seq, turn_id)| {
+        let data = TurnCancelledData {
+            turn_id,
+            reason: Some(CANCELLED.to_owned()),
+            usage: None,
+            iterations: None,
+            duration_ms: None,
+            tool_call_count: None,
+            llm_call_count: None,
+            final_message_id: None,
+            outline: None,
+        };
+        derived(forked, seq, EventContext::of_turn(turn_id), data.into())
+    });
+    std::iter::once(first)
+        .chain(cancelled)
+        .map(Arc::new)
+        .collect()
+}
+
+/// Makes a record that says something beside `forked`; its id follows from that one.
+fn derived(forked: &Event, seq: u64, context: EventContext, data: EventData) -> Event {
+    Event {
+        id: EventId::from_uuid(derive(forked.id.uuid(), seq)),
+        event_type: data.event_type().to_owned(),
+        context,
+        data,
+        sequence: Some(seq),
+        ..forked.clone()
+    }
+}
+
+/// Copies a stream up to a record into a new one, for journals that cannot share. One batch holds it all, so that there
+/// is either the whole of it or nothing.
 pub(super) async fn copy<J: Journal + ?Sized>(
     journal: &J,
     parent: &StreamKey,
@@ -33,26 +125,24 @@ pub(super) async fn copy<J: Journal + ?Sized>(
         let left = usize::try_from(at_seq - after).unwrap_or(usize::MAX);
         let page = journal.read(parent, after, left.min(PAGE)).await?;
         if page.head < at_seq {
-            return Err(refused(parent, at_seq, "it ends before"));
+            return Err(refused(parent, at_seq, TOO_SHORT));
         }
         let mut gaps = page.pruned.into_iter().peekable();
         for event in page.events {
             while let Some(gap) = gaps.next_if(|gap| *gap.end() < event.seq()) {
-                branch.note_gap(&gap, at_seq);
+                branch.note_gap(&gap);
             }
             after = event.seq();
             if after <= at_seq {
                 branch.take(&event);
             }
         }
-        let last = gaps.map(|gap| {
-            branch.note_gap(&gap, at_seq);
-            *gap.end()
-        });
-        after = last.max().unwrap_or(after).max(after);
         if after == before {
             return Err(refused(parent, at_seq, "it cannot be read"));
         }
+    }
+    if after > at_seq {
+        return Err(refused(parent, at_seq, PRUNED));
     }
     let records = branch.end(parent, at_seq)?;
     let head = records.len() as u64;
@@ -65,22 +155,11 @@ pub(super) async fn copy<J: Journal + ?Sized>(
     Ok(head)
 }
 
-const TAKEN: &str = "the new stream has records already";
-
-fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
-    JournalError::NotForkable {
-        stream: stream.to_string(),
-        seq,
-        reason,
-    }
-}
-
-/// The new stream in the making.
+/// The copy in the making.
 struct Branch<'a> {
     forked: &'a Event,
     records: Vec<Arc<Event>>,
-    running: Option<TurnId>,
-    queued: Vec<TurnId>,
+    waiting: Waiting,
 }
 
 impl<'a> Branch<'a> {
@@ -88,8 +167,7 @@ impl<'a> Branch<'a> {
         Self {
             forked,
             records: Vec::new(),
-            running: None,
-            queued: Vec::new(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -99,7 +177,7 @@ impl<'a> Branch<'a> {
 
     /// Takes a record over; one that says the same in both streams is shared.
     fn take(&mut self, event: &Arc<Event>) {
-        self.follow(&event.data);
+        self.waiting.follow(&event.data);
         let (session_id, sequence) = (self.forked.session_id, Some(self.next_seq()));
         let is_same = event.session_id == session_id && event.sequence == sequence;
         self.records.push(match is_same {
@@ -112,73 +190,29 @@ impl<'a> Branch<'a> {
         });
     }
 
-    fn follow(&mut self, data: &EventData) {
-        match data {
-            EventData::InputQueued(queued) => self.queued.push(queued.turn_id),
-            EventData::TurnStarted(started) => {
-                self.queued.retain(|queued| *queued != started.turn_id);
-                self.running = Some(started.turn_id);
-            }
-            EventData::TurnCompleted(end) => self.end_turn(end.turn_id),
-            EventData::TurnFailed(end) => self.end_turn(end.turn_id),
-            EventData::TurnCancelled(end) => self.end_turn(end.turn_id),
-            _ => {}
-        }
-    }
-
-    fn end_turn(&mut self, turn_id: TurnId) {
-        self.queued.retain(|queued| *queued != turn_id);
-        self.running.take_if(|running| *running == turn_id);
-    }
-
     /// What the parent keeps no more cannot be copied, and the new stream says so.
-    fn note_gap(&mut self, gap: &RangeInclusive<u64>, at_seq: u64) {
-        if *gap.start() <= at_seq {
-            let data = JournalPrunedData {
-                first_sequence: *gap.start(),
-                last_sequence: (*gap.end()).min(at_seq),
-                digest: None,
-            };
-            self.add(EventContext::default(), data);
-        }
+    fn note_gap(&mut self, gap: &RangeInclusive<u64>) {
+        let data = JournalPrunedData {
+            first_sequence: *gap.start(),
+            last_sequence: *gap.end(),
+            digest: None,
+        };
+        let note = derived(
+            self.forked,
+            self.next_seq(),
+            EventContext::default(),
+            data.into(),
+        );
+        self.records.push(Arc::new(note));
     }
 
-    fn add(&mut self, context: EventContext, data: impl Into<EventData>) {
-        let (seq, data) = (self.next_seq(), data.into());
-        self.records.push(Arc::new(Event {
-            id: EventId::from_uuid(derive(self.forked.id.uuid(), seq)),
-            event_type: data.event_type().to_owned(),
-            context,
-            data,
-            sequence: Some(seq),
-            ..self.forked.clone()
-        }));
-    }
-
-    /// Says where the stream comes from. Inputs that waited in the parent are the parent's: here they end.
     fn end(mut self, parent: &StreamKey, at_seq: u64) -> Result<Vec<Arc<Event>>, JournalError> {
-        if self.running.is_some() {
-            return Err(refused(parent, at_seq, "a turn is open there"));
+        if self.waiting.is_busy() {
+            return Err(refused(parent, at_seq, BUSY));
         }
-        let sequence = Some(self.next_seq());
-        self.records.push(Arc::new(Event {
-            sequence,
-            ..self.forked.clone()
-        }));
-        for turn_id in std::mem::take(&mut self.queued) {
-            let data = TurnCancelledData {
-                turn_id,
-                reason: Some(CANCELLED.to_owned()),
-                usage: None,
-                iterations: None,
-                duration_ms: None,
-                tool_call_count: None,
-                llm_call_count: None,
-                final_message_id: None,
-                outline: None,
-            };
-            self.add(EventContext::of_turn(turn_id), data);
-        }
+        let taken = self.records.len() as u64;
+        let own = own_records(self.forked, taken, self.waiting);
+        self.records.extend(own);
         Ok(self.records)
     }
 }

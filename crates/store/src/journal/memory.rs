@@ -1,20 +1,26 @@
 //! A journal in memory: events are shared, never serialised.
 
-use std::collections::{HashMap, VecDeque};
+mod shared;
+mod stream;
+
+use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
+use windlass_core::typed_id::TurnId;
 
-use super::open_turns::{OpenTurns, TurnChange};
-use super::thread_fold::ThreadFold;
+use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
+use super::search::TurnSearch;
 use super::{
-    Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
-    ThreadFilter, Window,
+    Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
+    ThreadEntry, ThreadFilter, Window,
 };
+use stream::Stream;
 
 /// Takes the events that retention removes.
 pub trait EventSink: Send + Sync {
@@ -53,67 +59,6 @@ struct Streams {
     next: u64,
     by_key: HashMap<StreamKey, u64>,
     by_number: HashMap<u64, Arc<Mutex<Stream>>>,
-}
-
-#[derive(Debug, Default)]
-struct Stream {
-    epoch: u64,
-    removed: bool,
-    /// How many events retention has removed; the number of the first kept one follows it.
-    pruned: u64,
-    records: VecDeque<Record>,
-    open_turns: OpenTurns,
-    /// What a list shows; it follows the records when somebody asks, and before they go.
-    thread: Box<ThreadFold>,
-    doorbell: Option<watch::Sender<u64>>,
-}
-
-#[derive(Debug)]
-struct Record {
-    /// The place among the records of all streams.
-    position: u64,
-    event: Arc<Event>,
-}
-
-impl Stream {
-    fn head(&self) -> u64 {
-        self.pruned + self.records.len() as u64
-    }
-
-    fn push(&mut self, position: u64, event: Arc<Event>) {
-        let seq = self.head() + 1;
-        self.open_turns.apply(seq, TurnChange::of(&event));
-        self.records.push_back(Record { position, event });
-    }
-
-    /// Returns the fold of all records.
-    fn thread(&mut self) -> &ThreadFold {
-        let folded = self.thread.head().max(self.pruned) - self.pruned;
-        let folded = usize::try_from(folded).unwrap_or(usize::MAX);
-        for record in self.records.iter().skip(folded) {
-            self.thread.apply(&record.event);
-        }
-        &self.thread
-    }
-
-    /// Takes out what is too much, but nothing of an open turn.
-    fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
-        let surplus = self.records.len().saturating_sub(max_events);
-        let first_open = self.open_turns.first().unwrap_or(u64::MAX);
-        let closed =
-            usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
-        let gone = surplus.min(closed);
-        if gone > 0 {
-            self.thread();
-        }
-        let retired: Vec<_> = self
-            .records
-            .drain(..gone)
-            .map(|record| record.event)
-            .collect();
-        self.pruned += retired.len() as u64;
-        retired
-    }
 }
 
 /// A panic elsewhere leaves whole records behind, so a poisoned lock is still good.
@@ -191,9 +136,7 @@ impl Journal for MemoryJournal {
                 .max_events
                 .map(|max| stream.prune(max))
                 .unwrap_or_default();
-            if let Some(doorbell) = &stream.doorbell {
-                doorbell.send_replace(stream.head());
-            }
+            stream.ring();
             retired
         };
         if let (Some(sink), false) = (&self.retention.sink, retired.is_empty()) {
@@ -206,21 +149,8 @@ impl Journal for MemoryJournal {
         let Some(stream) = self.stream(key) else {
             return Ok(Page::default());
         };
-        let stream = lock(&stream);
-        let pruned = (after < stream.pruned).then(|| after + 1..=stream.pruned);
-        let skip = usize::try_from(after.saturating_sub(stream.pruned)).unwrap_or(usize::MAX);
-        let from = skip.min(stream.records.len());
-        let to = from.saturating_add(limit).min(stream.records.len());
-        let events = stream
-            .records
-            .range(from..to)
-            .map(|record| Arc::clone(&record.event))
-            .collect();
-        Ok(Page {
-            pruned: pruned.into_iter().collect(),
-            events,
-            head: stream.head(),
-        })
+        let page = lock(&stream).read(after, limit);
+        Ok(page)
     }
 
     async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
@@ -230,16 +160,11 @@ impl Journal for MemoryJournal {
         };
         let mut records = Vec::new();
         for stream in streams {
-            let stream = lock(&stream);
-            records.extend(
-                stream
-                    .records
-                    .iter()
-                    .map(|record| (record.position, Arc::clone(&record.event))),
-            );
+            lock(&stream).add_to(&mut records);
         }
-        records.sort_unstable_by_key(|(position, _)| *position);
-        Ok(records.into_iter().map(|(_, event)| event).collect())
+        // What a fork has taken over came with its first own record.
+        records.sort_unstable_by_key(|record| (record.position, record.event.seq()));
+        Ok(records.into_iter().map(|record| record.event).collect())
     }
 
     async fn watch(&self, key: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
@@ -308,6 +233,67 @@ impl Journal for MemoryJournal {
             stream.doorbell = None;
         }
         Ok(true)
+    }
+
+    async fn standing(&self, key: &StreamKey) -> Result<Standing, JournalError> {
+        let stream = self.stream(key);
+        Ok(stream.map_or_else(Standing::default, |stream| {
+            let stream = lock(&stream);
+            let mut waiting = Waiting::default();
+            stream.each_event(0, |event| {
+                waiting.follow(&event.data);
+                ControlFlow::Continue(())
+            });
+            Standing {
+                head: stream.head(),
+                open: waiting.turns(),
+            }
+        }))
+    }
+
+    async fn turn_end(&self, key: &StreamKey, turn: TurnId) -> Result<Option<u64>, JournalError> {
+        let mut search = TurnSearch::new(turn);
+        if let Some(stream) = self.stream(key) {
+            lock(&stream).each_event(0, |event| search.look(event));
+        }
+        Ok(search.end())
+    }
+
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        let is_taken = |stream: Arc<Mutex<Stream>>| lock(&stream).head() > 0;
+        if self.stream(child).is_some_and(is_taken) {
+            return Err(refused(child, 0, TAKEN));
+        }
+        let not_forkable = |reason| refused(parent, at_seq, reason);
+        let (begins_with, waiting) = match (at_seq, self.stream(parent)) {
+            (0, _) => (None, Waiting::default()),
+            (_, None) => return Err(not_forkable(TOO_SHORT)),
+            (_, Some(stream)) => lock(&stream).share(at_seq).map_err(not_forkable)?,
+        };
+        let records = own_records(&forked, at_seq, waiting);
+        let (_, stream) = self.open(child);
+        let mut stream = lock(&stream);
+        // Somebody may have been here since.
+        if stream.removed || stream.head() > 0 {
+            return Err(refused(child, 0, TAKEN));
+        }
+        let count = records.len() as u64;
+        let position = self.position.fetch_add(count, Ordering::Relaxed);
+        stream.epoch += 1;
+        if let Some(node) = begins_with {
+            stream.begin_with(node, at_seq, forked.session_id, position);
+        }
+        for (position, event) in (position..).zip(records) {
+            stream.push(position, event);
+        }
+        stream.ring();
+        Ok(stream.head())
     }
 }
 

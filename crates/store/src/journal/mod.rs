@@ -1,18 +1,19 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
-mod fork;
+pub(crate) mod fork;
 mod memory;
 pub(crate) mod open_turns;
+mod search;
 mod thread_fold;
 mod threads;
 
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_core::typed_id::SessionId;
+use windlass_core::typed_id::{SessionId, TurnId};
 
 pub use memory::{EventSink, MemoryJournal, Retention};
 pub use threads::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
@@ -75,6 +76,15 @@ pub struct Page {
     pub events: Vec<Arc<Event>>,
     /// The number of the newest record of the stream.
     pub head: u64,
+}
+
+/// Where a stream stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// The number of its newest record.
+    pub head: u64,
+    /// The turn that runs or is parked, and then the turns whose inputs wait.
+    pub open: Vec<TurnId>,
 }
 
 /// Why a journal did not do as asked.
@@ -201,14 +211,42 @@ pub trait Journal: Send + Sync {
         Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
     }
 
-    /// Removes a stream with all its records; tells whether it was there.
+    /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with
+    /// the last such fork.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
+
+    /// Returns where a stream stands: its newest record, and what has not ended. A journal that does not look it up reads
+    /// everything.
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        let mut waiting = fork::Waiting::default();
+        let head = search::scan(self, stream, |event| {
+            waiting.follow(&event.data);
+            ControlFlow::Continue(())
+        });
+        Ok(Standing {
+            head: head.await?,
+            open: waiting.turns(),
+        })
+    }
+
+    /// Returns the number of the record that ended a turn; `None` while it is open, and of one that never began. A
+    /// journal that does not look it up reads everything up to there.
+    async fn turn_end(
+        &self,
+        stream: &StreamKey,
+        turn: TurnId,
+    ) -> Result<Option<u64>, JournalError> {
+        let mut search = search::TurnSearch::new(turn);
+        search::scan(self, stream, |event| search.look(event)).await?;
+        Ok(search.end())
+    }
 
     /// Makes a new stream that begins with the records of another one up to a number between two turns, and then has
     /// `forked`, whose session it is about; all or nothing. Returns the number of its newest record.
     ///
-    /// Records of the new stream name its own session and are numbered from 1 without a gap. Inputs that wait there
-    /// for their turns are cancelled in it.
+    /// What it begins with names its own session and has the numbers of the other stream. Inputs that wait there for their
+    /// turns are cancelled in it. Removing the other stream takes nothing from it, and retention leaves alone what
+    /// the two share. A journal that cannot share copies; then a gap becomes one note, and the numbers behind it are others.
     async fn fork(
         &self,
         parent: &StreamKey,

@@ -13,7 +13,9 @@ use super::connect::Location;
 use super::inspect::damage;
 use super::projection::Newest;
 
-/// How long those who opened the store have the machine to themselves before all pages are looked at.
+/// How long those who opened the store have the machine to themselves before rows are folded that nobody waits for.
+const FOLD_AFTER: Duration = Duration::from_millis(250);
+/// The same before all pages are looked at.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
 /// How often a check that runs is asked to end.
 const ASK_EVERY: Duration = Duration::from_millis(1);
@@ -35,6 +37,7 @@ pub(crate) type Check = watch::Receiver<Option<Vec<String>>>;
 #[derive(Debug)]
 pub(crate) struct Afterwards {
     thread: Option<JoinHandle<()>>,
+    newest: Arc<Newest>,
     brake: Arc<Brake>,
     check: Check,
 }
@@ -75,6 +78,7 @@ impl Afterwards {
     pub(crate) fn begin(after: After) -> io::Result<Self> {
         let brake = Arc::<Brake>::default();
         let (found, check) = watch::channel(None);
+        let newest = Arc::clone(&after.newest);
         let is_idle = after.newest.is_whole() && !after.is_checked;
         let thread = match is_idle {
             true => None,
@@ -87,6 +91,7 @@ impl Afterwards {
         };
         Ok(Self {
             thread,
+            newest,
             brake,
             check,
         })
@@ -102,6 +107,7 @@ impl Afterwards {
         let Some(thread) = self.thread.take() else {
             return;
         };
+        self.newest.want();
         *self.brake.is_pulled() = true;
         self.brake.bell.notify_all();
         while !thread.is_finished() {
@@ -122,6 +128,9 @@ impl Drop for Afterwards {
 
 impl After {
     fn run(self, brake: &Brake, found: &watch::Sender<Option<Vec<String>>>) {
+        if !self.newest.is_whole() {
+            self.newest.wait_until_wanted(FOLD_AFTER);
+        }
         let connection = match self.location.connect_to_read() {
             Ok(connection) => connection,
             Err(fault) => return self.newest.give_up(fault),

@@ -2,7 +2,7 @@
 //!
 //! `d = blake3(bytes)` names the bytes of a record, and `h = blake3(h_before ‖ seq ‖ d)` stands for the record and all
 //! before it; `seq` is written as eight bytes, the lowest first. The first record follows the digest of the stream's own
-//! name, so that two streams cannot be exchanged. Where the operator gives a key, `h` is keyed and `d` is not: `d` also
+//! name, so that two streams cannot be exchanged; that of a fork follows the record where it left its parent. Where the operator gives a key, `h` is keyed and `d` is not: `d` also
 //! names blobs, and whoever has the bytes knows it anyway.
 
 use std::fmt;
@@ -65,6 +65,16 @@ impl Chain {
     pub(crate) fn start(&self, stream: &StreamKey) -> Digest {
         let mut hasher = self.hasher();
         hasher.update(b"windlass stream\0");
+        hasher.update(stream.as_str().as_bytes());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Returns what the first own record of a fork follows: the record where it left its parent, and its own name, so that two
+    /// forks of one place cannot be exchanged either.
+    pub(crate) fn fork(&self, link: &Digest, stream: &StreamKey) -> Digest {
+        let mut hasher = self.hasher();
+        hasher.update(b"windlass fork\0");
+        hasher.update(link);
         hasher.update(stream.as_str().as_bytes());
         *hasher.finalize().as_bytes()
     }

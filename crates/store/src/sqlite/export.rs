@@ -1,26 +1,32 @@
 //! Writing everything out as JSON lines.
 //!
 //! The first line names the format. Then come the records of harnesses, agents and sessions, and each stream: its events
-//! as they are stored, to the byte; what was pruned, as digests; and a last line with the number and the digest of all. A
+//! as they are stored, to the byte; what was pruned, as digests; and a last line with the number and the digest of all. What
+//! a fork shares is written once, with the stream that holds it, also where that was removed; the fork names the place. A
 //! record that is damaged becomes a line that says so, and the rest follows: this is how a damaged database is saved.
 
+use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use windlass_core::typed_id::SessionId;
 
 use super::SqliteStore;
+use super::ancestry::{Lineage, kept};
 use super::chain::{Chain, Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, Walk, names};
 use super::numbers::int;
 use super::record::{STORED_COLUMNS, Stored};
-use crate::journal::StreamKey;
+use super::schema::{FORKS, version};
+use crate::journal::{JournalError, StreamKey};
 
-/// The version of the format.
-pub(crate) const FORMAT: u32 = 1;
+/// The version of the format. Without forks it is the first one, which earlier programs read too.
+pub(crate) const FORMAT: u32 = 2;
+const WITHOUT_FORKS: u32 = 1;
 
 /// One line of an export.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +42,15 @@ pub(crate) enum Line {
     Session(Box<RawValue>),
     /// A stream begins.
     Stream(String),
+    /// A stream begins that was removed and is kept for its forks.
+    Kept(String),
+    /// The stream that has begun goes on behind a record of the `parent`th stream of the export; `chain` is the link of that record.
+    Fork {
+        parent: u64,
+        seq: u64,
+        session: SessionId,
+        chain: String,
+    },
     /// A record of it.
     Record {
         seq: u64,
@@ -43,7 +58,13 @@ pub(crate) enum Line {
         event: Box<RawValue>,
     },
     /// Records of it that are no longer kept.
-    Pruned { first: u64, digests: Vec<String> },
+    Pruned {
+        first: u64,
+        digests: Vec<String>,
+        /// Whether they were whole turns.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        turns: bool,
+    },
     /// A record of it that cannot be read.
     Damaged { seq: u64, what: String },
     /// The stream ends.
@@ -72,16 +93,32 @@ impl SqliteStore {
             let mut export = Export {
                 out: BufWriter::new(out),
                 report: ExportReport::default(),
+                places: HashMap::new(),
             };
-            export.write(&Line::WindlassExport { format: FORMAT })?;
+            // Where it cannot be told, there may be some.
+            let format = match has_forks(reader) {
+                Ok(false) => WITHOUT_FORKS,
+                _ => FORMAT,
+            };
+            export.write(&Line::WindlassExport { format })?;
             for table in TABLES {
                 export.table(reader, table)?;
             }
             let (streams, trouble) = names(reader);
-            for stream in streams {
-                export.stream(reader, &chain, stream)?;
+            let begun = streams
+                .into_iter()
+                .map(|stream| (stream, Line::Stream as Begin));
+            let (kept, kept_trouble) = kept(reader);
+            let kept = kept.into_iter().map(|stream| (stream, Line::Kept as Begin));
+            let mut begun: Vec<_> = begun.chain(kept).collect();
+            // A fork is younger than what it begins with.
+            begun.sort_unstable_by_key(|(stream, _)| stream.stream);
+            for (stream, begin) in begun {
+                export.stream(reader, &chain, &stream, begin)?;
             }
-            export.note_trouble(None, trouble.map_or(Ok(()), Err))?;
+            for trouble in trouble.into_iter().chain(kept_trouble) {
+                export.note_trouble(None, Err(trouble))?;
+            }
             let out = export
                 .out
                 .into_inner()
@@ -91,6 +128,9 @@ impl SqliteStore {
         Ok(done.await?)
     }
 }
+
+/// How a stream begins.
+type Begin = fn(String) -> Line;
 
 type Table = (&'static str, fn(Box<RawValue>) -> Line);
 
@@ -103,6 +143,16 @@ const TABLES: [Table; 3] = [
 struct Export<W: Write> {
     out: BufWriter<W>,
     report: ExportReport,
+    /// Which stream of the export a stream of the database is.
+    places: HashMap<u64, u64>,
+}
+
+fn has_forks(reader: &Connection) -> Result<bool, Fault> {
+    if version(reader)? < FORKS {
+        return Ok(false);
+    }
+    let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
+    Ok(statement.exists([])?)
 }
 
 fn broken(error: &std::io::Error) -> Fault {
@@ -166,20 +216,47 @@ impl<W: Write> Export<W> {
         &mut self,
         reader: &Connection,
         chain: &Chain,
-        stream: StreamInfo,
+        stream: &StreamInfo,
+        begin: Begin,
     ) -> Result<(), Fault> {
-        let key = stream.key.clone();
-        self.write(&Line::Stream(key.to_string()))?;
+        self.write(&begin(stream.key.to_string()))?;
         self.report.streams += 1;
+        self.places.insert(stream.stream, self.report.streams);
         let done = self.records(reader, chain, stream);
-        self.note_trouble(Some(&key), done)
+        self.note_trouble(Some(&stream.key), done)
+    }
+
+    /// Says where a fork begins; of what cannot be found, it says that.
+    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> Result<(), Fault> {
+        let seq = lineage.own().after;
+        let parent = self.places.get(&lineage.part_of(seq).stream).copied();
+        if let (Some(parent), Some(session)) = (parent, lineage.session()) {
+            let chain = hex(link);
+            self.write(&Line::Fork {
+                parent,
+                seq,
+                session,
+                chain,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> Result<(), Fault> {
+        let finding = Finding::of_error(key, error);
+        self.write(&Line::Damaged {
+            seq: finding.seq.unwrap_or(seq),
+            what: finding.what.clone(),
+        })?;
+        self.report.findings.push(finding);
+        Ok(())
     }
 
     fn records(
         &mut self,
         reader: &Connection,
         chain: &Chain,
-        stream: StreamInfo,
+        stream: &StreamInfo,
     ) -> Result<(), Fault> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
@@ -187,18 +264,26 @@ impl<W: Write> Export<W> {
              WHERE stream = ?1 ORDER BY seq"
         ))?;
         let mut rows = statement.query([int(stream.stream)])?;
-        let mut walk = Walk::begin(&transaction, chain, stream);
+        let walk = Lineage::of(&transaction, &stream.key, stream.stream).and_then(|lineage| {
+            let walk = Walk::own(&transaction, chain, lineage.clone())?;
+            Ok((lineage, walk))
+        });
+        let (lineage, mut walk) = match walk {
+            Ok(walk) => walk,
+            // What it begins with cannot be had, and its own records say nothing without.
+            Err(Fault::Journal(error)) => return self.damaged(&stream.key, error, 0),
+            Err(fault) => return Err(fault),
+        };
+        if lineage.is_fork() {
+            self.fork(&lineage, walk.link())?;
+        }
         let mut total = blake3::Hasher::new();
         while let Some(row) = rows.next()? {
             let stored = Stored::from_row(&transaction, row)?;
             match self.record(&mut walk, &stored, &mut total) {
                 Err(Fault::Journal(error)) => {
-                    let finding = Finding::of_error(walk.key(), error);
-                    self.write(&Line::Damaged {
-                        seq: finding.seq.unwrap_or(stored.seq),
-                        what: finding.what.clone(),
-                    })?;
-                    self.report.findings.push(finding);
+                    let key = walk.key().clone();
+                    self.damaged(&key, error, stored.seq)?;
                     walk.resume(&stored);
                 }
                 done => done?,
@@ -227,7 +312,12 @@ impl<W: Write> Export<W> {
             let (digests, _) = walk.digests.as_chunks::<32>();
             digests.iter().for_each(|digest| add(total, digest));
             let digests = digests.iter().map(hex).collect();
-            self.write(&Line::Pruned { first, digests })?;
+            let turns = walk.has_turns(first)?;
+            self.write(&Line::Pruned {
+                first,
+                digests,
+                turns,
+            })?;
         }
         walk.step(stored)?;
         let damaged = |what: String| walk.damaged(stored.seq, &what);

@@ -8,8 +8,10 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::ancestry::Lineage;
 use super::chain::{Chain, Digest};
 use super::error::Fault;
+use super::fork::place;
 use super::numbers::{int, uint};
 use super::places::{self, newest_position};
 use super::record::{STORED_COLUMNS, Stored};
@@ -105,20 +107,44 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fau
             Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?))
         })
         .optional()?;
-    let kept = places::newest(connection, stream)?;
-    // A stream whose newest record is gone must not be taken for an empty one.
-    if newest.is_none() && kept > 0 {
-        let damage = JournalError::Damaged {
-            stream: key.to_string(),
-            seq: kept,
-            what: "it is missing".to_owned(),
-        };
-        return Err(damage.into());
-    }
-    let (seq, chain, open_from) = newest.unwrap_or_else(|| (0, chain.start(&key), 0));
+    let Some((seq, chain, open_from)) = newest else {
+        let kept = places::newest(connection, stream)?;
+        // A stream whose newest record is gone must not be taken for an empty one.
+        if kept > 0 {
+            let damage = JournalError::Damaged {
+                stream: key.to_string(),
+                seq: kept,
+                what: "it is missing".to_owned(),
+            };
+            return Err(damage.into());
+        }
+        return begin(connection, chain, key, stream, epoch);
+    };
     let open = match open_from {
         0 => OpenTurns::default(),
         from => open_turns(connection, &key, stream, from)?,
+    };
+    Ok(Head {
+        key,
+        epoch,
+        seq,
+        chain,
+        open,
+    })
+}
+
+/// Stands before the first own record of a stream. A fork is without one only while it is being made.
+fn begin(
+    connection: &Connection,
+    chain: &Chain,
+    key: StreamKey,
+    stream: u64,
+    epoch: u64,
+) -> Result<Head, Fault> {
+    let lineage = Lineage::of(connection, &key, stream)?;
+    let (seq, chain, open) = match lineage.is_fork() {
+        true => place(connection, chain, &lineage)?,
+        false => (0, chain.start(&key), OpenTurns::default()),
     };
     Ok(Head {
         key,

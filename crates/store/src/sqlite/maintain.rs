@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::SqliteStore;
+use super::ancestry::shared_upto;
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, list};
@@ -32,7 +33,8 @@ pub struct Maintained {
 }
 
 impl SqliteStore {
-    /// Removes what the retention of this store does not keep. Open turns and the newest record of a stream always stay.
+    /// Removes what the retention of this store does not keep. Open turns, the newest record of a stream and what forks share
+    /// always stay.
     ///
     /// Nobody calls this but the host: the store has no clock of its own. The freed room is used again.
     pub async fn maintain(&self, now: DateTime<Utc>) -> Result<Maintained, SqliteError> {
@@ -202,8 +204,17 @@ fn by_age(reader: &Connection) -> Result<BinaryHeap<(Reverse<u64>, StreamInfo)>,
         .collect()
 }
 
-/// Returns the position of a stream's oldest record.
+/// Returns the position of a stream's oldest record that may go.
 fn oldest(reader: &Connection, stream: &StreamInfo) -> Result<u64, Fault> {
+    let shared = shared_upto(reader, stream.stream)?;
+    if shared > 0 {
+        let mut statement = reader.prepare_cached(
+            "SELECT coalesce((SELECT position FROM placed WHERE stream = ?1 AND seq > ?2 \
+             ORDER BY seq LIMIT 1), 0)",
+        )?;
+        let found = statement.query_row([int(stream.stream), int(shared)], |row| uint(row, 0));
+        return Ok(found?);
+    }
     let mut statement =
         reader.prepare_cached(concat!("SELECT coalesce(", oldest_position!("?1"), ", 0)"))?;
     Ok(statement.query_row([int(stream.stream)], |row| uint(row, 0))?)

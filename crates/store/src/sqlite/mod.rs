@@ -5,6 +5,7 @@
 //! connections of their own. The pages of these modules say what is decided where.
 
 mod afterwards;
+mod ancestry;
 mod chain;
 mod connect;
 mod counter;
@@ -13,16 +14,19 @@ mod error;
 mod export;
 mod files;
 mod findings;
+mod fork;
 mod heads;
 mod host_records;
 mod import;
 mod inner;
 mod inspect;
 mod journal;
+mod kept;
 mod maintain;
 mod numbers;
 mod open;
 mod options;
+mod orphans;
 mod owner;
 mod pack;
 mod places;

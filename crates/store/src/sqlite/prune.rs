@@ -1,13 +1,18 @@
 //! Taking out records, and keeping what the chain needs of them.
 //!
 //! The rows go, and their digests stay in one row for the whole range, so that the chain still verifies and a reader is
-//! told which numbers are gone. What is damaged is not pruned: that would make the damage look like a decision.
+//! told which numbers are gone. What is damaged is not pruned: that would make the damage look like a decision. What a
+//! fork shares stays, so that a gap may lie behind it.
+
+use std::ops::RangeInclusive;
 
 use rusqlite::Connection;
 
+use super::ancestry::{Lineage, shared_upto};
 use super::chain::Digest;
 use super::error::Fault;
-use super::journal::{StreamInfo, Walk, drop_blobs};
+use super::journal::{StreamInfo, Walk};
+use super::kept::drop_blobs;
 use super::numbers::{int, uint};
 use super::places;
 use super::record::{STORED_COLUMNS, Stored};
@@ -43,27 +48,30 @@ pub(crate) fn prune(
         None => head.seq.saturating_sub(1),
         Some(first_open) => first_open - 1,
     };
+    // Nor anything that a fork shares.
+    let shared = shared_upto(work.connection, stream.stream)?;
     if !matches!(which, Which::Chunks { .. }) {
         // What is listed outlives its records.
         let name = &stream.key;
         let projections = &mut work.state.projections;
         projections.settle(work.connection, stream.stream, name)?;
     }
+    let connection = work.connection;
+    let may_go = shared..=end;
     let numbers = match which {
-        Which::Chunks { before } => chunks(work.connection, stream, end, before)?,
-        Which::Older { than } => up_to(
-            work.connection,
-            stream,
-            older(work.connection, stream, end, than)?,
-        )?,
-        Which::Oldest { count } => up_to(
-            work.connection,
-            stream,
-            oldest(work.connection, stream, end, count)?,
-        )?,
+        Which::Chunks { before } => chunks(connection, stream, &may_go, before)?,
+        Which::Older { than } => {
+            let last = older(connection, stream, &may_go, than)?;
+            up_to(connection, stream, shared, last)?
+        }
+        Which::Oldest { count } => {
+            let last = oldest(connection, stream, &may_go, count)?;
+            up_to(connection, stream, shared, last)?
+        }
     };
+    let has_turns = !matches!(which, Which::Chunks { .. });
     for run in numbers.chunk_by(|a, b| a + 1 == *b) {
-        take_out(work, stream, run, now)?;
+        take_out(work, stream, run, has_turns, now)?;
     }
     if matches!(which, Which::Chunks { .. }) && (numbers.len() as u64) < STEP {
         let swept = numbers.last().copied().unwrap_or(0);
@@ -89,20 +97,28 @@ fn collect(
 fn chunks(
     connection: &Connection,
     stream: &StreamInfo,
-    end: u64,
+    may_go: &RangeInclusive<u64>,
     before: i64,
 ) -> Result<Numbers, Fault> {
     collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?3 AND seq <= ?2 \
-         AND seq > (SELECT swept FROM streams WHERE id = ?1) ORDER BY seq LIMIT ?4",
-        (int(stream.stream), int(end), before, int(STEP)),
+        "SELECT seq FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?4 \
+         AND seq > max(?2, (SELECT swept FROM streams WHERE id = ?1)) AND seq <= ?3 \
+         ORDER BY seq LIMIT ?5",
+        (
+            int(stream.stream),
+            int(*may_go.start()),
+            int(*may_go.end()),
+            before,
+            int(STEP),
+        ),
     )
 }
 
 fn up_to(
     connection: &Connection,
     stream: &StreamInfo,
+    after: u64,
     last: Option<u64>,
 ) -> Result<Numbers, Fault> {
     let Some(last) = last else {
@@ -110,8 +126,8 @@ fn up_to(
     };
     collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3",
-        [int(stream.stream), int(last), int(STEP)],
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
+        [int(stream.stream), int(after), int(last), int(STEP)],
     )
 }
 
@@ -119,14 +135,19 @@ fn up_to(
 fn older(
     connection: &Connection,
     stream: &StreamInfo,
-    end: u64,
+    may_go: &RangeInclusive<u64>,
     than: i64,
 ) -> Result<Option<u64>, Fault> {
     let found = collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 AND at < ?3 \
-         ORDER BY seq DESC LIMIT 1",
-        (int(stream.stream), int(end), than),
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
+         AND at < ?4 ORDER BY seq DESC LIMIT 1",
+        (
+            int(stream.stream),
+            int(*may_go.start()),
+            int(*may_go.end()),
+            than,
+        ),
     )?;
     Ok(found.first().copied())
 }
@@ -135,20 +156,31 @@ fn older(
 fn oldest(
     connection: &Connection,
     stream: &StreamInfo,
-    end: u64,
+    may_go: &RangeInclusive<u64>,
     count: u64,
 ) -> Result<Option<u64>, Fault> {
     let mut numbers = collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq <= ?2 AND open_from = 0 \
-         ORDER BY seq LIMIT ?3",
-        [int(stream.stream), int(end), int(count)],
+        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
+         ORDER BY seq LIMIT ?4",
+        [
+            int(stream.stream),
+            int(*may_go.start()),
+            int(*may_go.end()),
+            int(count),
+        ],
     )?;
     Ok(numbers.pop())
 }
 
 /// Takes out records that follow each other.
-fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> Result<(), Fault> {
+fn take_out(
+    work: &mut Work<'_>,
+    stream: &StreamInfo,
+    run: &[u64],
+    has_turns: bool,
+    now: i64,
+) -> Result<(), Fault> {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
         return Ok(());
     };
@@ -158,7 +190,8 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
     let mut blobs = Vec::new();
     let end: Digest = {
         let chain = work.state.heads.chain();
-        let mut walk = Walk::after(connection, chain, stream.clone(), first - 1)?;
+        let lineage = Lineage::of(connection, &stream.key, stream.stream)?;
+        let mut walk = Walk::after(connection, chain, lineage, first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {STORED_COLUMNS} FROM placed \
              WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
@@ -177,47 +210,53 @@ fn take_out(work: &mut Work<'_>, stream: &StreamInfo, run: &[u64], now: i64) -> 
     places::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
-    keep(connection, stream, first, last, (&end, &digests), now)
+    let gone = Gone {
+        first,
+        last,
+        has_turns,
+        chain: end,
+        digests,
+    };
+    keep(connection, stream, &gone, now)
+}
+
+/// A range of records that were taken out.
+struct Gone {
+    first: u64,
+    last: u64,
+    /// Whether they are whole turns.
+    has_turns: bool,
+    chain: Digest,
+    digests: Vec<u8>,
 }
 
 /// Keeps the digests: with the range just before, where that has room, or as a range of its own.
-fn keep(
-    connection: &Connection,
-    stream: &StreamInfo,
-    first: u64,
-    last: u64,
-    (chain, digests): (&Digest, &[u8]),
-    now: i64,
-) -> Result<(), Fault> {
+fn keep(connection: &Connection, stream: &StreamInfo, gone: &Gone, now: i64) -> Result<(), Fault> {
+    let (stream, first, last) = (int(stream.stream), int(gone.first), int(gone.last));
+    let (chain, digests) = (&gone.chain, &gone.digests);
     let joined = connection
         .prepare_cached(
             "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
-             digests = CAST(digests || ?6 AS BLOB) \
+             digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?8) \
              WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7",
         )?
         .execute((
-            int(stream.stream),
-            int(first),
-            int(last),
+            stream,
+            first,
+            last,
             now,
             chain,
             digests,
             int(MAX_DIGESTS),
+            gone.has_turns,
         ))?;
     if joined == 0 {
         connection
             .prepare_cached(
-                "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
-            .execute((
-                int(stream.stream),
-                int(first),
-                int(last),
-                now,
-                chain,
-                digests,
-            ))?;
+            .execute((stream, first, last, now, chain, digests, gone.has_turns))?;
     }
     Ok(())
 }

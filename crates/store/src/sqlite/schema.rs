@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
     },
     Step::of(include_str!("schema/4.sql")),
     Step::of(include_str!("schema/5.sql")),
+    Step::of(include_str!("schema/6.sql")),
 ];
 
 /// The first version that has projections.
@@ -43,6 +44,9 @@ pub(crate) const PROJECTIONS: u32 = 3;
 
 /// The first version that says where the records of a stream are.
 pub(crate) const PLACES: u32 = 5;
+
+/// The first version in which forks share records.
+pub(crate) const FORKS: u32 = 6;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -3,18 +3,22 @@
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 use windlass_core::events::Event;
 
 use super::SqliteStore;
+use super::ancestry::{Lineage, kept};
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
+use super::fork::open_at;
 use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
+use super::orphans::orphans;
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
 use super::runs::decode as decode_run;
@@ -55,11 +59,23 @@ impl SqliteStore {
             let mut report = Report::default();
             let broken = damage(reader).into_iter().map(Finding::general);
             report.findings.extend(broken);
-            orphans(reader, &mut report)?;
+            report.findings.extend(orphans(reader)?);
             let (streams, trouble) = names(reader);
-            for stream in streams {
-                check_stream(reader, &chain, stream, &mut report);
+            let mut checked = Checked::default();
+            let (kept, kept_trouble) = kept(reader);
+            for stream in kept {
+                checked.check(reader, &chain, &stream, &mut report);
+                checked.tell_rows(stream.stream, &mut report);
             }
+            // Nobody can go on with a stream that is only kept.
+            report.heads.clear();
+            for stream in &streams {
+                checked.check(reader, &chain, stream, &mut report);
+            }
+            for stream in &streams {
+                checked.tell(reader, stream, &mut report);
+            }
+            let trouble = trouble.into_iter().chain(kept_trouble);
             let trouble = trouble.map(|fault| SqliteError::from(fault).to_string());
             report.findings.extend(trouble.map(Finding::general));
             Ok(report)
@@ -77,7 +93,7 @@ impl SqliteStore {
         let report = self.inner.readers.read(move |reader| {
             let mut report = Report::default();
             match find(reader, &key)? {
-                Some(stream) => check_stream(reader, &chain, stream, &mut report),
+                Some(stream) => check_stream(reader, &chain, &stream, &mut report),
                 None => report
                     .findings
                     .push(Finding::of_stream(&key, "it is missing")),
@@ -99,19 +115,78 @@ fn event_of(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<Arc<Event>>, 
     stored.decode(key).map(Some)
 }
 
-/// Checks one stream to its end. What cannot be read is a finding too.
-fn check_stream(reader: &Connection, chain: &Chain, stream: StreamInfo, report: &mut Report) {
-    let key = stream.key.clone();
-    if let Err(fault) = walk(reader, chain, stream, report) {
-        let what = SqliteError::from(fault).to_string();
-        report.findings.push(Finding::of_stream(&key, what));
+/// What is wrong with the own records of each stream that was checked.
+#[derive(Default)]
+struct Checked {
+    by_stream: HashMap<u64, Vec<Finding>>,
+}
+
+impl Checked {
+    /// Checks the own records of a stream to their end. What cannot be read is a finding too.
+    fn check(
+        &mut self,
+        reader: &Connection,
+        chain: &Chain,
+        stream: &StreamInfo,
+        report: &mut Report,
+    ) {
+        let before = report.findings.len();
+        if let Err(fault) = walk(reader, chain, stream, report) {
+            let what = SqliteError::from(fault).to_string();
+            report.findings.push(Finding::of_stream(&stream.key, what));
+        }
+        let found = report.findings.split_off(before);
+        self.by_stream.insert(stream.stream, found);
     }
+
+    /// Tells what is wrong with the rows of a stream that is kept; what is wrong with its records, its forks tell.
+    fn tell_rows(&self, stream: u64, report: &mut Report) {
+        let findings = self.by_stream.get(&stream).into_iter().flatten();
+        let of_rows = findings.filter(|finding| finding.seq.is_none());
+        report.findings.extend(of_rows.cloned());
+    }
+
+    /// Tells what is wrong with a stream, and with the records that it shares with others.
+    fn tell(&self, reader: &Connection, stream: &StreamInfo, report: &mut Report) {
+        let findings_of = |stream: u64| self.by_stream.get(&stream).into_iter().flatten();
+        // A lineage that cannot be followed was found when the stream was checked.
+        if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+            for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+                let is_shared = |seq: u64| part.after < seq && seq <= part.last;
+                let shared = findings_of(part.stream).filter(|it| it.seq.is_some_and(is_shared));
+                report.findings.extend(shared.map(|finding| Finding {
+                    stream: Some(stream.key.clone()),
+                    ..finding.clone()
+                }));
+            }
+        }
+        let own = findings_of(stream.stream).cloned();
+        report.findings.extend(own);
+    }
+}
+
+/// Checks one stream with what it shares.
+fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report: &mut Report) {
+    let mut checked = Checked::default();
+    if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+        for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+            let holder = StreamInfo {
+                key: part.key.clone(),
+                stream: part.stream,
+                head: 0,
+                open_from: None,
+            };
+            checked.check(reader, chain, &holder, &mut Report::default());
+        }
+    }
+    checked.check(reader, chain, stream, report);
+    checked.tell(reader, stream, report);
 }
 
 fn walk(
     reader: &Connection,
     chain: &Chain,
-    stream: StreamInfo,
+    stream: &StreamInfo,
     report: &mut Report,
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
@@ -120,14 +195,18 @@ fn walk(
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
+    let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
     // Where a record cannot be read, what should be listed is not known.
     let is_run = is_run_stream(&stream.key);
     let mut check = match is_run || version(&transaction)? < PROJECTIONS {
         true => None,
-        false => Some(Check::begin(&transaction, stream.stream)?),
+        false => Some(Check::begin(&transaction, &lineage)?),
     };
-    let mut walk = Walk::begin(&transaction, chain, stream);
-    let mut open = OpenTurns::default();
+    let mut open = match lineage.is_fork() {
+        true => open_at(&transaction, &lineage, lineage.own().after)?,
+        false => OpenTurns::default(),
+    };
+    let mut walk = Walk::own(&transaction, chain, lineage)?;
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
@@ -207,84 +286,17 @@ fn check_head(
 
 /// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
 fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, Fault> {
+    let Some(stream) = find(reader, key)? else {
+        return Ok(None);
+    };
+    let lineage = Lineage::of(reader, key, stream.stream)?;
     let mut statement = reader.prepare_cached(
-        "SELECT chain FROM placed \
-         WHERE stream = (SELECT id FROM streams WHERE key = ?1) AND seq = ?2 \
-         UNION ALL SELECT chain FROM pruned JOIN streams ON streams.id = pruned.stream \
-         WHERE streams.key = ?1 AND pruned.last = ?2",
+        "SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2 \
+         UNION ALL SELECT chain FROM pruned WHERE stream = ?1 AND last = ?2",
     )?;
-    let mut rows = statement.query((key.as_str(), int(seq)))?;
+    let mut rows = statement.query([int(lineage.part_of(seq).stream), int(seq)])?;
     Ok(match rows.next()? {
         Some(row) => Some(hex(&row.get(0)?)),
         None => None,
     })
-}
-
-type Orphans = (&'static str, &'static str);
-
-const ORPHANS: [Orphans; 5] = [
-    (
-        "records belong to no stream",
-        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "records have no place in their stream",
-        "SELECT count(*) FROM records WHERE NOT EXISTS \
-         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
-         AND places.position = records.position) AND NOT EXISTS \
-         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
-         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
-    ),
-    (
-        "places in streams are those of no record",
-        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
-         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
-         AND records.stream = place.stream AND records.seq = place.seq)",
-    ),
-    (
-        "pruned ranges belong to no stream",
-        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "blobs are named by no record",
-        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
-         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
-    ),
-];
-
-const PROJECTION_ORPHANS: [Orphans; 4] = [
-    (
-        "rows of threads belong to no stream",
-        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of turns belong to no stream",
-        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of items belong to no stream",
-        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of messages belong to no stream",
-        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-/// Rows that nobody can reach.
-fn orphans(reader: &Connection, report: &mut Report) -> Result<(), Fault> {
-    let of_projections = match version(reader)? < PROJECTIONS {
-        true => &[][..],
-        false => &PROJECTION_ORPHANS,
-    };
-    for (what, query) in ORPHANS.iter().chain(of_projections) {
-        match reader.query_row(query, [], |row| uint(row, 0)) {
-            Ok(0) => {}
-            Ok(count) => report
-                .findings
-                .push(Finding::general(format!("{count} {what}"))),
-            Err(error) => report.findings.push(Finding::general(error.to_string())),
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,16 @@
 //! The journal in memory: the suite, and what retention leaves.
 
-use std::sync::Arc;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
 
-use windlass_core::events::{CustomData, EventContext, EventRequest};
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::{CustomData, Event, EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId};
-use windlass_store::{Batch, Journal, MemoryJournal, Retention, StreamKey, conformance};
+use windlass_store::{
+    Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
+    StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window, conformance,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_keeps_the_rules() {
@@ -13,15 +19,67 @@ async fn memory_keeps_the_rules() {
         .unwrap();
 }
 
-#[tokio::test]
-async fn what_retention_removes_is_reported_as_a_gap() {
-    let journal = MemoryJournal::with_retention(Retention {
-        max_events: Some(3),
-        sink: None,
-    });
-    let key = StreamKey::new("s");
-    let claim = journal.claim(&key).await.unwrap();
-    for seq in 1..=8 {
+/// A journal that cannot share, as somebody else may write one: what it does not say itself, the trait does.
+struct Plain(MemoryJournal);
+
+#[async_trait]
+impl Journal for Plain {
+    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
+        self.0.claim(stream).await
+    }
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        self.0.append(claim, batch).await
+    }
+    async fn read(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        self.0.read(stream, after, limit).await
+    }
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
+        self.0.read_all().await
+    }
+    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
+        self.0.watch(stream).await
+    }
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        self.0.unfinished().await
+    }
+    // The trait finds threads by their sessions, and the suite has streams of one session.
+    async fn threads(
+        &self,
+        filter: ThreadFilter,
+        window: Window<ThreadCursor>,
+    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
+        self.0.threads(filter, window).await
+    }
+    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
+        self.0.thread(stream).await
+    }
+    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
+        self.0.remove(stream).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_cannot_share_keeps_the_rules_by_copying() {
+    conformance::journal(async || Arc::new(Plain(MemoryJournal::new())) as Arc<dyn Journal>)
+        .await
+        .unwrap();
+}
+
+fn keeping(max_events: usize, sink: Option<Arc<dyn EventSink>>) -> MemoryJournal {
+    MemoryJournal::with_retention(Retention {
+        max_events: Some(max_events),
+        sink,
+    })
+}
+
+async fn append(journal: &MemoryJournal, name: &str, numbers: RangeInclusive<u64>) {
+    let claim = journal.claim(&StreamKey::new(name)).await.unwrap();
+    for seq in numbers {
         let data = CustomData {
             name: "n".into(),
             payload: seq.into(),
@@ -33,9 +91,92 @@ async fn what_retention_removes_is_reported_as_a_gap() {
         };
         journal.append(&claim, batch).await.unwrap();
     }
+}
+
+async fn fork(journal: &MemoryJournal, parent: &str, at: u64, child: &str) {
+    let data = SessionForkedData {
+        parent_session_id: SessionId::from_seed(1),
+        parent_sequence: at,
+        record: None,
+        dropped_turn_id: None,
+        depth: None,
+    };
+    let session = SessionId::from_seed(2);
+    let request = EventRequest::new(session, EventContext::default(), data);
+    let forked = request.into_event(EventId::new(), None);
+    let (parent, child) = (StreamKey::new(parent), StreamKey::new(child));
+    journal.fork(&parent, at, &child, forked).await.unwrap();
+}
+
+async fn gaps(journal: &MemoryJournal, name: &str) -> Vec<RangeInclusive<u64>> {
+    let key = StreamKey::new(name);
+    conformance::gaps(journal, &key).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_retention_removes_is_reported_as_a_gap() {
+    let journal = keeping(3, None);
+    append(&journal, "s", 1..=8).await;
     assert_eq!(
-        conformance::gaps(&journal, &key).await.unwrap(),
+        gaps(&journal, "s").await,
         [1..=5],
         "the newest three are kept"
     );
+}
+
+/// Notes what it gets.
+#[derive(Default)]
+struct Noted(Mutex<Vec<u64>>);
+
+impl EventSink for Noted {
+    fn retire(&self, events: &[Arc<Event>]) {
+        let mut noted = self.0.lock().unwrap();
+        noted.extend(events.iter().map(|event| event.seq()));
+    }
+}
+
+#[tokio::test]
+async fn retention_leaves_what_forks_share_until_they_go() {
+    let sink = Arc::new(Noted::default());
+    let journal = keeping(3, Some(sink.clone()));
+    append(&journal, "s", 1..=3).await;
+    fork(&journal, "s", 2, "fork").await;
+    fork(&journal, "fork", 3, "fork of it").await;
+    append(&journal, "s", 4..=8).await;
+    append(&journal, "fork", 4..=8).await;
+    assert_eq!(gaps(&journal, "s").await, [3..=5]);
+    assert_eq!(gaps(&journal, "fork").await, [4..=5]);
+    assert_eq!(gaps(&journal, "fork of it").await, []);
+    let refused = journal
+        .fork(
+            &StreamKey::new("s"),
+            4,
+            &StreamKey::new("never"),
+            (*journal.read_all().await.unwrap()[0]).clone(),
+        )
+        .await;
+    assert!(matches!(refused, Err(JournalError::NotForkable { .. })));
+    assert_eq!(*sink.0.lock().unwrap(), [3, 4, 5, 4, 5]);
+
+    journal.remove(&StreamKey::new("fork")).await.unwrap();
+    append(&journal, "s", 9..=9).await;
+    assert_eq!(gaps(&journal, "s").await, [3..=6], "one fork is left");
+    journal.remove(&StreamKey::new("fork of it")).await.unwrap();
+    append(&journal, "s", 10..=10).await;
+    assert_eq!(gaps(&journal, "s").await, [1..=7]);
+    assert_eq!(sink.0.lock().unwrap()[5..], [6, 1, 2, 7]);
+}
+
+#[tokio::test]
+async fn what_no_fork_shares_any_more_is_one_piece_again() {
+    let journal = keeping(4, None);
+    append(&journal, "s", 1..=4).await;
+    for (at, child) in [(1, "a"), (3, "b")] {
+        fork(&journal, "s", at, child).await;
+    }
+    for child in ["a", "b"] {
+        journal.remove(&StreamKey::new(child)).await.unwrap();
+    }
+    append(&journal, "s", 5..=9).await;
+    assert_eq!(gaps(&journal, "s").await, [1..=5]);
 }

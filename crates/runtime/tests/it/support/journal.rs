@@ -36,6 +36,17 @@ impl SpyJournal {
     pub(crate) fn fail_reads(&self, reads: usize) {
         self.unreadable.store(reads, Ordering::SeqCst);
     }
+    fn lose_patience(&self) -> Result<(), JournalError> {
+        match self.patience.load(Ordering::SeqCst) {
+            usize::MAX => {}
+            0 => {
+                self.patience.store(usize::MAX, Ordering::SeqCst);
+                return Err(JournalError::Unavailable("the disk is full".to_owned()));
+            }
+            left => self.patience.store(left - 1, Ordering::SeqCst),
+        }
+        Ok(())
+    }
     pub(crate) fn appends(&self) -> usize {
         self.appends.load(Ordering::SeqCst)
     }
@@ -50,14 +61,7 @@ impl Journal for SpyJournal {
         self.inner.claim(stream).await
     }
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
-        match self.patience.load(Ordering::SeqCst) {
-            usize::MAX => {}
-            0 => {
-                self.patience.store(usize::MAX, Ordering::SeqCst);
-                return Err(JournalError::Unavailable("the disk is full".to_owned()));
-            }
-            left => self.patience.store(left - 1, Ordering::SeqCst),
-        }
+        self.lose_patience()?;
         self.inner.append(claim, batch).await?;
         self.appends.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -87,5 +91,15 @@ impl Journal for SpyJournal {
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.inner.remove(stream).await
+    }
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        self.lose_patience()?;
+        self.inner.fork(parent, at_seq, child, forked).await
     }
 }

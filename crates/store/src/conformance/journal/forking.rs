@@ -8,11 +8,15 @@ use super::turns::{ended, put, queued, started};
 use crate::conformance::check::Outcome;
 use crate::journal::{JournalError, StreamKey};
 
-fn child() -> StreamKey {
+pub(super) fn child() -> StreamKey {
     StreamKey::new("child")
 }
 
-fn forked(at: u64) -> Event {
+pub(super) fn forked(at: u64) -> Event {
+    forked_as(SessionId::from_seed(8), at)
+}
+
+pub(super) fn forked_as(session_id: SessionId, at: u64) -> Event {
     let data = SessionForkedData {
         parent_session_id: SessionId::from_seed(7),
         parent_sequence: at,
@@ -20,8 +24,7 @@ fn forked(at: u64) -> Event {
         dropped_turn_id: None,
         depth: None,
     };
-    EventRequest::new(SessionId::from_seed(8), EventContext::default(), data)
-        .into_event(EventId::new(), None)
+    EventRequest::new(session_id, EventContext::default(), data).into_event(EventId::new(), None)
 }
 
 pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(

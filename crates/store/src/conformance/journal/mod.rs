@@ -5,6 +5,7 @@ mod doorbell;
 mod forking;
 mod gaps;
 mod reading;
+mod sharing;
 mod subject;
 mod threads;
 mod turns;
@@ -23,6 +24,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     writing::an_empty_batch_changes_nothing,
     writing::a_removed_stream_is_gone_and_can_begin_again,
     turns::streams_with_open_turns_are_known,
+    turns::where_a_stream_stands_is_known,
     threads::threads_are_listed_by_their_newest_activity,
     threads::a_thread_is_shown_as_it_is,
     threads::the_end_of_each_stream_is_known,
@@ -37,6 +39,12 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     forking::a_fork_has_the_records_of_its_parent_and_goes_on_alone,
     forking::what_waits_in_the_parent_ends_in_the_fork,
     forking::a_fork_that_cannot_be_leaves_nothing,
+    sharing::a_fork_can_be_forked_anywhere,
+    sharing::a_parent_that_is_removed_is_gone_but_for_its_forks,
+    sharing::what_is_shared_goes_with_the_last_fork,
+    sharing::a_fork_is_listed_with_what_it_shares,
+    sharing::a_turn_is_found_in_the_fork_that_has_it,
+    sharing::all_events_of_a_fork_come_with_its_first_one,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,
     concurrent::readers_see_whole_batches,

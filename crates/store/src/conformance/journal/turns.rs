@@ -9,7 +9,7 @@ use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 
 use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, Violation};
-use crate::journal::Batch;
+use crate::journal::{Batch, Standing, StreamKey};
 
 fn data(event_type: &str, mut payload: Value, turn_id: TurnId) -> Result<EventData, Violation> {
     payload["turn_id"] = json!(turn_id);
@@ -67,5 +67,33 @@ pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
         store.unfinished().await?.is_empty(),
         "a removed stream goes on"
     );
+    Ok(())
+}
+
+pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
+    let stream = Subject::new(store.clone(), "s").await?;
+    let (one, two, three) = (TurnId::new(), TurnId::new(), TurnId::new());
+    for (seq, data, open, ends) in [
+        (1, started(one)?, vec![one], [None, None]),
+        (2, queued(two)?, vec![one, two], [None, None]),
+        (3, queued(three)?, vec![one, two, three], [None, None]),
+        (4, ended(one)?, vec![two, three], [Some(4), None]),
+        (5, started(three)?, vec![three, two], [Some(4), None]),
+        (6, ended(three)?, vec![two], [Some(4), Some(6)]),
+        (7, ended(two)?, vec![], [Some(4), Some(6)]),
+    ] {
+        put(&stream, seq, data).await?;
+        let expected = Standing { head: seq, open };
+        let standing = store.standing(&stream.key).await?;
+        require_eq!(standing, expected, "after record {seq}");
+        for (turn, end) in [one, three].into_iter().zip(ends) {
+            let found = store.turn_end(&stream.key, turn).await?;
+            require_eq!(found, end, "end of a turn after record {seq}");
+        }
+    }
+    let never = store.turn_end(&stream.key, two).await?;
+    require_eq!(never, None, "end of a turn that never began");
+    let nowhere = store.standing(&StreamKey::new("nowhere")).await?;
+    require_eq!(nowhere, Standing::default(), "a stream that is not there");
     Ok(())
 }

@@ -24,13 +24,16 @@ pub(super) struct Incoming {
     pub(super) records: u64,
     pub(super) total: blake3::Hasher,
     pub(super) waiting: Vec<Piece>,
+    /// Whether it is there for its forks only.
+    pub(super) is_kept: bool,
 }
 
 /// What is next in it.
 pub(super) enum Piece {
     /// With what it says, where it is one of a run.
     Record(Encoded, Option<Box<RunRecord>>),
-    Gap(Vec<Digest>),
+    /// With whether they were whole turns.
+    Gap(Vec<Digest>, bool),
 }
 
 impl Incoming {
@@ -60,7 +63,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     project(work, stream, &head.key, run_record)?;
                 }
             }
-            Piece::Gap(digests) => {
+            Piece::Gap(digests, has_turns) => {
                 let first = head.seq + 1;
                 for digest in digests {
                     head.seq += 1;
@@ -68,8 +71,8 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                 }
                 work.connection
                     .prepare_cached(
-                        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests) \
-                         VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5)",
+                        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+                         VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
                     )?
                     .execute((
                         int(stream),
@@ -77,13 +80,14 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                         int(head.seq),
                         head.chain,
                         digests.as_flattened(),
+                        has_turns,
                     ))?;
             }
         }
     }
     let records = pieces.iter().filter_map(|piece| match piece {
         Piece::Record(record, _) => Some(record),
-        Piece::Gap(_) => None,
+        Piece::Gap(..) => None,
     });
     if !is_run_stream(&head.key) {
         work.state

@@ -1,8 +1,10 @@
 //! Taking an export in.
 //!
 //! A stream is taken in whole or not at all: one that is there already, is damaged or does not add up to its last line is
-//! left out and named. The events keep their bytes, so the chain under the same key is the same again.
+//! left out and named. The events keep their bytes, so the chain under the same key is the same again. A fork shares again what it
+//! shared, with the stream that came with it, or with one that is there if its chain says the same.
 
+mod forks;
 mod incoming;
 
 use std::io::BufRead;
@@ -20,11 +22,13 @@ use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
 use super::journal::{claim, find, remove};
+use super::kept::drop_unneeded;
 use super::record::{Encoded, RECORD_VERSION};
 use super::records;
 use super::writer::Writer;
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
+use forks::{Became, Beginning};
 use incoming::{Incoming, Piece, write};
 
 /// How many lines go into one commit.
@@ -54,9 +58,12 @@ impl SqliteStore {
                 writer,
                 store: &store,
                 stream: None,
+                became: Vec::new(),
+                kept: Vec::new(),
                 report: ImportReport::default(),
             };
             import.read(lines)?;
+            import.drop_unneeded()?;
             Ok::<_, SqliteError>(import.report)
         });
         done.await
@@ -68,6 +75,10 @@ struct Import<'a> {
     writer: &'a Writer,
     store: &'a SqliteStore,
     stream: Option<Incoming>,
+    /// What became of the streams of the export so far.
+    became: Vec<Became>,
+    /// Which of them were taken in for their forks only.
+    kept: Vec<u64>,
     report: ImportReport,
 }
 
@@ -79,7 +90,9 @@ impl Import<'_> {
             let text = text.map_err(|error| wrong(error.to_string()))?;
             let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             match parsed {
-                Line::WindlassExport { format: FORMAT } => has_begun = true,
+                Line::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
+                    has_begun = true;
+                }
                 Line::WindlassExport { format } => {
                     return Err(wrong(format!(
                         "format {format} is not known; use a newer Windlass"
@@ -116,7 +129,19 @@ impl Import<'_> {
                 self.writer
                     .write_blocking(move |work| records::put_session(work, &session))
             }
-            Line::Stream(key) => self.begin(StreamKey::new(key)),
+            Line::Stream(key) => self.begin(StreamKey::new(key), false),
+            Line::Kept(key) => self.begin(StreamKey::new(key), true),
+            Line::Fork {
+                parent,
+                seq,
+                session,
+                chain,
+            } => self.begin_fork(Beginning {
+                parent: self.parent(parent),
+                seq,
+                session,
+                chain,
+            }),
             Line::Record {
                 seq,
                 version,
@@ -145,7 +170,11 @@ impl Import<'_> {
                 (stream.seq, stream.records) = (seq, stream.records + 1);
                 self.put(Piece::Record(record, run_record))
             }
-            Line::Pruned { first, digests } => {
+            Line::Pruned {
+                first,
+                digests,
+                turns,
+            } => {
                 let digests: Vec<Digest> = digests
                     .iter()
                     .map(|text| blake3::Hash::from_hex(text).map(|hash| *hash.as_bytes()))
@@ -159,7 +188,7 @@ impl Import<'_> {
                     .iter()
                     .for_each(|digest| add(&mut stream.total, digest));
                 stream.seq += digests.len() as u64;
-                self.put(Piece::Gap(digests))
+                self.put(Piece::Gap(digests, turns))
             }
             Line::Damaged { seq, what } => {
                 self.incoming()?.refuse(seq, &what);
@@ -175,15 +204,17 @@ impl Import<'_> {
             .ok_or_else(|| import_error("no stream has begun".to_owned()))
     }
 
-    fn begin(&mut self, key: StreamKey) -> Result<(), Fault> {
+    fn begin(&mut self, key: StreamKey, is_kept: bool) -> Result<(), Fault> {
         if let Some(stream) = self.stream.take() {
             self.leave_out(stream, "it has no end")?;
         }
         let reader = self.store.inner.readers.take()?;
         let mut refused = None;
         let mut number = 0;
-        if find(&reader, &key)?.is_some() {
+        let mut became = Became::LeftOut;
+        if let Some(there) = find(&reader, &key)? {
             refused = Some(Finding::of_stream(&key, "it is there already"));
+            became = Became::There(there.stream);
         } else {
             let key = key.clone();
             number = self
@@ -191,9 +222,11 @@ impl Import<'_> {
                 .write_blocking(move |work| claim(work, &key))?
                 .stream;
         }
+        self.became.push(became);
         self.stream = Some(Incoming {
             key,
             refused,
+            is_kept,
             number,
             seq: 0,
             records: 0,
@@ -201,6 +234,44 @@ impl Import<'_> {
             waiting: Vec::new(),
         });
         Ok(())
+    }
+
+    /// Returns what became of the stream that a fork begins with.
+    fn parent(&self, place: u64) -> Became {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        let before = self.became.len().saturating_sub(1);
+        let parents = self.became.get(..before).unwrap_or_default();
+        let found = place.checked_sub(1).and_then(|place| parents.get(place));
+        found.copied().unwrap_or(Became::LeftOut)
+    }
+
+    fn begin_fork(&mut self, beginning: Beginning) -> Result<(), Fault> {
+        let stream = self.incoming()?;
+        if stream.seq > 0 {
+            let why = "a fork begins before its records";
+            return Err(import_error(why.to_owned()));
+        }
+        let (number, seq) = (stream.number, beginning.seq);
+        stream.seq = seq;
+        if stream.refused.is_some() {
+            return Ok(());
+        }
+        let begun = self
+            .writer
+            .write_blocking(move |work| forks::begin(work, number, &beginning))?;
+        if let Err(why) = begun {
+            self.incoming()?.refuse(seq, why);
+        }
+        Ok(())
+    }
+
+    /// Removes what was kept for forks that were left out.
+    fn drop_unneeded(&mut self) -> Result<(), Fault> {
+        let kept = std::mem::take(&mut self.kept);
+        self.writer.write_blocking(move |work| {
+            let mut newest_first = kept.into_iter().rev();
+            newest_first.try_for_each(|stream| drop_unneeded(work, stream))
+        })
     }
 
     fn put(&mut self, piece: Piece) -> Result<(), Fault> {
@@ -230,7 +301,7 @@ impl Import<'_> {
                 seq,
                 "the records before it are not those that were exported",
             );
-        } else if matches!(stream.waiting.last(), Some(Piece::Gap(_))) {
+        } else if matches!(stream.waiting.last(), Some(Piece::Gap(..))) {
             stream.refuse(seq, "the newest record is never pruned, but here it is");
         }
         if stream.refused.is_none() {
@@ -241,6 +312,16 @@ impl Import<'_> {
         };
         if stream.refused.is_some() {
             return self.leave_out(stream, "");
+        }
+        let number = stream.number;
+        if stream.is_kept {
+            let key = stream.key.clone();
+            self.writer
+                .write_blocking(move |work| forks::keep(work, &key, number))?;
+            self.kept.push(number);
+        }
+        if let Some(became) = self.became.last_mut() {
+            *became = Became::Taken(number);
         }
         self.report.streams += 1;
         self.report.records += stream.records;

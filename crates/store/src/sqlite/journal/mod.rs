@@ -11,21 +11,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
+use windlass_core::typed_id::TurnId;
 
 use super::error::Fault;
+use super::fork::{Fork, standing};
 use super::inner::Inner;
-use super::projection::{find_thread, list_threads};
+use super::projection::{find_thread, list_threads, turn_end};
 use super::record::Encoded;
 use crate::journal::{
-    Batch, Claim, Journal, JournalError, Listed, Page, StreamKey, ThreadCursor, ThreadEntry,
-    ThreadFilter, Window,
+    Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
+    ThreadEntry, ThreadFilter, Window,
 };
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
 pub(super) use page::Walk;
 use page::read_page;
-pub(super) use remove::{drop_blobs, remove};
+pub(super) use remove::remove;
 pub use streams::StreamInfo;
 pub(super) use streams::{find, list, named, names};
 
@@ -132,6 +134,38 @@ impl Journal for SqliteJournal {
         let key = stream.clone();
         let writer = self.inner.writer()?;
         Ok(writer.write(move |work| remove(work, &key)).await?)
+    }
+
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        let (key, readers) = (stream.clone(), &self.inner.readers);
+        Ok(readers.read(move |reader| standing(reader, &key)).await?)
+    }
+
+    async fn turn_end(
+        &self,
+        stream: &StreamKey,
+        turn: TurnId,
+    ) -> Result<Option<u64>, JournalError> {
+        let (key, readers) = (stream.clone(), &self.inner.readers);
+        let found = readers.read(move |reader| turn_end(reader, &key, turn));
+        Ok(found.await?)
+    }
+
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        let writer = self.inner.writer()?;
+        let fork = Fork {
+            parent: parent.clone(),
+            at_seq,
+            child: child.clone(),
+            forked,
+        };
+        Ok(writer.write(move |work| fork.run(work)).await?)
     }
 }
 

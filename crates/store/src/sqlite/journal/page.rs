@@ -10,19 +10,23 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
+use super::super::ancestry::Lineage;
 use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::places;
 use super::super::record::{STORED_COLUMNS, Stored};
-use super::streams::{StreamInfo, find};
+use super::super::schema::{FORKS, version};
+use super::streams::find;
 use crate::journal::{JournalError, Page, StreamKey};
 
 /// Where a reader is in a stream, with the chain up to there.
 pub(in super::super) struct Walk<'a> {
     reader: &'a Connection,
     chain: &'a Chain,
-    stream: StreamInfo,
+    lineage: Lineage,
+    /// Which part of the lineage the last record lies in.
+    part: usize,
     seq: u64,
     link: Digest,
     /// The gaps that were stepped over.
@@ -36,31 +40,43 @@ impl<'a> Walk<'a> {
     pub(in super::super) fn begin(
         reader: &'a Connection,
         chain: &'a Chain,
-        stream: StreamInfo,
+        lineage: Lineage,
     ) -> Self {
         Self {
             reader,
             chain,
+            part: 0,
             seq: 0,
-            link: chain.start(&stream.key),
-            stream,
+            link: chain.start(&lineage.parts()[0].key),
+            lineage,
             pruned: Vec::new(),
             digests: Vec::new(),
         }
+    }
+
+    /// Stands before the first record of its own.
+    pub(in super::super) fn own(
+        reader: &'a Connection,
+        chain: &'a Chain,
+        lineage: Lineage,
+    ) -> Result<Self, Fault> {
+        let after = lineage.own().after;
+        Self::after(reader, chain, lineage, after)
     }
 
     /// Stands behind a record that need not be there any more.
     pub(in super::super) fn after(
         reader: &'a Connection,
         chain: &'a Chain,
-        stream: StreamInfo,
+        lineage: Lineage,
         after: u64,
     ) -> Result<Self, Fault> {
-        let mut walk = Self::begin(reader, chain, stream);
+        let mut walk = Self::begin(reader, chain, lineage);
         if after == 0 {
             return Ok(walk);
         }
-        let at = [int(walk.stream.stream), int(after)];
+        walk.part = walk.lineage.place_of(after);
+        let at = [int(walk.lineage.parts()[walk.part].stream), int(after)];
         let kept: Option<Digest> = reader
             .prepare_cached("SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2")?
             .query_row(at, |row| row.get(0))
@@ -85,11 +101,21 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
+    /// Goes over to the next part where one ends. The record there is always kept, so no gap reaches over it.
+    fn cross(&mut self) {
+        if self.seq == self.lineage.parts()[self.part].last {
+            self.part += 1;
+            let key = &self.lineage.parts()[self.part].key;
+            self.link = self.chain.fork(&self.link, key);
+        }
+    }
+
     /// Takes the next record: steps over a gap before it, and checks that it follows.
     pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
         while self.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
+        self.cross();
         let checked = stored.checked_bytes();
         let (_, digest) = checked.map_err(|what| self.damaged(stored.seq, &what))?;
         let link = self.chain.link(&self.link, stored.seq, &digest);
@@ -102,13 +128,15 @@ impl<'a> Walk<'a> {
 
     /// Steps over one stored gap; an error when none begins here.
     pub(in super::super) fn step_over_gap(&mut self) -> Result<(), Fault> {
+        self.cross();
         let first = self.seq + 1;
+        let stream = self.lineage.parts()[self.part].stream;
         let gap: Option<(u64, Digest, Vec<u8>)> = self
             .reader
             .prepare_cached(
                 "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
             )?
-            .query_row([int(self.stream.stream), int(first)], |row| {
+            .query_row([int(stream), int(first)], |row| {
                 Ok((uint(row, 0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;
@@ -131,9 +159,20 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Tells whether the gap that was stepped over is one of whole turns. In a database of an earlier version, nobody noted it.
+    pub(in super::super) fn has_turns(&self, first: u64) -> Result<bool, Fault> {
+        let query = "SELECT 1 FROM pruned WHERE stream = ?1 AND first = ?2 AND turns = 1";
+        let stream = self.lineage.parts()[self.part].stream;
+        match self.reader.prepare_cached(query) {
+            Ok(mut statement) => Ok(statement.exists([int(stream), int(first)])?),
+            Err(_) if version(self.reader)? < FORKS => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Checks that nothing is missing at the end: the newest record is never pruned.
     pub(in super::super) fn end(&self) -> Result<(), Fault> {
-        match self.seq < places::newest(self.reader, self.stream.stream)? {
+        match self.seq < places::newest(self.reader, self.lineage.own().stream)? {
             true => Err(self.damaged(self.seq + 1, "it is missing").into()),
             false => Ok(()),
         }
@@ -151,7 +190,7 @@ impl<'a> Walk<'a> {
 
     pub(in super::super) fn damaged(&self, seq: u64, what: &str) -> JournalError {
         JournalError::Damaged {
-            stream: self.stream.key.to_string(),
+            stream: self.key().to_string(),
             seq,
             what: what.to_owned(),
         }
@@ -159,11 +198,47 @@ impl<'a> Walk<'a> {
 
     /// Goes on behind a record that does not follow, as if it did.
     pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
+        self.part = self.lineage.place_of(stored.seq);
         (self.seq, self.link) = (stored.seq, stored.chain);
     }
 
+    /// Reads the event of a record that was taken, as the stream shows it.
+    pub(in super::super) fn event(&self, stored: &Stored<'_>) -> Result<Arc<Event>, JournalError> {
+        Ok(self.lineage.show(stored.decode(self.key())?))
+    }
+
     pub(in super::super) fn key(&self) -> &StreamKey {
-        &self.stream.key
+        &self.lineage.own().key
+    }
+
+    /// The parts that lie behind the last record, the one with the next record first.
+    fn ahead(&self) -> Vec<(u64, u64)> {
+        let parts = &self.lineage.parts()[self.lineage.place_of(self.seq + 1)..];
+        parts.iter().map(|part| (part.stream, part.last)).collect()
+    }
+
+    /// Takes records up to one, at most so many, and shows their events.
+    fn read(&mut self, upto: u64, limit: usize) -> Result<Vec<Arc<Event>>, Fault> {
+        let mut events = Vec::with_capacity(limit.min(1024));
+        let mut statement = self.reader.prepare_cached(&format!(
+            "SELECT {STORED_COLUMNS} FROM placed \
+             WHERE stream = ?1 AND seq > ?2 AND seq <= ?4 ORDER BY seq LIMIT ?3"
+        ))?;
+        for (stream, last) in self.ahead() {
+            let left = limit - events.len();
+            if left == 0 || self.seq >= upto {
+                break;
+            }
+            let left = i64::try_from(left).unwrap_or(i64::MAX);
+            let last = int(last.min(upto));
+            let mut rows = statement.query([int(stream), int(self.seq), left, last])?;
+            while let Some(row) = rows.next()? {
+                let stored = Stored::from_row(self.reader, row)?;
+                self.step(&stored)?;
+                events.push(self.event(&stored)?);
+            }
+        }
+        Ok(events)
     }
 
     pub(in super::super) fn seq(&self) -> u64 {
@@ -187,25 +262,16 @@ pub(in super::super) fn read_page(
     let Some(stream) = find(&transaction, key)? else {
         return Ok(Page::default());
     };
-    let (number, head) = (stream.stream, stream.head);
+    let head = stream.head;
     if after >= head || limit == 0 {
         return Ok(Page {
             head,
             ..Page::default()
         });
     }
-    let mut walk = Walk::after(&transaction, chain, stream, after)?;
-    let mut events = Vec::with_capacity(limit.min(1024));
-    let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM placed \
-         WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-    ))?;
-    let mut rows = statement.query([int(number), int(walk.seq()), int(limit as u64)])?;
-    while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(&transaction, row)?;
-        walk.step(&stored)?;
-        events.push(stored.decode(key)?);
-    }
+    let lineage = Lineage::of(&transaction, key, stream.stream)?;
+    let mut walk = Walk::after(&transaction, chain, lineage, after)?;
+    let events = walk.read(u64::MAX, limit)?;
     if events.len() < limit && walk.seq() < head {
         walk.end()?;
     }
@@ -216,13 +282,14 @@ pub(in super::super) fn read_page(
     })
 }
 
-/// Reads everything in the order of positions.
+/// Reads everything in the order of positions. What a fork begins with comes with its first own record.
 pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Event>>, Fault> {
     let transaction = reader.unchecked_transaction()?;
-    let mut walks: HashMap<u64, Walk<'_>> = super::streams::list(&transaction)?
-        .into_iter()
-        .map(|stream| (stream.stream, Walk::begin(&transaction, chain, stream)))
-        .collect();
+    let mut walks: HashMap<u64, Walk<'_>> = HashMap::new();
+    for stream in super::streams::list(&transaction)? {
+        let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
+        walks.insert(stream.stream, Walk::begin(&transaction, chain, lineage));
+    }
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {STORED_COLUMNS}, stream FROM records ORDER BY position"
     ))?;
@@ -230,12 +297,17 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(&transaction, row)?;
-        // A record of a run is no event. One without its stream belongs to nobody; `verify` names it.
+        // A record of a run is no event, and one that is kept for forks comes with them. One without its stream belongs to
+        // nobody; `verify` names it.
         let Some(walk) = walks.get_mut(&uint(row, 5)?) else {
             continue;
         };
+        let shared = walk.lineage.own().after;
+        if walk.seq < shared {
+            events.extend(walk.read(shared, usize::MAX)?);
+        }
         walk.step(&stored)?;
-        events.push(stored.decode(&walk.stream.key)?);
+        events.push(walk.event(&stored)?);
     }
     walks.values().try_for_each(Walk::end)?;
     Ok(events)

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use windlass_core::items::{Change, change};
 
+use super::super::ancestry::{Part, is_kept};
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::record::Encoded;
@@ -114,6 +115,21 @@ impl Projections {
         }
         self.touched.push(stream);
         self.write(connection, stream)
+    }
+
+    /// Writes the rows of a stream up to a place between turns, where they are not written yet. Those of a stream that is kept for
+    /// its forks are.
+    pub(crate) fn settle_upto(
+        &mut self,
+        connection: &Connection,
+        part: &Part,
+        seq: u64,
+    ) -> Result<(), Fault> {
+        let row = load::thread(connection, part.stream)?;
+        if row.is_some_and(|row| row.upto.seq >= seq) || is_kept(connection, part.stream)? {
+            return Ok(());
+        }
+        self.settle(connection, part.stream, &part.key)
     }
 
     fn load(

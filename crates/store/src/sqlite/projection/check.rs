@@ -1,19 +1,25 @@
 //! Comparing what is stored with what the events fold to.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 use windlass_core::events::Event;
 
+use super::super::ancestry::Lineage;
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::schema::{FORKS, version};
 use super::fold::Fold;
-use super::load::{range, thread};
+use super::forks::{fork_base, kept_row};
+use super::load::thread;
+use super::marks;
 use super::rebuild::base;
 use super::rows::{
-    ITEM_COLUMNS, ItemRow, MESSAGE_COLUMNS, Mark, MessageRow, Rows, TURN_COLUMNS, ThreadRow,
+    Base, ITEM_COLUMNS, ItemRow, MESSAGE_COLUMNS, Mark, MessageRow, Rows, TURN_COLUMNS, ThreadRow,
     TurnRow,
 };
+use super::sources::{Sources, range};
 use super::write::{TABLES, key};
 
 /// After how many events rows are compared and given up.
@@ -25,6 +31,9 @@ pub(crate) struct Check<'a> {
     stream: u64,
     row: Option<ThreadRow>,
     fold: Fold,
+    sources: Sources,
+    /// The marks that are not compared yet, oldest first.
+    marks: VecDeque<Base>,
     /// Where the fold begins.
     base: u64,
     /// Whether the end of the stored rows was reached.
@@ -34,18 +43,44 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    pub(crate) fn begin(connection: &'a Connection, stream: u64) -> Result<Self, Fault> {
-        let row = thread(connection, stream)?;
-        let fold = base(connection, stream)?;
+    pub(crate) fn begin(connection: &'a Connection, lineage: &Lineage) -> Result<Self, Fault> {
+        let own = lineage.own();
+        let stream = own.stream;
+        let row = match thread(connection, stream)? {
+            None => kept_row(connection, stream)?,
+            row => row,
+        };
+        let fold = Fold::after(base(connection, lineage)?);
+        let base = fold.taken().seq;
+        let marks = match version(connection)? < FORKS {
+            true => Vec::new(),
+            false => marks::behind(connection, stream, base)?,
+        };
+        let mut differences = Vec::new();
+        if lineage.is_fork() {
+            let kept = marks::at(connection, stream, own.after)?;
+            let is_right = match fork_base(connection, lineage) {
+                Ok(base) => kept == Some(base),
+                // What is wrong with the parent is told elsewhere.
+                Err(Fault::Journal(_)) => true,
+                Err(fault) => return Err(fault),
+            };
+            if !is_right {
+                let what = "the row of where the fork begins is not what the journal says";
+                differences.push(what.to_owned());
+            }
+        }
         let mut check = Self {
             connection,
             stream,
             row,
-            base: fold.taken().seq,
+            base,
             fold,
+            sources: Sources::of(connection, &own.key, stream)?,
+            marks: marks.into(),
             is_compared: false,
             events: 0,
-            differences: Vec::new(),
+            differences,
         };
         check.reach()?;
         Ok(check)
@@ -61,7 +96,28 @@ impl<'a> Check<'a> {
         if self.row.is_some_and(|row| row.now.seq == event.seq()) {
             self.compare_thread();
         }
+        if let Some(mark) = self.marks.front().copied()
+            && mark.mark.seq <= event.seq()
+        {
+            self.marks.pop_front();
+            self.compare_mark(&mark);
+        }
         self.reach()
+    }
+
+    fn compare_mark(&mut self, mark: &Base) {
+        let folded = *self.fold.base();
+        // What happened last is not known where its record is gone.
+        let activity = match self.fold.changed() {
+            0 => mark.activity,
+            _ => folded.activity,
+        };
+        if *mark != (Base { activity, ..folded }) {
+            let seq = mark.mark.seq;
+            self.differences.push(format!(
+                "the mark at record {seq} is not what the journal says"
+            ));
+        }
     }
 
     /// Compares rows once enough have come together, and all that are left where the stored ones end.
@@ -114,29 +170,29 @@ impl<'a> Check<'a> {
     }
 
     fn compare_rows(&mut self, from: &Mark, to: &Mark, rows: &Rows) -> Result<(), Fault> {
-        let (connection, stream) = (self.connection, self.stream);
+        let (connection, sources) = (self.connection, &self.sources);
         let turns = ("turns", TURN_COLUMNS);
         let stored = range(
             connection,
             turns,
-            stream,
+            sources,
             from.turns..to.turns,
             TurnRow::read,
         );
-        self.compare("turn", from.turns, stored, &rows.turns)?;
         let items = ("items", ITEM_COLUMNS);
-        let stored = range(
+        let stored_items = range(
             connection,
             items,
-            stream,
+            sources,
             from.items..to.items,
             ItemRow::read,
         );
-        self.compare("item", from.items, stored, &rows.items)?;
         let messages = ("messages", MESSAGE_COLUMNS);
         let places = from.messages..to.messages;
-        let stored = range(connection, messages, stream, places, MessageRow::read);
-        self.compare("message", from.messages, stored, &rows.messages)
+        let stored_messages = range(connection, messages, sources, places, MessageRow::read);
+        self.compare("turn", from.turns, stored, &rows.turns)?;
+        self.compare("item", from.items, stored_items, &rows.items)?;
+        self.compare("message", from.messages, stored_messages, &rows.messages)
     }
 
     /// Names the first row that differs: where one is missing, all behind it do.
@@ -201,6 +257,11 @@ impl<'a> Check<'a> {
         if seen < changed && self.is_projected(changed)? {
             let what = format!("the row of the thread does not know record {changed}");
             self.differences.push(what);
+        }
+        if let Some(mark) = self.marks.pop_front() {
+            let seq = mark.mark.seq;
+            self.differences
+                .push(format!("the mark at record {seq} lies behind the last one"));
         }
         if !self.is_compared {
             let what = "the row of the thread names no place between turns";

@@ -8,7 +8,7 @@ use windlass_core::transcript::Transcript;
 use windlass_core::typed_id::TurnId;
 
 use super::FLUSH_AFTER;
-use super::rows::{ItemRow, Mark, MessageRow, Rows, ThreadRow, TurnRow};
+use super::rows::{Base, ItemRow, Mark, MessageRow, Rows, ThreadRow, TurnRow};
 
 /// What the events behind a place between turns fold to.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Fold {
     /// Where the fold began, or what has been taken out since.
     taken: Mark,
     /// The last place where no turn was open.
-    settled: Mark,
+    settled: Base,
     now: Mark,
     /// How much there was at the newest event that the thread's row must show.
     news: Mark,
@@ -52,14 +52,14 @@ impl OpenTurn {
 
 impl Fold {
     /// Begins behind a place between turns.
-    pub(super) fn after(mark: Mark, latest: Option<(TurnId, TurnStatus)>, activity: i64) -> Self {
+    pub(super) fn after(base: Base) -> Self {
         Self {
-            taken: mark,
-            settled: mark,
-            now: mark,
-            news: mark,
-            latest,
-            activity,
+            taken: base.mark,
+            settled: base,
+            now: base.mark,
+            news: base.mark,
+            latest: base.latest,
+            activity: base.activity,
             ..Self::default()
         }
     }
@@ -69,7 +69,11 @@ impl Fold {
         Self {
             news: row.now,
             shown: row.now.seq,
-            ..Self::after(row.upto, row.latest, row.activity)
+            ..Self::after(Base {
+                mark: row.upto,
+                latest: row.latest,
+                activity: row.activity,
+            })
         }
     }
 
@@ -108,7 +112,11 @@ impl Fold {
             self.activity = event.ts.timestamp_micros();
         }
         if self.open.is_empty() {
-            self.settled = self.now;
+            self.settled = Base {
+                mark: self.now,
+                latest: self.latest,
+                activity: self.activity,
+            };
             self.events.1 = self.events.0;
         }
     }
@@ -183,12 +191,22 @@ impl Fold {
 
     /// Returns the last place where no turn was open.
     pub(super) fn settled(&self) -> &Mark {
+        &self.settled.mark
+    }
+
+    /// Returns the same, with what the thread's row shows there.
+    pub(super) fn base(&self) -> &Base {
         &self.settled
+    }
+
+    /// Tells whether a turn is open.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// Takes out the rows up to the last place where no turn was open.
     pub(super) fn take(&mut self) -> Rows {
-        let settled = self.settled;
+        let settled = self.settled.mark;
         let (turns, items, messages) = (
             settled.turns - self.taken.turns,
             settled.items - self.taken.items,

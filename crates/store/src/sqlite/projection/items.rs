@@ -1,16 +1,17 @@
 //! Listing the items of a turn.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::items::{ItemKind, ItemStatus};
 use windlass_core::typed_id::{ExecId, ItemId, TurnId};
 
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
-use super::super::numbers::int;
-use super::load::{fold, range, ready};
-use super::rows::{ITEM_COLUMNS, ItemRow, TURN_COLUMNS, TurnRow, from_micros};
+use super::load::{fold, ready};
+use super::rows::{ITEM_COLUMNS, ItemRow, from_micros};
+use super::sources::{Sources, range};
+use super::turns::stored;
 use crate::journal::StreamKey;
 
 /// One item of a turn, in short. The events that began and ended it hold the whole.
@@ -85,11 +86,12 @@ fn list(
         return Ok(None);
     };
     let stream = stream.stream;
-    let items = match stored(&transaction, stream, turn)? {
+    let sources = Sources::of(&transaction, name, stream)?;
+    let items = match stored(&transaction, &sources, turn)? {
         Some(row) => {
             let items = ("items", ITEM_COLUMNS);
             let places = row.first_item..row.first_item + row.items;
-            range(&transaction, items, stream, places, ItemRow::read)?
+            range(&transaction, items, &sources, places, ItemRow::read)?
         }
         None => {
             let rows = fold(&transaction, name, stream)?.0.into_rows();
@@ -104,14 +106,4 @@ fn list(
     };
     let entries = items.into_iter().map(|item| ItemEntry::new(item, turn));
     Ok(Some(entries.collect()))
-}
-
-pub(super) fn turn_query() -> String {
-    format!("SELECT {TURN_COLUMNS} FROM turns WHERE key >> 32 = ?1 AND id = ?2")
-}
-
-fn stored(reader: &Connection, stream: u64, turn: TurnId) -> Result<Option<TurnRow>, Fault> {
-    let mut statement = reader.prepare_cached(&turn_query())?;
-    let parameters = (int(stream), turn.uuid().into_bytes());
-    Ok(statement.query_row(parameters, TurnRow::read).optional()?)
 }

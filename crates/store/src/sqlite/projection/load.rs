@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
 use super::super::error::Fault;
@@ -11,7 +11,6 @@ use super::super::record::{STORED_COLUMNS, Stored};
 use super::super::schema::{PROJECTIONS, version};
 use super::fold::Fold;
 use super::rows::{THREAD_COLUMNS, ThreadRow};
-use super::write::key;
 use crate::journal::StreamKey;
 
 pub(super) fn thread_query() -> String {
@@ -66,24 +65,6 @@ pub(super) fn replay(
         each(&stored.decode(name)?)?;
     }
     Ok(bytes)
-}
-
-pub(super) fn range_query(table: &str, columns: &str) -> String {
-    format!("SELECT {columns} FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key")
-}
-
-/// Reads rows of a stream in a range of places, in their order.
-pub(super) fn range<T>(
-    connection: &Connection,
-    (table, columns): (&str, &str),
-    stream: u64,
-    places: std::ops::Range<u64>,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(&range_query(table, columns))?;
-    let keys = [key(stream, places.start), key(stream, places.end)];
-    let rows = statement.query_map(keys, read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Says what to do where a database of an earlier version is read as it is.

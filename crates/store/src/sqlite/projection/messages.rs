@@ -7,8 +7,9 @@ use windlass_core::typed_id::MessageId;
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
-use super::load::{fold, range, ready, thread};
+use super::load::{fold, ready, thread};
 use super::rows::{MESSAGE_COLUMNS, MessageRow};
+use super::sources::{Sources, range};
 use crate::journal::{Listed, StreamKey};
 
 /// One message of a transcript: where it stands, and which event holds it.
@@ -67,7 +68,8 @@ fn list(
         let end = offset.saturating_add(limit as u64).saturating_add(1);
         let messages = ("messages", MESSAGE_COLUMNS);
         let places = offset..end.min(stored);
-        rows = range(&transaction, messages, stream, places, MessageRow::read)?;
+        let sources = Sources::of(&transaction, name, stream)?;
+        rows = range(&transaction, messages, &sources, places, MessageRow::read)?;
         if end > stored {
             let newer = fold(&transaction, name, stream)?.0.into_rows().messages;
             let newer = newer.into_iter();

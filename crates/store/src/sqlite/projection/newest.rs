@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -31,6 +32,8 @@ pub(crate) struct Newest {
     rows: Mutex<Rows>,
     /// Rings when the rows of an earlier process are there.
     folded: Condvar,
+    /// Rings when somebody waits for them.
+    wanted: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +42,8 @@ struct Rows {
     /// Raised when a row goes, so that a reader notices when the table and the rows do not belong together.
     generation: u64,
     earlier: Earlier,
+    /// Whether somebody waits for the rows of an earlier process.
+    is_wanted: bool,
 }
 
 /// The rows that an earlier process has not written.
@@ -65,6 +70,7 @@ impl Newest {
         Self {
             rows: Mutex::new(rows),
             folded: Condvar::new(),
+            wanted: Condvar::new(),
         }
     }
 
@@ -75,6 +81,18 @@ impl Newest {
     /// Tells whether all rows are there that are newer than the table.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.lock().earlier, Earlier::Here)
+    }
+
+    /// Waits for a time, or until somebody wants the rows.
+    pub(crate) fn wait_until_wanted(&self, time: Duration) {
+        let is_early = |rows: &mut Rows| !rows.is_wanted;
+        drop(self.wanted.wait_timeout_while(self.lock(), time, is_early));
+    }
+
+    /// Lets the rows be folded now.
+    pub(crate) fn want(&self) {
+        self.lock().is_wanted = true;
+        self.wanted.notify_all();
     }
 
     /// Folds the rows that an earlier process has not written. Whoever lists waits for it, and nobody else.
@@ -111,6 +129,9 @@ impl Newest {
 
     /// Returns all rows that are newer than the table.
     pub(super) fn rows(&self) -> Result<(ThreadRows, u64), Fault> {
+        if !self.is_whole() {
+            self.want();
+        }
         let is_folding = |rows: &mut Rows| matches!(rows.earlier, Earlier::Folding { .. });
         let rows = self
             .folded

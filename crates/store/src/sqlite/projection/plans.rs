@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::rows::{ITEM_COLUMNS, MESSAGE_COLUMNS};
-use super::{items, load, threads, turns};
+use super::{load, marks, sources, threads, turns};
 
 /// A database with 10,000 turns of 100 threads, as SQLite knows it.
 fn database() -> Connection {
@@ -12,7 +12,9 @@ fn database() -> Connection {
         include_str!("../schema/1.sql"),
         include_str!("../schema/2.sql"),
         include_str!("../schema/3.sql"),
+        include_str!("../schema/4.sql"),
         include_str!("../schema/5.sql"),
+        include_str!("../schema/6.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }
@@ -57,12 +59,13 @@ fn no_query_scans_and_none_sorts() {
         threads::query(),
         threads::PLACE_QUERY.to_owned(),
         turns::older_query(),
-        items::turn_query(),
+        turns::turn_query(),
+        marks::last_query(),
         load::thread_query(),
         load::replay_query(),
-        load::range_query("items", ITEM_COLUMNS),
-        load::range_query("items", "id"),
-        load::range_query("messages", MESSAGE_COLUMNS),
+        sources::range_query("items", ITEM_COLUMNS),
+        sources::range_query("items", "id"),
+        sources::range_query("messages", MESSAGE_COLUMNS),
     ] {
         let plan = plan(&connection, &query);
         let is_bad = |line: &String| line.contains("SCAN") || line.contains("TEMP B-TREE");

@@ -1,17 +1,21 @@
 //! Making the projections anew.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::super::SqliteStore;
+use super::super::ancestry::{Lineage, is_kept, kept};
 use super::super::error::{Fault, SqliteError};
 use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
-use super::super::numbers::{int, uint};
+use super::super::numbers::int;
 use super::super::places;
+use super::base::{base_behind, gone};
 use super::fold::Fold;
-use super::load::{range, replay};
-use super::rows::{MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
-use super::write::{remove, remove_from, write};
+use super::forks::{fork_base, hide, remove};
+use super::load::replay;
+use super::marks;
+use super::rows::Base;
+use super::write::{remove_from, write, write_rows};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
 
@@ -53,6 +57,7 @@ impl SqliteStore {
         });
         let streams = streams.await?;
         let mut report = RebuildReport::default();
+        self.rebuild_kept(&mut report).await?;
         let total = streams.len() as u64;
         for (stream, done) in streams.into_iter().zip(1..) {
             let key = stream.key.clone();
@@ -64,6 +69,20 @@ impl SqliteStore {
             });
         }
         Ok(report)
+    }
+
+    /// Makes the rows anew that only forks show. They are older than those of the forks, and made before.
+    async fn rebuild_kept(&self, report: &mut RebuildReport) -> Result<(), SqliteError> {
+        let kept = self.inner.readers.read(|reader| match kept(reader) {
+            (streams, None) => Ok(streams),
+            (_, Some(fault)) => Err(fault),
+        });
+        let mut rebuilt = RebuildReport::default();
+        for stream in kept.await? {
+            self.rebuild_one(stream, &mut rebuilt).await?;
+        }
+        report.findings.extend(rebuilt.findings);
+        Ok(())
     }
 
     /// Makes what is listed of one stream anew.
@@ -88,7 +107,7 @@ impl SqliteStore {
         let key = stream.key.clone();
         let done = self.inner.writer()?.write(move |work| {
             work.state.projections.give_up(stream.stream);
-            refill(work.connection, &stream)
+            refill(work.connection, &stream, Marks::Made)
         });
         match done.await {
             Ok(()) => report.streams += 1,
@@ -106,7 +125,7 @@ pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     let (streams, trouble) = names(connection);
     trouble.map_or(Ok(()), Err)?;
     for stream in streams {
-        match refill(connection, &stream) {
+        match refill(connection, &stream, Marks::Missing) {
             Err(Fault::Journal(_)) => remove(connection, stream.stream)?,
             done => done?,
         }
@@ -119,18 +138,37 @@ pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
+/// Whether the table of marks is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    Missing,
+    Made,
+}
+
+fn refill(connection: &Connection, stream: &StreamInfo, marks: Marks) -> Result<(), Fault> {
     let number = stream.stream;
+    let write = match marks {
+        Marks::Missing => write_rows,
+        Marks::Made => write,
+    };
+    let is_hidden = marks == Marks::Made && is_kept(connection, number)?;
     let mut statement = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
-    if !statement.exists([int(number)])? {
+    if !is_hidden && !statement.exists([int(number)])? {
         return Err(JournalError::Removed(number).into());
     }
-    let mut fold = base(connection, number)?;
+    let lineage = Lineage::of(connection, &stream.key, number)?;
+    if lineage.is_fork() {
+        marks::put(connection, number, &fork_base(connection, &lineage)?)?;
+    }
+    let mut fold = Fold::after(base(connection, &lineage)?);
     let kept = *fold.taken();
     connection
         .prepare_cached("DELETE FROM threads WHERE stream = ?1")?
         .execute([int(number)])?;
     remove_from(connection, number, [kept.turns, kept.items, kept.messages])?;
+    if marks == Marks::Made {
+        marks::remove(connection, number, kept.seq)?;
+    }
     replay(connection, &stream.key, number, kept.seq, |event| {
         fold.apply(event);
         match fold.is_due() {
@@ -138,52 +176,19 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
             false => Ok(()),
         }
     })?;
-    write(connection, number, &mut fold)
+    write(connection, number, &mut fold)?;
+    match is_hidden {
+        true => hide(connection, number),
+        false => Ok(()),
+    }
 }
 
-/// Begins a fold behind what can no longer be folded: the turns whose first records are gone. Their rows are all that is
-/// known of them.
-pub(super) fn base(connection: &Connection, stream: u64) -> Result<Fold, Fault> {
-    let gone = gone(connection, stream)?;
-    if gone == 0 {
-        return Ok(Fold::default());
+/// Returns where the fold of a stream's own records begins: behind turns whose records are gone, or where it left its parent.
+pub(super) fn base(connection: &Connection, lineage: &Lineage) -> Result<Base, Fault> {
+    let own = lineage.own();
+    match gone(connection, own.stream, u64::MAX)? {
+        0 if !lineage.is_fork() => Ok(Base::default()),
+        0 => Ok(marks::at(connection, own.stream, own.after)?.unwrap_or_default()),
+        gone => base_behind(connection, &own.key, own.stream, gone),
     }
-    let everything = 0..1 << 32;
-    let turns = ("turns", TURN_COLUMNS);
-    let turns = range(connection, turns, stream, everything.clone(), TurnRow::read)?;
-    let mut mark = Mark {
-        seq: gone,
-        ..Mark::default()
-    };
-    let (mut latest, mut activity) = (None, 0);
-    for turn in turns.into_iter().take_while(|turn| turn.first <= gone) {
-        mark.seq = mark.seq.max(turn.last);
-        mark.turns = turn.place + 1;
-        mark.items = turn.first_item + turn.items;
-        if let Some(usage) = &turn.detail.usage {
-            mark.usage.get_or_insert_default().add(usage);
-        }
-        latest = Some((turn.id, turn.status));
-        activity = turn.ended_at.unwrap_or(activity);
-    }
-    let messages = ("messages", MESSAGE_COLUMNS);
-    let messages = range(connection, messages, stream, everything, MessageRow::read)?;
-    let kept = messages.iter().rfind(|message| message.seq <= mark.seq);
-    mark.messages = kept.map_or(0, |message| message.place + 1);
-    Ok(Fold::after(mark, latest, activity))
-}
-
-/// Returns up to where all records of a stream are gone. Text chunks that are gone are none of it: they lie within turns.
-fn gone(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT last FROM pruned WHERE stream = ?1 AND first = ?2")?;
-    let mut gone = 0;
-    while let Some(last) = statement
-        .query_row([int(stream), int(gone + 1)], |row| uint(row, 0))
-        .optional()?
-        .filter(|last| *last > gone)
-    {
-        gone = last;
-    }
-    Ok(gone)
 }

@@ -24,6 +24,14 @@ pub(super) struct Mark {
     pub(super) usage: Option<TokenUsage>,
 }
 
+/// A place between turns from which a fold can go on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Base {
+    pub(super) mark: Mark,
+    pub(super) latest: Option<(TurnId, TurnStatus)>,
+    pub(super) activity: i64,
+}
+
 /// The row of a thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ThreadRow {
@@ -43,19 +51,37 @@ pub(super) const THREAD_COLUMNS: &str = "is_open, is_waiting, activity, latest_t
 
 impl ThreadRow {
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let latest = match id(row, 3)? {
-            Some(turn) => Some((TurnId::from_uuid(turn), TurnStatus::read(row, 4)?)),
-            None => None,
-        };
         Ok(Self {
             is_open: row.get(0)?,
             is_waiting: row.get(1)?,
             activity: row.get(2)?,
-            latest,
+            latest: latest(row, 3)?,
             now: mark(row, 5)?,
             upto: mark(row, 10)?,
         })
     }
+}
+
+/// The columns that [`Base::read`] reads.
+pub(super) const BASE_COLUMNS: &str =
+    "latest_turn, latest_status, key & 0xffffffff, turns, items, messages, usage, activity";
+
+impl Base {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            latest: latest(row, 0)?,
+            mark: mark(row, 2)?,
+            activity: row.get(7)?,
+        })
+    }
+}
+
+/// Reads the turn that started last, and how far it is.
+fn latest(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(TurnId, TurnStatus)>> {
+    Ok(match id(row, first)? {
+        Some(turn) => Some((TurnId::from_uuid(turn), TurnStatus::read(row, first + 1)?)),
+        None => None,
+    })
 }
 
 fn mark(row: &Row<'_>, first: usize) -> rusqlite::Result<Mark> {

@@ -104,7 +104,12 @@ pub(in super::super) fn list(
         .into_iter()
         .filter(|is_open| filter.takes(*is_open))
     {
-        let stored = of_state(&transaction, is_open, after, limit + newest.len())?;
+        let stored = of_state(
+            &transaction,
+            is_open,
+            after,
+            limit.saturating_add(newest.len()),
+        )?;
         let stored = stored.into_iter();
         found.extend(stored.filter(|(stream, _)| !newest.contains_key(stream)));
     }

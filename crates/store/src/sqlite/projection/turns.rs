@@ -1,15 +1,16 @@
 //! Listing turns.
 
-use rusqlite::Connection;
-use windlass_core::items::TurnView;
-use windlass_core::typed_id::ItemId;
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::items::{TurnStatus, TurnView};
+use windlass_core::typed_id::{ItemId, TurnId};
 
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
 use super::super::numbers::int;
-use super::load::{fold, range, ready};
+use super::load::{fold, ready};
 use super::rows::{ItemRow, TURN_COLUMNS, TurnRow};
+use super::sources::{Sources, range};
 use super::write::key;
 use crate::journal::{Listed, StreamKey, Window};
 
@@ -66,6 +67,7 @@ fn list(
         let wanted = window.limit.saturating_add(1);
         let (fold, _) = fold(&transaction, name, stream)?;
         let stored = fold.taken().turns;
+        let sources = Sources::of(&transaction, name, stream)?;
         let rows = fold.into_rows();
         let before = window.after.unwrap_or(u64::MAX);
         let newest = rows.turns.into_iter().rev();
@@ -79,8 +81,8 @@ fn list(
             TurnEntry::new(row, ids)
         }));
         let left = wanted - entries.len();
-        for row in older(&transaction, stream, before.min(stored), left)? {
-            let ids = item_ids(&transaction, stream, &row)?;
+        for row in older(&transaction, &sources, before.min(stored), left)? {
+            let ids = item_ids(&transaction, &sources, &row)?;
             entries.push(TurnEntry::new(row, ids));
         }
     }
@@ -95,20 +97,68 @@ pub(super) fn older_query() -> String {
 
 fn older(
     reader: &Connection,
-    stream: u64,
+    sources: &Sources,
     before: u64,
     limit: usize,
 ) -> Result<Vec<TurnRow>, Fault> {
     let mut statement = reader.prepare_cached(&older_query())?;
-    let parameters = (key(stream, 0), key(stream, before), int(limit as u64));
-    let rows = statement.query_map(parameters, TurnRow::read)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut found = Vec::new();
+    for (_, [from, to]) in sources.keys("turns", &(0..before)).rev() {
+        let left = limit - found.len();
+        let rows = statement.query_map((from, to, int(left as u64)), TurnRow::read)?;
+        for row in rows {
+            found.push(sources.show(row?));
+        }
+    }
+    Ok(found)
 }
 
-fn item_ids(reader: &Connection, stream: u64, turn: &TurnRow) -> Result<Vec<ItemId>, Fault> {
+fn item_ids(reader: &Connection, sources: &Sources, turn: &TurnRow) -> Result<Vec<ItemId>, Fault> {
     let places = turn.first_item..turn.first_item + turn.items;
-    range(reader, ("items", "id"), stream, places, |row| {
+    range(reader, ("items", "id"), sources, places, |row| {
         let id: [u8; 16] = row.get(0)?;
         Ok(ItemId::from_uuid(uuid::Uuid::from_bytes(id)))
     })
+}
+
+pub(super) fn turn_query() -> String {
+    format!("SELECT {TURN_COLUMNS} FROM turns WHERE key >> 32 = ?1 AND id = ?2")
+}
+
+/// Looks up the stored row of a turn.
+pub(super) fn stored(
+    reader: &Connection,
+    sources: &Sources,
+    turn: TurnId,
+) -> Result<Option<TurnRow>, Fault> {
+    let mut statement = reader.prepare_cached(&turn_query())?;
+    for (stream, [from, to]) in sources.keys("turns", &(0..1 << 32)).rev() {
+        let parameters = (int(stream), turn.uuid().into_bytes());
+        let found = statement.query_row(parameters, TurnRow::read).optional()?;
+        let is_shown = |row: &TurnRow| (from..to).contains(&key(stream, row.place));
+        if let Some(row) = found.filter(is_shown) {
+            return Ok(Some(sources.show(row)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the number of the record that ended a turn.
+pub(in super::super) fn end(
+    reader: &Connection,
+    name: &StreamKey,
+    turn: TurnId,
+) -> Result<Option<u64>, Fault> {
+    ready(reader)?;
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, name)? else {
+        return Ok(None);
+    };
+    let sources = Sources::of(&transaction, name, stream.stream)?;
+    if let Some(row) = stored(&transaction, &sources, turn)? {
+        return Ok(Some(row.last));
+    }
+    let rows = fold(&transaction, name, stream.stream)?.0.into_rows();
+    let is_it = |row: &&TurnRow| row.id == turn && row.status != TurnStatus::InProgress;
+    Ok(rows.turns.iter().find(is_it).map(|row| row.last))
 }

@@ -7,6 +7,7 @@ use super::super::error::Fault;
 use super::super::numbers::int;
 use super::codes::Coded;
 use super::fold::Fold;
+use super::marks;
 use super::rows::{ItemRow, MessageRow, ThreadRow, TurnRow};
 
 /// Returns the key of a row: all rows of a stream follow each other, in the order of their places.
@@ -14,8 +15,20 @@ pub(super) fn key(stream: u64, place: u64) -> i64 {
     int((stream << 32).saturating_add(place))
 }
 
-/// Writes what the tables lack: settled rows, and the row of the thread.
+/// Writes what the tables lack: settled rows with a mark behind them, and the row of the thread.
 pub(super) fn write(connection: &Connection, stream: u64, fold: &mut Fold) -> Result<(), Fault> {
+    if fold.settled().seq > fold.taken().seq {
+        marks::put(connection, stream, fold.base())?;
+    }
+    write_rows(connection, stream, fold)
+}
+
+/// Writes the rows alone, where there are no marks yet.
+pub(super) fn write_rows(
+    connection: &Connection,
+    stream: u64,
+    fold: &mut Fold,
+) -> Result<(), Fault> {
     if fold.settled().seq > fold.taken().seq {
         let rows = fold.take();
         put_turns(connection, stream, &rows.turns)?;
@@ -125,21 +138,13 @@ pub(super) fn put_thread(
     Ok(())
 }
 
-fn usage(usage: Option<TokenUsage>) -> Result<Option<String>, Fault> {
+pub(super) fn usage(usage: Option<TokenUsage>) -> Result<Option<String>, Fault> {
     usage.map(|usage| text(&usage)).transpose()
 }
 
 fn text(value: &impl serde::Serialize) -> Result<String, Fault> {
     serde_json::to_string(value)
         .map_err(|error| Fault::unavailable(format!("a row has no JSON: {error}")))
-}
-
-/// Removes all rows of a stream.
-pub(crate) fn remove(connection: &Connection, stream: u64) -> Result<(), Fault> {
-    connection
-        .prepare_cached("DELETE FROM threads WHERE stream = ?1")?
-        .execute([int(stream)])?;
-    remove_from(connection, stream, [0, 0, 0])
 }
 
 /// Removes the rows of a stream from given places of turns, items and messages on.

@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted};
 
+use super::ancestry::Lineage;
 use super::chain::Chain;
 use super::error::Fault;
 use super::inner::Inner;
@@ -132,7 +133,7 @@ fn read_page(
     if after >= head || limit == 0 {
         return Ok(page);
     }
-    let mut walk = Walk::after(&transaction, chain, stream, after)?;
+    let mut walk = Walk::after(&transaction, chain, Lineage::plain(&stream), after)?;
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {STORED_COLUMNS} FROM placed \
          WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"

@@ -6,14 +6,15 @@
 use std::fs;
 use std::path::Path;
 
+use windlass_core::events::Event;
 use windlass_core::items::TurnStatus;
 use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
-use windlass_store::{SqliteStore, conformance};
+use windlass_store::{Journal, SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, delta, fill, key, read, started};
+use super::support::{Home, completed, custom, delta, fill, fork as fork_of, key, read, started};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
@@ -33,12 +34,39 @@ async fn version_3_opens() {
     check("sqlite-3").await;
 }
 
-async fn check(fixture: &str) {
-    let fixture = Path::new(FIXTURES).join(fixture);
+#[tokio::test]
+async fn version_6_opens() {
+    let (_home, store) = check("sqlite-6").await;
+    let (turns, fork) = (read(&store, "turns").await, read(&store, "fork").await);
+    let (turns, fork) = (turns.unwrap(), fork.unwrap());
+    assert_eq!(fork.len(), 3, "the turn without its text, and the fork");
+    for (ours, theirs) in turns.iter().zip(&fork[..2]) {
+        let same = |event: &Event| (event.id, event.sequence, event.data.clone());
+        assert_eq!(same(ours), same(theirs));
+        assert_ne!(ours.session_id, theirs.session_id);
+    }
+    assert_eq!(read(&store, "orphan").await.unwrap().len(), 3);
+    assert_eq!(
+        store.journal().read(&key("gone"), 0, 9).await.unwrap().head,
+        0
+    );
+    let journal = store.journal();
+    assert_eq!(fork_of(&journal, "orphan", 3, "another").await.unwrap(), 4);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}
+
+/// Copies a fixture into a directory of its own.
+fn home_of(fixture: &Path) -> Home {
     let home = Home::new();
     for name in FILES {
         fs::copy(fixture.join(name), home.file(name)).unwrap();
     }
+    home
+}
+
+async fn check(fixture: &str) -> (Home, SqliteStore) {
+    let fixture = Path::new(FIXTURES).join(fixture);
+    let home = home_of(&fixture);
     let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
     let store = SqliteStore::open(options).await.unwrap();
     let report = store.verify().await.unwrap();
@@ -54,7 +82,8 @@ async fn check(fixture: &str) {
     let gaps = conformance::gaps(&store.journal(), &key("turns")).await;
     assert_eq!(gaps.unwrap(), [2..=3]);
     let streams = store.journal().streams().await.unwrap();
-    assert_eq!(streams[1].open_from, Some(5));
+    let turns = streams.iter().find(|stream| stream.key == key("turns"));
+    assert_eq!(turns.unwrap().open_from, Some(5));
     let listed = store.turns(&key("turns"), Window::first(9)).await.unwrap();
     let turns = listed.entries.iter().map(|entry| entry.turn.status);
     assert_eq!(
@@ -65,7 +94,9 @@ async fn check(fixture: &str) {
     let threads = store.threads(ThreadFilter::All, window).await.unwrap();
     let threads = threads.entries.iter();
     let threads: Vec<_> = threads.map(|t| (t.stream.as_str(), t.is_open)).collect();
-    assert_eq!(threads, [("big", false), ("turns", true)]);
+    let is_of_all = |(name, _): &&(&str, bool)| ["big", "turns"].contains(name);
+    let of_all: Vec<_> = threads.iter().filter(is_of_all).collect();
+    assert_eq!(of_all, [&("big", false), &("turns", true)]);
     let session = SessionId::from_seed(1);
     let file = store.files().read_file(session, "/dir/file").await;
     assert_eq!(file.unwrap().unwrap().content.as_deref(), Some("content"));
@@ -77,6 +108,28 @@ async fn check(fixture: &str) {
     assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
     fill(&store, "turns", vec![custom("goes on")]).await;
     assert!(store.verify().await.unwrap().findings.is_empty());
+    (home, store)
+}
+
+#[tokio::test]
+async fn earlier_versions_are_read_as_they_are() {
+    for name in ["sqlite-1", "sqlite-1-packed", "sqlite-3"] {
+        let home = home_of(&Path::new(FIXTURES).join(name));
+        let store = SqliteStore::open_read_only(home.options()).await.unwrap();
+        assert_eq!(read(&store, "big").await.unwrap().len(), 1, "{name}");
+        let gaps = conformance::gaps(&store.journal(), &key("turns")).await;
+        assert_eq!(gaps.unwrap(), [2..=3], "{name}");
+        let standing = store.journal().standing(&key("turns")).await.unwrap();
+        assert_eq!((standing.head, standing.open.len()), (6, 1), "{name}");
+        let report = store.verify().await.unwrap();
+        assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
+        let (lines, exported) = store.export(Vec::new()).await.unwrap();
+        assert!(exported.findings.is_empty() && exported.streams == 2);
+        let other = Home::new();
+        let copy = other.open().await;
+        let taken = copy.import(std::io::Cursor::new(lines)).await.unwrap();
+        assert!(taken.findings.is_empty(), "{name}: {:?}", taken.findings);
+    }
 }
 
 #[tokio::test]
@@ -136,6 +189,11 @@ async fn write_a_fixture() {
         .maintain(Utc::now() + Duration::from_secs(1))
         .await
         .unwrap();
+    let journal = store.journal();
+    fork_of(&journal, "turns", 4, "fork").await.unwrap();
+    fill(&store, "gone", vec![custom("a"), custom("b")]).await;
+    fork_of(&journal, "gone", 2, "orphan").await.unwrap();
+    journal.remove(&key("gone")).await.unwrap();
     let heads: String = store
         .verify()
         .await

@@ -4,6 +4,7 @@ mod damage;
 mod exchange;
 mod files;
 mod fixture;
+mod forks;
 mod full;
 mod groups;
 mod host_records;

@@ -7,7 +7,7 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{Journal, SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, delta, events, fill, key, read, started};
+use super::support::{Home, completed, custom, delta, events, fill, fork, key, read, started};
 
 async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
     SqliteStore::open(home.options().with_retention(retention))
@@ -182,4 +182,73 @@ async fn a_damaged_stream_is_left_alone_and_named() {
     assert_eq!(done.chunks, 1);
     assert_eq!(done.findings.len(), 1);
     assert_eq!(done.findings[0].stream, Some(key("bad")));
+}
+
+#[tokio::test]
+async fn pieces_of_text_that_a_fork_shares_stay_until_it_goes() {
+    let home = Home::new();
+    let store = open(&home, CHUNKS).await;
+    let (one, two) = (TurnId::new(), TurnId::new());
+    let ended = |turn| vec![started(turn), delta(turn, "x"), completed(turn)];
+    fill(
+        &store,
+        "s",
+        [ended(one), ended(two), vec![custom("end")]].concat(),
+    )
+    .await;
+    let journal = store.journal();
+    fork(&journal, "s", 3, "fork").await.unwrap();
+    let later = Utc::now() + Duration::from_secs(120);
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 1);
+    let gaps = async |name| {
+        conformance::gaps(&store.journal(), &key(name))
+            .await
+            .unwrap()
+    };
+    assert_eq!(gaps("s").await, [5..=5]);
+    assert!(gaps("fork").await.is_empty());
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 0);
+
+    // A gap is shared like a record.
+    fork(&journal, "s", 6, "late").await.unwrap();
+    assert_eq!(gaps("late").await, [5..=5]);
+    let in_gap = fork(&journal, "s", 5, "never").await;
+    let refused = in_gap.unwrap_err().to_string();
+    assert!(refused.contains("no longer kept"), "{refused}");
+
+    journal.remove(&key("late")).await.unwrap();
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 0);
+    journal.remove(&key("fork")).await.unwrap();
+    assert_eq!(store.maintain(later).await.unwrap().chunks, 1);
+    assert_eq!(gaps("s").await, [2..=2, 5..=5]);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+async fn too_many_bytes_push_out_nothing_that_is_shared() {
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_bytes: Some(1),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let texts = (0..300).map(|n| custom(&format!("{n}")));
+    fill(&store, "s", texts.collect()).await;
+    let journal = store.journal();
+    fork(&journal, "s", 100, "fork").await.unwrap();
+    let texts = (0..100).map(|n| custom(&format!("{n}")));
+    fill(&store, "fork", texts.collect()).await;
+    store.maintain(Utc::now()).await.unwrap();
+    let gaps = async |name| {
+        conformance::gaps(&store.journal(), &key(name))
+            .await
+            .unwrap()
+    };
+    assert_eq!(gaps("s").await, [101..=299]);
+    assert_eq!(gaps("fork").await, [101..=200]);
+    assert_eq!(store.verify().await.unwrap().findings, []);
+    journal.remove(&key("s")).await.unwrap();
+    store.maintain(Utc::now()).await.unwrap();
+    assert_eq!(read(&store, "fork").await.unwrap().len(), 101);
+    assert_eq!(store.verify().await.unwrap().findings, []);
 }

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use chrono::DateTime;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass_core::events::{CustomData, Event, EventContext, EventData, EventRequest};
+use windlass_core::events::{
+    CustomData, Event, EventContext, EventData, EventRequest, SessionForkedData,
+};
 use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_store::{Batch, Journal, JournalError, SqliteError, StreamKey};
@@ -88,6 +91,36 @@ pub(super) fn delta(turn_id: TurnId, text: &str) -> EventData {
 
 pub(super) fn completed(turn_id: TurnId) -> EventData {
     of_turn("turn.completed", json!({"iterations": 1}), turn_id)
+}
+
+/// Makes the first own event of a fork.
+fn forked(session: u128, at: u64) -> Event {
+    let data = SessionForkedData {
+        parent_session_id: SessionId::from_seed(1),
+        parent_sequence: at,
+        record: None,
+        dropped_turn_id: None,
+        depth: None,
+    };
+    let session_id = SessionId::from_seed(session);
+    let request = EventRequest::new(session_id, EventContext::default(), data);
+    Event {
+        // Older than what any test calls old.
+        ts: DateTime::UNIX_EPOCH,
+        ..request.into_event(EventId::new(), None)
+    }
+}
+
+/// Forks a stream behind a record.
+pub(super) async fn fork(
+    journal: &dyn Journal,
+    parent: &str,
+    at: u64,
+    child: &str,
+) -> Result<u64, JournalError> {
+    let forked = forked(child.len() as u128 + 10, at);
+    let (parent, child) = (key(parent), key(child));
+    journal.fork(&parent, at, &child, forked).await
 }
 
 /// Claims a stream and appends to it.

@@ -35,10 +35,12 @@ async fn threads_come_by_their_newest_activity() {
         let page = |page: &&[&str]| page.iter().map(|name| (*name).to_owned()).collect();
         pages.iter().map(page).collect()
     };
-    assert_eq!(
-        list(ThreadFilter::All, 9).await,
-        pages(&[&["a", "b", "d", "c"]])
-    );
+    for limit in [9, usize::MAX] {
+        assert_eq!(
+            list(ThreadFilter::All, limit).await,
+            pages(&[&["a", "b", "d", "c"]])
+        );
+    }
     assert_eq!(
         list(ThreadFilter::All, 2).await,
         pages(&[&["a", "b"], &["d", "c"]])

@@ -2,6 +2,7 @@
 
 mod any_sequence;
 mod differences;
+mod forks;
 mod kept;
 mod lists;
 mod newest;

@@ -1,0 +1,228 @@
+//! What streams share, and for how long.
+
+use windlass_core::items::TurnStatus;
+use windlass_core::typed_id::{SessionId, TurnId};
+
+use super::forking::{child, forked, forked_as};
+use super::gaps::gaps;
+use super::subject::{Store, Subject};
+use super::turns::{ended, put, started};
+use crate::conformance::check::{Outcome, Violation};
+use crate::journal::{JournalError, StreamKey, ThreadFilter, Window};
+
+/// Whose records a stream shows, and which.
+async fn shown(store: &Store, stream: &StreamKey) -> Result<Vec<(u128, String)>, Violation> {
+    let gone = gaps(store.as_ref(), stream).await?;
+    require!(gone.is_empty(), "{stream} has gaps: {gone:?}");
+    let page = store.read(stream, 0, usize::MAX).await?;
+    let events = page.events.iter();
+    Ok(events
+        .map(|event| (event.session_id.uuid().as_u128(), event.id.to_string()))
+        .collect())
+}
+
+/// What a fork must show: the records of its parent as its own.
+fn taken(parent: &[(u128, String)], count: usize, session: u128) -> Vec<(u128, String)> {
+    let shared = parent.iter().take(count);
+    shared.map(|(_, id)| (session, id.clone())).collect()
+}
+
+pub(super) async fn a_fork_can_be_forked_anywhere(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    parent.append(1, 4).await?;
+    store.fork(&parent.key, 3, &child(), forked(3)).await?;
+    let first = Subject::new(store.clone(), "child").await?;
+    first.append(5, 2).await?;
+    let root = shown(&store, &parent.key).await?;
+    let trunk = shown(&store, &first.key).await?;
+    require_eq!(trunk[..3], taken(&root, 3, 8), "the fork");
+    // Behind its own records, at its first one, at the last one that it shares, and before that.
+    for (at, session) in [(6, 11), (4, 12), (3, 13), (1, 14)] {
+        let key = StreamKey::new(format!("fork at {at}"));
+        let session_id = SessionId::from_seed(session);
+        let forked = forked_as(session_id, at);
+        let head = store.fork(&first.key, at, &key, forked).await?;
+        require_eq!(head, at + 1, "head of a fork at {at}");
+        let count = usize::try_from(at).unwrap_or(0);
+        let branch = shown(&store, &key).await?;
+        require_eq!(
+            branch[..count],
+            taken(&trunk, count, session),
+            "fork at {at}"
+        );
+        let own = Subject {
+            store: store.clone(),
+            claim: store.claim(&key).await?,
+            key,
+        };
+        require_eq!(own.claim.head, at + 1, "head for a writer at {at}");
+        own.append(at + 2, 1).await?;
+        let numbers: Vec<u64> = (1..=at + 2).collect();
+        require_eq!(own.numbers(0, 99).await?, numbers, "fork at {at} goes on");
+    }
+    require_eq!(shown(&store, &parent.key).await?, root, "the parent");
+    require_eq!(shown(&store, &first.key).await?, trunk, "the first fork");
+    Ok(())
+}
+
+pub(super) async fn a_parent_that_is_removed_is_gone_but_for_its_forks(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    let turn = TurnId::new();
+    parent.append(1, 3).await?;
+    put(&parent, 4, started(turn)?).await?;
+    store.fork(&parent.key, 2, &child(), forked(2)).await?;
+    let before = shown(&store, &child()).await?;
+    require!(store.remove(&parent.key).await?, "the parent was not there");
+    require!(!store.remove(&parent.key).await?, "it was removed twice");
+    require_eq!(store.read(&parent.key, 0, 9).await?.head, 0, "its head");
+    require_eq!(store.thread(&parent.key).await?, None, "its thread");
+    let unfinished = store.unfinished().await?;
+    require!(unfinished.is_empty(), "it goes on: {unfinished:?}");
+    let listed = store.threads(ThreadFilter::All, Window::first(9)).await?;
+    let listed: Vec<_> = listed.entries.into_iter().map(|it| it.stream).collect();
+    require_eq!(listed, [child()], "threads");
+    let refused = parent.append(5, 1).await;
+    require!(
+        matches!(refused, Err(JournalError::Removed(_))),
+        "its writer goes on: {refused:?}"
+    );
+    let refused = store
+        .fork(&parent.key, 2, &StreamKey::new("late"), forked(2))
+        .await;
+    require!(
+        matches!(refused, Err(JournalError::NotForkable { .. })),
+        "it is forked: {refused:?}"
+    );
+    require_eq!(shown(&store, &child()).await?, before, "its fork");
+
+    let again = Subject::new(store.clone(), "parent").await?;
+    require_eq!(again.claim.head, 0, "head of another one by its name");
+    again.append(1, 1).await?;
+    require_eq!(again.numbers(0, 9).await?, [1], "another one by its name");
+    require_eq!(
+        shown(&store, &child()).await?,
+        before,
+        "the fork after that"
+    );
+    store
+        .fork(&child(), 2, &StreamKey::new("late"), forked(2))
+        .await?;
+    require_eq!(
+        shown(&store, &StreamKey::new("late")).await?[..2],
+        before[..2],
+        "a fork of what only forks have"
+    );
+    Ok(())
+}
+
+pub(super) async fn what_is_shared_goes_with_the_last_fork(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    parent.append(1, 3).await?;
+    let (second, third) = (StreamKey::new("second"), StreamKey::new("third"));
+    store.fork(&parent.key, 3, &child(), forked(3)).await?;
+    store.fork(&child(), 4, &second, forked(4)).await?;
+    store.fork(&parent.key, 1, &third, forked(1)).await?;
+    let before = shown(&store, &second).await?;
+    store.remove(&child()).await?;
+    store.remove(&parent.key).await?;
+    require_eq!(shown(&store, &second).await?, before, "fork of a fork");
+    store.remove(&second).await?;
+    require_eq!(shown(&store, &third).await?.len(), 2, "the last fork");
+    require_eq!(store.read_all().await?.len(), 2, "all that is left");
+    store.remove(&third).await?;
+    require!(store.read_all().await?.is_empty(), "something is left");
+    for name in ["parent", "child", "second", "third"] {
+        let again = Subject::new(store.clone(), name).await?;
+        require_eq!(again.claim.head, 0, "head of {name} when it begins again");
+    }
+    Ok(())
+}
+
+/// Writes turns, three records each.
+async fn turns(stream: &Subject, first: u64, count: u64) -> Result<Vec<TurnId>, Violation> {
+    let mut turns = Vec::new();
+    for seq in (first..).step_by(3).zip(0..count).map(|(seq, _)| seq) {
+        let turn = TurnId::new();
+        put(stream, seq, started(turn)?).await?;
+        stream.append(seq + 1, 1).await?;
+        put(stream, seq + 2, ended(turn)?).await?;
+        turns.push(turn);
+    }
+    Ok(turns)
+}
+
+pub(super) async fn a_fork_is_listed_with_what_it_shares(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    let of_parent = turns(&parent, 1, 4).await?;
+    store.fork(&parent.key, 6, &child(), forked(6)).await?;
+    for is_removed in [false, true] {
+        if is_removed {
+            store.remove(&parent.key).await?;
+        }
+        let Some(thread) = store.thread(&child()).await? else {
+            return Err(Violation("the fork is not listed".to_owned()));
+        };
+        require_eq!((thread.turns, thread.head), (2, 7), "turns and head");
+        let latest = (thread.latest_turn, thread.latest_status);
+        let expected = (Some(of_parent[1]), Some(TurnStatus::Interrupted));
+        require_eq!(latest, expected, "the latest turn");
+        require!(!thread.is_open, "a turn is open");
+        let listed = store.threads(ThreadFilter::Idle, Window::first(9)).await?;
+        require!(listed.entries.contains(&thread), "the list lacks the fork");
+    }
+    let own = Subject::new(store.clone(), "child").await?;
+    let of_child = turns(&own, 8, 1).await?;
+    let thread = store.thread(&child()).await?;
+    let latest = thread.map(|thread| (thread.turns, thread.latest_turn));
+    require_eq!(
+        latest,
+        Some((3, Some(of_child[0]))),
+        "after a turn of its own"
+    );
+    Ok(())
+}
+
+pub(super) async fn a_turn_is_found_in_the_fork_that_has_it(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    let of_parent = turns(&parent, 1, 3).await?;
+    store.fork(&parent.key, 6, &child(), forked(6)).await?;
+    let own = Subject::new(store.clone(), "child").await?;
+    let of_child = turns(&own, 8, 1).await?;
+    for (stream, turn, end) in [
+        (&parent.key, of_parent[2], Some(9)),
+        (&parent.key, of_child[0], None),
+        (&own.key, of_parent[0], Some(3)),
+        (&own.key, of_parent[1], Some(6)),
+        (&own.key, of_parent[2], None),
+        (&own.key, of_child[0], Some(10)),
+    ] {
+        let found = store.turn_end(stream, turn).await?;
+        require_eq!(found, end, "end of {turn} in {stream}");
+    }
+    let standing = store.standing(&own.key).await?;
+    require!(standing.open.is_empty(), "open in the fork: {standing:?}");
+    Ok(())
+}
+
+pub(super) async fn all_events_of_a_fork_come_with_its_first_one(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    parent.append(1, 2).await?;
+    store.fork(&parent.key, 2, &child(), forked(2)).await?;
+    parent.append(3, 1).await?;
+    let all = store.read_all().await?;
+    let all: Vec<_> = all.iter().map(|it| (it.session_id, it.seq())).collect();
+    let (ours, theirs) = (SessionId::from_seed(7), SessionId::from_seed(8));
+    require_eq!(
+        all,
+        [
+            (ours, 1),
+            (ours, 2),
+            (theirs, 1),
+            (theirs, 2),
+            (theirs, 3),
+            (ours, 3)
+        ],
+        "everything"
+    );
+    Ok(())
+}

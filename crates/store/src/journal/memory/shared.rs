@@ -1,0 +1,149 @@
+//! Records that several streams begin with. They belong to whoever still begins with them, and go with the last one.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+
+use super::stream::{Piece, Record};
+
+/// Records that never change any more, and what lies before them.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    before: Option<(Arc<Node>, u64)>,
+    /// The number before the first record below. Where it is more than what lies before, retention has removed some.
+    pruned: u64,
+    records: Vec<Record>,
+}
+
+impl Node {
+    /// Returns the number before the first one that is this node's.
+    fn after(&self) -> u64 {
+        self.before.as_ref().map_or(0, |(_, last)| *last)
+    }
+}
+
+/// What a stream begins with.
+#[derive(Debug)]
+pub(super) struct Shared {
+    node: Arc<Node>,
+    /// Up to here.
+    pub(super) last: u64,
+    /// Whose the records were not from the beginning, where there are such.
+    taken: Option<Taken>,
+}
+
+/// Records that a fork has taken over.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    last: u64,
+    session_id: SessionId,
+    /// The place of the fork among the records of all streams.
+    position: u64,
+}
+
+impl Shared {
+    /// Begins a fork with a node up to a number.
+    pub(super) fn taken(node: Arc<Node>, last: u64, session_id: SessionId, position: u64) -> Self {
+        let taken = Taken {
+            last,
+            session_id,
+            position,
+        };
+        Self {
+            node,
+            last,
+            taken: Some(taken),
+        }
+    }
+
+    /// Puts records behind what a stream begins with.
+    pub(super) fn behind(
+        before: Option<Box<Self>>,
+        pruned: u64,
+        records: Vec<Record>,
+        last: u64,
+    ) -> Self {
+        let taken = before.as_ref().and_then(|before| before.taken);
+        let before = before.map(|before| (before.node, before.last));
+        let node = Arc::new(Node {
+            before,
+            pruned,
+            records,
+        });
+        Self { node, last, taken }
+    }
+
+    /// Returns the node that holds a number.
+    pub(super) fn node_at(&self, seq: u64) -> Arc<Node> {
+        let mut node = &self.node;
+        while let Some((before, last)) = &node.before
+            && seq <= *last
+        {
+            node = before;
+        }
+        Arc::clone(node)
+    }
+
+    /// Goes through what lies behind a number until told to stop.
+    pub(super) fn each(
+        &self,
+        after: u64,
+        mut take: impl FnMut(Piece) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut parts = vec![(&*self.node, self.last)];
+        while let Some((node, _)) = parts.last()
+            && let Some((before, last)) = node.before.as_ref().filter(|(_, last)| after < *last)
+        {
+            parts.push((before, *last));
+        }
+        for (node, last) in parts.into_iter().rev() {
+            let after = after.max(node.after());
+            let pruned = node.pruned.min(last);
+            if after < pruned {
+                take(Piece::Gap(after + 1..=pruned))?;
+            }
+            let place = |seq: u64| usize::try_from(seq.saturating_sub(node.pruned));
+            let (from, to) = (place(after), place(last));
+            let records = node.records.get(from.unwrap_or(0)..to.unwrap_or(0));
+            for record in records.unwrap_or_default() {
+                take(Piece::Record(self.shown(record)))?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Shows a record as the stream's own.
+    fn shown(&self, record: &Record) -> Record {
+        let event = &record.event;
+        let taken = self.taken.filter(|taken| event.seq() <= taken.last);
+        let Some(taken) = taken else {
+            return record.clone();
+        };
+        Record {
+            position: taken.position,
+            event: match event.session_id == taken.session_id {
+                true => Arc::clone(event),
+                false => Arc::new(Event {
+                    session_id: taken.session_id,
+                    ..Event::clone(event)
+                }),
+            },
+        }
+    }
+
+    /// Gives the newest node up to its only owner, with what lies before it and its number; an error where it is not the
+    /// stream's own, or not its alone.
+    pub(super) fn into_own(self) -> Result<(Option<Self>, u64, Vec<Record>), Self> {
+        let Self { node, last, taken } = self;
+        let is_taken = taken.is_some_and(|taken| node.after() < taken.last);
+        let again = |node| Self { node, last, taken };
+        if is_taken {
+            return Err(again(node));
+        }
+        let node = Arc::try_unwrap(node).map_err(again)?;
+        let before = node.before.map(|(node, last)| Self { node, last, taken });
+        Ok((before, node.pruned, node.records))
+    }
+}

@@ -1,0 +1,236 @@
+//! One stream in memory.
+
+use std::collections::VecDeque;
+use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+
+use super::super::Page;
+use super::super::fork::{BUSY, PRUNED, TOO_SHORT, Waiting};
+use super::super::open_turns::{OpenTurns, TurnChange};
+use super::super::thread_fold::ThreadFold;
+use super::shared::{Node, Shared};
+
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    pub(super) epoch: u64,
+    pub(super) removed: bool,
+    /// What it begins with, where others begin with it too.
+    shared: Option<Box<Shared>>,
+    /// The number before the first record below: what is shared lies before it, and what retention has removed.
+    pruned: u64,
+    records: VecDeque<Record>,
+    pub(super) open_turns: OpenTurns,
+    /// What a list shows; it follows the records when somebody asks, and before they go.
+    thread: Box<ThreadFold>,
+    pub(super) doorbell: Option<watch::Sender<u64>>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    /// The place among the records of all streams.
+    pub(super) position: u64,
+    pub(super) event: Arc<Event>,
+}
+
+/// What comes next in a stream.
+pub(super) enum Piece {
+    /// Records that are no longer kept.
+    Gap(RangeInclusive<u64>),
+    Record(Record),
+}
+
+impl Stream {
+    pub(super) fn head(&self) -> u64 {
+        self.pruned + self.records.len() as u64
+    }
+
+    pub(super) fn push(&mut self, position: u64, event: Arc<Event>) {
+        let seq = self.head() + 1;
+        self.open_turns.apply(seq, TurnChange::of(&event));
+        self.records.push_back(Record { position, event });
+    }
+
+    pub(super) fn ring(&self) {
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.send_replace(self.head());
+        }
+    }
+
+    /// Goes through what lies behind a number until told to stop.
+    fn each(&self, after: u64, mut take: impl FnMut(Piece) -> ControlFlow<()>) -> ControlFlow<()> {
+        let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
+        if let Some(shared) = self.shared.as_ref().filter(|_| after < shared) {
+            shared.each(after, &mut take)?;
+        }
+        let after = after.max(shared);
+        if after < self.pruned {
+            take(Piece::Gap(after + 1..=self.pruned))?;
+        }
+        let skip = usize::try_from(after.saturating_sub(self.pruned)).unwrap_or(usize::MAX);
+        let own = self.records.range(skip.min(self.records.len())..);
+        own.cloned().map(Piece::Record).try_for_each(take)
+    }
+
+    /// Goes through the events behind a number until told to stop.
+    pub(super) fn each_event(
+        &self,
+        after: u64,
+        mut look: impl FnMut(&Arc<Event>) -> ControlFlow<()>,
+    ) {
+        let _ = self.each(after, |piece| match piece {
+            Piece::Record(record) => look(&record.event),
+            Piece::Gap(_) => ControlFlow::Continue(()),
+        });
+    }
+
+    pub(super) fn read(&self, after: u64, limit: usize) -> Page {
+        let head = self.head();
+        let behind = usize::try_from(head.saturating_sub(after)).unwrap_or(usize::MAX);
+        let mut page = Page {
+            events: Vec::with_capacity(limit.min(behind)),
+            head,
+            ..Page::default()
+        };
+        let _ = self.each(after, |piece| {
+            if page.events.len() >= limit {
+                return ControlFlow::Break(());
+            }
+            match piece {
+                Piece::Gap(gap) => page.pruned.push(gap),
+                Piece::Record(record) => page.events.push(record.event),
+            }
+            ControlFlow::Continue(())
+        });
+        page
+    }
+
+    /// Adds all records to those of other streams.
+    pub(super) fn add_to(&self, all: &mut Vec<Record>) {
+        let _ = self.each(0, |piece| {
+            if let Piece::Record(record) = piece {
+                all.push(record);
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Returns the fold of all records.
+    pub(super) fn thread(&mut self) -> &ThreadFold {
+        let mut thread = std::mem::take(&mut self.thread);
+        self.each_event(thread.head(), |event| {
+            thread.apply(event);
+            ControlFlow::Continue(())
+        });
+        self.thread = thread;
+        &self.thread
+    }
+
+    /// Makes the records up to a number ready to be the beginning of another stream, and says what waits there. Nothing is
+    /// copied: those that were its own so far are only put where both find them.
+    pub(super) fn share(
+        &mut self,
+        at_seq: u64,
+    ) -> Result<(Option<Arc<Node>>, Waiting), &'static str> {
+        if at_seq > self.head() {
+            return Err(TOO_SHORT);
+        }
+        let mut waiting = Waiting::default();
+        let mut is_kept = false;
+        self.each_event(0, |event| {
+            if event.seq() > at_seq {
+                return ControlFlow::Break(());
+            }
+            waiting.follow(&event.data);
+            is_kept = event.seq() == at_seq;
+            ControlFlow::Continue(())
+        });
+        match (is_kept, waiting.is_busy()) {
+            (false, _) => Err(PRUNED),
+            (true, true) => Err(BUSY),
+            (true, false) => Ok((Some(self.node_at(at_seq)), waiting)),
+        }
+    }
+
+    fn node_at(&mut self, at_seq: u64) -> Arc<Node> {
+        if at_seq > self.pruned {
+            let count = usize::try_from(at_seq - self.pruned).unwrap_or(usize::MAX);
+            let records = self
+                .records
+                .drain(..count.min(self.records.len()))
+                .collect();
+            self.records.shrink_to_fit();
+            let shared = Shared::behind(self.shared.take(), self.pruned, records, at_seq);
+            self.shared = Some(Box::new(shared));
+            self.pruned = at_seq;
+        }
+        match &self.shared {
+            Some(shared) => shared.node_at(at_seq),
+            None => Arc::default(),
+        }
+    }
+
+    /// Begins an empty stream with records of another one.
+    pub(super) fn begin_with(
+        &mut self,
+        node: Arc<Node>,
+        at_seq: u64,
+        session_id: SessionId,
+        position: u64,
+    ) {
+        self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id, position)));
+        self.pruned = at_seq;
+    }
+
+    /// Takes out what is too much, but nothing of an open turn and nothing that another stream shares.
+    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
+        if self.records.len() <= max_events {
+            return Vec::new();
+        }
+        let mut retired = self.take_back();
+        let surplus = self.records.len().saturating_sub(max_events);
+        let first_open = self.open_turns.first().unwrap_or(u64::MAX);
+        let closed =
+            usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
+        let gone = surplus.min(closed);
+        if gone > 0 {
+            self.thread();
+        }
+        let own = self.records.drain(..gone);
+        let before = retired.len();
+        retired.extend(own.map(|record| record.event));
+        self.pruned += (retired.len() - before) as u64;
+        retired
+    }
+
+    /// Makes what nobody shares any more its own again. What cannot be, because retention has removed what lay behind it, is
+    /// older than that and goes too.
+    fn take_back(&mut self) -> Vec<Arc<Event>> {
+        let mut retired = Vec::new();
+        while let Some(shared) = self.shared.take() {
+            let last = shared.last;
+            match shared.into_own() {
+                Ok((before, pruned, records)) => {
+                    self.shared = before.map(Box::new);
+                    if self.pruned == last {
+                        self.pruned = pruned;
+                        for record in records.into_iter().rev() {
+                            self.records.push_front(record);
+                        }
+                    } else {
+                        let events = records.into_iter().map(|record| record.event);
+                        retired.splice(..0, events);
+                    }
+                }
+                Err(shared) => {
+                    self.shared = Some(Box::new(shared));
+                    break;
+                }
+            }
+        }
+        retired
+    }
+}

@@ -1,0 +1,227 @@
+//! Forks: a stream that begins with records of another one.
+//!
+//! A fork writes a few rows, however long the conversation is: where it begins, how much there was at that place, and its
+//! own first records. All of them are one job of the writer, so that there is the whole of it or nothing.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+
+use super::ancestry::Lineage;
+use super::chain::{Chain, Digest};
+use super::error::Fault;
+use super::journal::{Append, claim, find};
+use super::numbers::{int, uint};
+use super::projection;
+use super::record::{Encoded, STORED_COLUMNS, Stored};
+use super::writer::Work;
+use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
+use crate::journal::open_turns::{OpenTurns, TurnChange};
+use crate::journal::{Standing, StreamKey};
+
+/// A fork that is wanted.
+pub(super) struct Fork {
+    pub(super) parent: StreamKey,
+    pub(super) at_seq: u64,
+    pub(super) child: StreamKey,
+    pub(super) forked: Event,
+}
+
+impl Fork {
+    /// Makes the fork; returns the number of its newest record.
+    pub(super) fn run(self, work: &mut Work<'_>) -> Result<u64, Fault> {
+        let Self {
+            parent,
+            at_seq,
+            child,
+            forked,
+        } = self;
+        // First a look: claiming a stream that somebody writes would fence that writer off.
+        let is_taken = find(work.connection, &child)?.is_some_and(|child| child.head > 0);
+        if is_taken {
+            return Err(refused(&child, 0, TAKEN).into());
+        }
+        let mut waiting = Waiting::default();
+        let claim = match at_seq {
+            0 => claim(work, &child)?,
+            _ => {
+                let lineage = forkable(work.connection, &parent, at_seq)?;
+                waiting = waiting_at(work.connection, &lineage, at_seq)?;
+                if waiting.is_busy() {
+                    return Err(refused(&parent, at_seq, BUSY).into());
+                }
+                let claim = claim(work, &child)?;
+                share(work, claim.stream, &lineage, at_seq, forked.session_id)?;
+                claim
+            }
+        };
+        let records = own_records(&forked, at_seq, waiting);
+        let head = at_seq + records.len() as u64;
+        let append = Append {
+            stream: claim.stream,
+            epoch: claim.epoch,
+            first_seq: at_seq + 1,
+            records: records.iter().map(Encoded::new).collect::<Result<_, _>>()?,
+            events: Vec::new(),
+        };
+        append.run(work)?;
+        Ok(head)
+    }
+}
+
+/// Finds a record that a fork may begin behind.
+fn forkable(connection: &Connection, parent: &StreamKey, at_seq: u64) -> Result<Lineage, Fault> {
+    let found = find(connection, parent)?.filter(|found| found.head >= at_seq);
+    let found = found.ok_or_else(|| refused(parent, at_seq, TOO_SHORT))?;
+    let lineage = Lineage::of(connection, parent, found.stream)?;
+    match link_at(connection, &lineage, at_seq)? {
+        Some(_) => Ok(lineage),
+        None => Err(refused(parent, at_seq, PRUNED).into()),
+    }
+}
+
+/// Lets a stream without records begin with those of another one up to a number.
+pub(super) fn share(
+    work: &mut Work<'_>,
+    child: u64,
+    parent: &Lineage,
+    at_seq: u64,
+    session: SessionId,
+) -> Result<(), Fault> {
+    let connection = work.connection;
+    let holder = parent.part_of(at_seq);
+    let projections = &mut work.state.projections;
+    projections.settle_upto(connection, holder, at_seq)?;
+    projection::begin_fork(connection, child, holder, at_seq)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO forks (stream, parent, parent_seq, session) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((
+            int(child),
+            int(holder.stream),
+            int(at_seq),
+            session.uuid().as_bytes(),
+        ))?;
+    // Pieces of text that are shared are not there to be pruned.
+    connection
+        .prepare_cached("UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1")?
+        .execute([int(holder.stream), int(at_seq)])?;
+    // What is remembered begins with the first record.
+    work.state.heads.forget(child);
+    Ok(())
+}
+
+/// Returns where a fork without own records stands: the number, the chain and what has not ended.
+pub(super) fn place(
+    connection: &Connection,
+    chain: &Chain,
+    fork: &Lineage,
+) -> Result<(u64, Digest, OpenTurns), Fault> {
+    let at_seq = fork.own().after;
+    let link = link_at(connection, fork, at_seq)?;
+    let link = link.ok_or_else(|| refused(&fork.own().key, at_seq, PRUNED))?;
+    let open = open_at(connection, fork, at_seq)?;
+    Ok((at_seq, chain.fork(&link, &fork.own().key), open))
+}
+
+/// Returns the turns that are open at a record that is kept.
+pub(super) fn open_at(
+    connection: &Connection,
+    lineage: &Lineage,
+    at_seq: u64,
+) -> Result<OpenTurns, Fault> {
+    let mut open = OpenTurns::default();
+    replay_open(connection, lineage, at_seq, |event| {
+        open.apply(event.seq(), TurnChange::of(event));
+    })?;
+    Ok(open)
+}
+
+fn waiting_at(connection: &Connection, lineage: &Lineage, at_seq: u64) -> Result<Waiting, Fault> {
+    let mut waiting = Waiting::default();
+    replay_open(connection, lineage, at_seq, |event| {
+        waiting.follow(&event.data);
+    })?;
+    Ok(waiting)
+}
+
+/// Returns where a stream stands.
+pub(super) fn standing(reader: &Connection, key: &StreamKey) -> Result<Standing, Fault> {
+    let transaction = reader.unchecked_transaction()?;
+    let Some(stream) = find(&transaction, key)? else {
+        return Ok(Standing::default());
+    };
+    let open = match stream.open_from {
+        None => Vec::new(),
+        Some(_) => {
+            let lineage = Lineage::of(&transaction, key, stream.stream)?;
+            waiting_at(&transaction, &lineage, stream.head)?.turns()
+        }
+    };
+    Ok(Standing {
+        head: stream.head,
+        open,
+    })
+}
+
+/// Returns the link of a record that is kept.
+pub(super) fn link_at(
+    connection: &Connection,
+    lineage: &Lineage,
+    seq: u64,
+) -> Result<Option<Digest>, Fault> {
+    Ok(record(connection, lineage, seq)?.map(|(link, _)| link))
+}
+
+/// Looks up a record's link and the first record of the oldest open turn there.
+fn record(
+    connection: &Connection,
+    lineage: &Lineage,
+    seq: u64,
+) -> Result<Option<(Digest, u64)>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT chain, open_from FROM placed WHERE stream = ?1 AND seq = ?2")?;
+    let at = [int(lineage.part_of(seq).stream), int(seq)];
+    let found = statement.query_row(at, |row| Ok((row.get(0)?, uint(row, 1)?)));
+    Ok(found.optional()?)
+}
+
+/// Goes through what may have opened or ended a turn that is open at a record.
+fn replay_open(
+    connection: &Connection,
+    lineage: &Lineage,
+    at_seq: u64,
+    each: impl FnMut(&Arc<Event>),
+) -> Result<(), Fault> {
+    match record(connection, lineage, at_seq)? {
+        Some((_, from)) if from > 0 => replay(connection, lineage, from - 1, at_seq, each),
+        _ => Ok(()),
+    }
+}
+
+/// Goes through events of a stream, without text chunks.
+pub(super) fn replay(
+    connection: &Connection,
+    lineage: &Lineage,
+    after: u64,
+    upto: u64,
+    mut each: impl FnMut(&Arc<Event>),
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS} FROM placed \
+         WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND chunk = 0 ORDER BY seq"
+    ))?;
+    let parts = &lineage.parts()[lineage.place_of(after + 1)..=lineage.place_of(upto)];
+    for part in parts {
+        let range = [after.max(part.after), upto.min(part.last)].map(int);
+        let mut rows = statement.query([int(part.stream), range[0], range[1]])?;
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(connection, row)?;
+            each(&lineage.show(stored.decode(&lineage.own().key)?));
+        }
+    }
+    Ok(())
+}

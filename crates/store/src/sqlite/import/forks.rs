@@ -1,0 +1,67 @@
+//! Forks among the streams that are taken in.
+
+use windlass_core::typed_id::SessionId;
+
+use super::super::ancestry::{Lineage, holder};
+use super::super::chain::hex;
+use super::super::error::Fault;
+use super::super::fork::{link_at, share};
+use super::super::kept::set_aside;
+use super::super::projection;
+use super::super::writer::Work;
+use crate::journal::StreamKey;
+
+/// What became of a stream of the export.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Became {
+    /// It was taken in, under this number.
+    Taken(u64),
+    /// One of its name was there before, with this number.
+    There(u64),
+    /// It was left out.
+    LeftOut,
+}
+
+/// Where a fork begins.
+pub(super) struct Beginning {
+    pub(super) parent: Became,
+    pub(super) seq: u64,
+    pub(super) session: SessionId,
+    pub(super) chain: String,
+}
+
+/// Lets a stream begin as a fork; says why not where it cannot.
+pub(super) fn begin(
+    work: &mut Work<'_>,
+    child: u64,
+    beginning: &Beginning,
+) -> Result<Result<(), &'static str>, Fault> {
+    let (parent, must_fit) = match beginning.parent {
+        Became::Taken(parent) => (parent, false),
+        Became::There(parent) => (parent, true),
+        Became::LeftOut => return Ok(Err("the stream that it begins with was left out")),
+    };
+    let Some(name) = holder(work.connection, parent)? else {
+        return Ok(Err("the stream that it begins with was removed"));
+    };
+    let lineage = Lineage::of(work.connection, &name, parent)?;
+    let link = link_at(work.connection, &lineage, beginning.seq)?;
+    let Some(link) = link.filter(|_| beginning.seq > lineage.own().after) else {
+        return Ok(Err("the record that it begins behind is missing"));
+    };
+    if must_fit && hex(&link) != beginning.chain {
+        return Ok(Err("the stream that it begins with is another one here"));
+    }
+    share(work, child, &lineage, beginning.seq, beginning.session)?;
+    Ok(Ok(()))
+}
+
+/// Hides a stream that was taken in for its forks only.
+pub(super) fn keep(work: &mut Work<'_>, key: &StreamKey, stream: u64) -> Result<(), Fault> {
+    let projections = &mut work.state.projections;
+    projections.settle(work.connection, stream, key)?;
+    projections.give_up(stream);
+    projection::hide(work.connection, stream)?;
+    work.state.heads.forget(stream);
+    set_aside(work.connection, stream)
+}

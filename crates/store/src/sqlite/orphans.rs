@@ -1,0 +1,103 @@
+//! Rows that nobody can reach.
+
+use rusqlite::Connection;
+
+use super::error::Fault;
+use super::findings::Finding;
+use super::numbers::uint;
+use super::schema::{FORKS, PROJECTIONS, version};
+
+/// What is wrong, and how many rows of it there are.
+type Orphans = (&'static str, &'static str);
+
+/// Streams that are there, or are kept for their forks.
+const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept";
+
+const ORPHANS: [Orphans; 5] = [
+    (
+        "records belong to no stream",
+        "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "records have no place in their stream",
+        "SELECT count(*) FROM records WHERE NOT EXISTS \
+         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
+         AND places.position = records.position) AND NOT EXISTS \
+         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
+         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
+    ),
+    (
+        "places in streams are those of no record",
+        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
+         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
+         AND records.stream = place.stream AND records.seq = place.seq)",
+    ),
+    (
+        "pruned ranges belong to no stream",
+        "SELECT count(*) FROM pruned WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "blobs are named by no record",
+        "SELECT count(*) FROM blobs WHERE NOT EXISTS \
+         (SELECT 1 FROM records WHERE form = 1 AND body = blobs.hash)",
+    ),
+];
+
+const PROJECTION_ORPHANS: [Orphans; 4] = [
+    (
+        "rows of threads belong to no stream",
+        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of turns belong to no stream",
+        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of items belong to no stream",
+        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of messages belong to no stream",
+        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+];
+
+const FORK_ORPHANS: [Orphans; 3] = [
+    (
+        "forks belong to no stream",
+        "SELECT count(*) FROM forks WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "removed streams are kept for no fork",
+        "SELECT count(*) FROM kept WHERE stream NOT IN (SELECT parent FROM forks)",
+    ),
+    (
+        "marks belong to no stream",
+        "SELECT count(*) FROM marks WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+    ),
+];
+
+/// Looks for rows that nobody can reach.
+pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
+    let version = version(reader)?;
+    let mut queries = ORPHANS.to_vec();
+    if version >= PROJECTIONS {
+        queries.extend(PROJECTION_ORPHANS);
+    }
+    if version >= FORKS {
+        queries.extend(FORK_ORPHANS);
+    }
+    let mut findings = Vec::new();
+    for (what, query) in queries {
+        let query = match version < FORKS {
+            true => query.to_owned(),
+            false => query.replace("SELECT id FROM streams", ALL),
+        };
+        match reader.query_row(&query, [], |row| uint(row, 0)) {
+            Ok(0) => {}
+            Ok(count) => findings.push(Finding::general(format!("{count} {what}"))),
+            Err(error) => findings.push(Finding::general(error.to_string())),
+        }
+    }
+    Ok(findings)
+}
