@@ -78,6 +78,11 @@ pub enum AgentLoopError {
         "The runtime is shutting down; what was acknowledged is recorded, open it again to go on"
     )]
     ShuttingDown,
+    /// The environment that a turn works in is not there any more.
+    #[error(
+        "Environment not found: {0}; register it again, or name another environment for the turn"
+    )]
+    EnvironmentNotFound(String),
     /// No turn is there to be steered, cancelled or answered.
     #[error("Session {0} has no active turn")]
     NoActiveTurn(SessionId),

@@ -55,6 +55,7 @@ fn code(error: &AgentLoopError) -> &'static str {
             "configuration"
         }
         AgentLoopError::HarnessNotFound(_) | AgentLoopError::AgentNotFound(_) => "configuration",
+        AgentLoopError::EnvironmentNotFound(_) => "environment_not_found",
         AgentLoopError::QuotaExceeded(_) => "quota_exceeded",
         AgentLoopError::Internal(_) => "internal",
         _ => error.kind().as_str(),

@@ -143,13 +143,14 @@ pub use runtime::{
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
-pub use thread::PROCESS_STOPPED;
+pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
-    HostRecord, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions, SqliteStore,
+    HostRecord, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions, SqliteRetention,
+    SqliteStore,
 };
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,

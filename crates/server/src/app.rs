@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,6 +23,8 @@ pub(crate) struct App {
     pub(crate) threads: Directory,
     pub(crate) folds: Folds,
     pub(crate) local: Environment,
+    /// All environments, as the store has them.
+    pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
     /// The names of tools that threads have without any client.
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
@@ -48,6 +50,12 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicUsize,
     pub(crate) subscribers: AtomicUsize,
     pub(crate) sockets: AtomicUsize,
+    pub(crate) upkeeps: AtomicU64,
+    pub(crate) failed_upkeeps: AtomicU64,
+    /// Records that upkeep has removed.
+    pub(crate) removed: AtomicU64,
+    /// How many bytes were in use after the last upkeep.
+    pub(crate) stored_bytes: AtomicU64,
 }
 
 /// One place of a limited number; given back when dropped.

@@ -1,6 +1,7 @@
 //! Named root directories, and the directory that a turn works in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 
 use chrono::Utc;
 use serde_json::json;
@@ -154,9 +155,19 @@ pub async fn open_environments(
     Ok(())
 }
 
+/// Returns all environments, the one that always exists first.
+pub(crate) async fn all(
+    local: &Environment,
+    store: &dyn WireStore,
+) -> Result<Vec<Environment>, ApiError> {
+    let mut all = vec![local.clone()];
+    all.extend(store.environments().await?);
+    Ok(all)
+}
+
 impl App {
     /// Narrows what a turn may do in an environment: a plan changes nothing, and commands need the thread's leave.
-    pub(crate) async fn narrowed(
+    pub(crate) fn narrowed(
         &self,
         at: &TurnEnvironmentParams,
         thread: &Thread,
@@ -166,7 +177,7 @@ impl App {
         environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
         let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
         environment.shell = environment.write && allow_shell;
-        let policy = policy(&self.environment(&at.environment_id).await?);
+        let policy = policy(&self.environment(&at.environment_id)?);
         let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
         Ok(Narrowed {
             environment,
@@ -174,28 +185,38 @@ impl App {
         })
     }
 
-    /// Returns all environments, the one that always exists first.
-    pub(crate) async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
-        let mut all = vec![self.local.clone()];
-        all.extend(self.store.environments().await?);
-        Ok(all)
+    /// Returns all environments, the one that always exists first. Every turn asks, so they are kept in memory.
+    pub(crate) fn environments(&self) -> Arc<Vec<Environment>> {
+        let all = self.environments.read();
+        Arc::clone(&all.unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) async fn environment(&self, id: &str) -> Result<Environment, ApiError> {
-        let all = self.environments().await?;
-        all.into_iter()
-            .find(|environment| environment.id == id)
-            .ok_or_else(not_found)
+    /// Looks at the store again, after a change.
+    pub(crate) async fn reload_environments(&self) -> Result<(), ApiError> {
+        let all = all(&self.local, &*self.store).await?;
+        let mut environments = self
+            .environments
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *environments = Arc::new(all);
+        Ok(())
+    }
+
+    pub(crate) fn environment(&self, id: &str) -> Result<Environment, ApiError> {
+        let all = self.environments();
+        let mut all = all.iter();
+        let found = all.find(|environment| environment.id == id);
+        found.cloned().ok_or_else(not_found)
     }
 
     /// Checks where a thread may work, and resolves it.
-    pub(crate) async fn resolve_environments(
+    pub(crate) fn resolve_environments(
         &self,
         wished: &[TurnEnvironmentParams],
     ) -> Result<Vec<TurnEnvironmentParams>, ApiError> {
         let mut resolved = Vec::with_capacity(wished.len());
         for entry in wished {
-            let environment = self.environment(&entry.environment_id).await?;
+            let environment = self.environment(&entry.environment_id)?;
             resolved.push(TurnEnvironmentParams {
                 cwd: inside(&environment, &entry.cwd)?,
                 environment_id: environment.id,
@@ -205,7 +226,7 @@ impl App {
     }
 
     /// Chooses where a turn works: what it names, else the thread's first, else `local` at the thread's workspace.
-    pub(crate) async fn turn_environment(
+    pub(crate) fn turn_environment(
         &self,
         thread: &Thread,
         wished: Option<&str>,
@@ -218,7 +239,7 @@ impl App {
         let chosen = match wished {
             None => entries.first().unwrap_or(&default).clone(),
             Some(id) => {
-                let environment = self.environment(id).await?;
+                let environment = self.environment(id)?;
                 let listed = entries.iter().find(|entry| entry.environment_id == id);
                 let default = (entries.is_empty() && id == LOCAL).then_some(&default);
                 let listed = listed.or(default).cloned();
@@ -228,7 +249,7 @@ impl App {
                 })
             }
         };
-        let environment = self.environment(&chosen.environment_id).await?;
+        let environment = self.environment(&chosen.environment_id)?;
         let cwd = inside(&environment, &chosen.cwd)?;
         Ok(TurnEnvironmentParams { cwd, ..chosen })
     }

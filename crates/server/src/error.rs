@@ -55,6 +55,12 @@ impl ApiError {
         Self::new(ErrorCode::ThreadNotFound, format!("Thread not found: {id}"))
     }
 
+    /// Says the same in other words.
+    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
     pub(crate) fn turn_active(turn_id: impl std::fmt::Display) -> Self {
         Self::new(ErrorCode::TurnActive, "Thread already has an active turn")
             .with(json!({ "turn_id": turn_id.to_string() }))
@@ -99,6 +105,9 @@ impl From<AgentLoopError> for ApiError {
                 ErrorCode::ShuttingDown,
                 "the daemon is stopping and takes no more input",
             ),
+            AgentLoopError::EnvironmentNotFound(_) => {
+                Self::new(ErrorCode::EnvironmentNotFound, "Environment not found")
+            }
             AgentLoopError::NoActiveTurn(_) => {
                 Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
             }

@@ -46,6 +46,14 @@ pub(crate) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
+/// Names what a request makes that may come again, always the same: the second time it is found.
+pub(crate) fn made_by(request: &str) -> SessionId {
+    let mut bytes = [0_u8; 16];
+    bytes.copy_from_slice(&blake3::hash(request.as_bytes()).as_bytes()[..16]);
+    let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+    SessionId::from_uuid(uuid)
+}
+
 /// Gives what a fork shares with its parent a name of its own, always the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renamed(pub(crate) SessionId);

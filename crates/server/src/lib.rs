@@ -23,6 +23,7 @@ mod sse;
 mod store;
 mod threads;
 mod tokens;
+mod upkeep;
 mod usage;
 pub mod view;
 
@@ -30,6 +31,6 @@ pub use environments::open_environments;
 pub use error::ApiError;
 pub use models::Models;
 pub use serve::{Server, StartError, listen};
-pub use settings::{Access, Limits, RpcSettings, Settings};
-pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, WireStore};
+pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
+pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, StoredDigest, Upkept, WireStore};
 pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope};

@@ -54,6 +54,17 @@ impl Models {
         )
     }
 
+    /// Makes sure that the model of a thread is still there: a turn must not be answered by another one in silence.
+    pub(crate) fn still(&self, name: &str) -> Result<String, ApiError> {
+        self.name(Some(name)).map_err(|error| {
+            let text = format!(
+                "the thread's model `{name}` is no longer configured; name another with the turn, change the thread's \
+                 with PATCH, or configure it again under `models` in windlass.toml"
+            );
+            error.saying(text)
+        })
+    }
+
     /// Returns the id of a model; `None` is the default one.
     pub(crate) fn id(&self, name: &str) -> Option<ModelId> {
         self.known.get(name).copied()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -31,6 +31,8 @@ use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
+use crate::threads::{DISTANCE, Directory};
+use crate::upkeep;
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +127,8 @@ impl Server {
         })?;
         let tools = &settings.environments;
         environments::open_environments(tools, &settings.workspace, &*store).await?;
+        let environments = environments::all(&local, &*store).await;
+        let environments = environments.map_err(StartError::Store)?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.local_addr();
         let address = address.map_err(|source| StartError::Listen {
@@ -137,9 +141,10 @@ impl Server {
         let app = Arc::new(App {
             runtime,
             settings,
+            threads: Directory::new(Arc::clone(&store)),
             store,
-            threads: crate::threads::Directory::default(),
             folds: crate::threads::Folds::default(),
+            environments: RwLock::new(Arc::new(environments)),
             local,
             builtin_tools,
             git: crate::git::GitStates::default(),
@@ -174,6 +179,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = TaskTracker::new();
         self.rpc.watch_over();
+        let keeping = tokio::spawn(keep_digests(Shared::clone(&self.app)));
         if let Some(socket) = self.rpc.listen_on_socket() {
             connections.spawn(serve_unix(
                 Shared::clone(&self.app),
@@ -181,6 +187,7 @@ impl Server {
                 socket,
             ));
         }
+        tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -219,6 +226,24 @@ impl Server {
         if tokio::time::timeout(grace, ended).await.is_err() {
             tracing::warn!("connections were cut because they did not end in time");
         }
+        let _ = keeping.await;
+        // All that is recorded by now, also of turns that go on at the next start.
+        self.app.threads.keep(&self.app.runtime).await;
+    }
+}
+
+/// Stores what lists show of threads as they change, until the server stops.
+async fn keep_digests(app: Shared) {
+    loop {
+        let changed = async {
+            app.threads.behind.wait().await;
+            tokio::time::sleep(DISTANCE).await;
+        };
+        tokio::select! {
+            () = app.stopping.cancelled() => return,
+            () = changed => {}
+        }
+        app.threads.keep(&app.runtime).await;
     }
 }
 
@@ -299,11 +324,8 @@ async fn builtin_tools(
 ) -> Result<std::collections::HashSet<String>, AgentLoopError> {
     let mut probe = SessionBuilder::new(settings.harness_id).build();
     probe.agent_id = settings.agent_id;
-    let id = probe.id;
-    runtime.add_session(probe).await?;
-    let context = runtime.load_context(id).await;
-    runtime.remove_session(id).await?;
-    let tools = context?.runtime_agent.tools;
+    let context = runtime.preview_context(probe).await?;
+    let tools = context.runtime_agent.tools;
     Ok(tools
         .iter()
         .map(ToolDefinition::name)

@@ -103,6 +103,24 @@ impl Default for RpcSettings {
     }
 }
 
+/// How what is stored is looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upkeep {
+    /// How often; `None` is never.
+    pub every: Option<Duration>,
+    /// Whether the store's retention removes records.
+    pub removes_records: bool,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            every: Some(Duration::from_secs(60 * 60)),
+            removes_records: false,
+        }
+    }
+}
+
 /// Everything that the server is told.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -130,6 +148,8 @@ pub struct Settings {
     pub grace: Duration,
     /// How runs are traced.
     pub rpc: RpcSettings,
+    /// How what is stored is looked after.
+    pub upkeep: Upkeep,
 }
 
 impl Settings {
@@ -148,6 +168,7 @@ impl Settings {
             limits: Limits::default(),
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),
+            upkeep: Upkeep::default(),
         }
     }
 }

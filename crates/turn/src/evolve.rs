@@ -49,6 +49,7 @@ impl Thread {
                     last_message_id: None,
                     resumes: 0,
                     resumes_in_a_row: 0,
+                    asks_nobody: false,
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
@@ -128,6 +129,9 @@ impl Thread {
                     }
                 });
                 self.note_answer(event, &data.tool_call_id, verdict_digest(allow));
+                if let Some(turn) = self.turn.as_mut().filter(|_| data.remember == Some(true)) {
+                    turn.asks_nobody = true;
+                }
             }
             EventData::ToolCallRequested(data) => self.with_call(event, |call| {
                 call.state = CallState::AwaitingResult {

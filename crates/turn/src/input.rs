@@ -209,6 +209,8 @@ pub enum Input {
         decision: Decision,
         /// Why.
         reason: Option<String>,
+        /// Whether it also allows the calls that come later in the turn.
+        remember: bool,
     },
     /// Somebody answers a question.
     UserAnswer {
@@ -233,6 +235,11 @@ pub enum Input {
     Timer,
     /// The process is new; what was running is gone.
     Recover,
+    /// The process is new, and the turn that was running can never go on.
+    GiveUp {
+        /// Why.
+        failure: Failure,
+    },
     /// Somebody wants the conversation to end after an earlier turn again.
     Rewind {
         /// The turn that is to be the last.

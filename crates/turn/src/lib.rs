@@ -24,3 +24,7 @@ pub use state::{
     Act, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
 pub use windlass_core::derived_id::derive;
+pub use windlass_core::runs::PROCESS_STOPPED;
+
+/// Why a wait ended with such a turn.
+pub const PROCESS_RESTART: &str = "process_restart";

@@ -94,6 +94,8 @@ pub struct Turn {
     pub resumes: u32,
     /// How often in a row: since a call last came to its end.
     pub resumes_in_a_row: u32,
+    /// Whether somebody allowed its later calls together with an earlier one.
+    pub asks_nobody: bool,
     /// What people see of it; shared, because every decision starts from a copy.
     pub outline: Arc<TurnOutline>,
     /// What was said to it and waits for the next model call.

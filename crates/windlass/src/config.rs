@@ -21,6 +21,12 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// How the daemon traces runs.
     pub(crate) runs: Runs,
+    /// What commands of the daemon's agent may use.
+    pub(crate) shell: Shell,
+    /// What the daemon removes, and when.
+    pub(crate) retention: Retention,
+    /// A file with the key that secrets of sessions are sealed with.
+    pub(crate) secrets_key_file: Option<PathBuf>,
     /// The proxy for calls to providers.
     pub(crate) proxy: Option<String>,
     /// A PEM file of certificates to trust beside the system's.
@@ -63,6 +69,30 @@ pub(crate) struct Runs {
     pub(crate) keep_days: Option<u32>,
     /// How many bytes a message may have.
     pub(crate) message_bytes: Option<usize>,
+}
+
+/// What commands may use; what is not set stays as it is.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Shell {
+    /// How much memory each process may use for its data, in megabytes; 0 is any.
+    pub(crate) max_memory_mb: Option<u64>,
+    /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
+    pub(crate) max_processes: Option<u64>,
+}
+
+/// What the daemon removes of ended turns; what is not set is kept.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retention {
+    /// For how many days records are kept.
+    pub(crate) max_age_days: Option<u32>,
+    /// How many bytes the database may use; the oldest records go first.
+    pub(crate) max_bytes: Option<u64>,
+    /// For how many hours pieces of streamed text are kept. Later records hold the text whole.
+    pub(crate) text_chunk_hours: Option<u32>,
+    /// How often the database is looked after, in minutes; 0 is never, 60 if nothing is said.
+    pub(crate) every_minutes: Option<u32>,
 }
 
 #[derive(Clone, Default, Deserialize)]

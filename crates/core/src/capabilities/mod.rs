@@ -32,6 +32,7 @@ use crate::error::{AgentLoopError, Result};
 use crate::mcp::ScopedMcpServers;
 use crate::tools::{Tool, ToolDefinition};
 use crate::traits::SessionFileSystem;
+use crate::turn_environment::TurnEnvironment;
 use crate::typed_id::SessionId;
 
 pub use crate::atoms::{
@@ -162,6 +163,11 @@ pub trait Capability: Send + Sync {
     /// Returns definitions of tools that it does not run itself.
     fn tool_definitions(&self) -> Vec<ToolDefinition> {
         Vec::new()
+    }
+    /// Tells whether it can work in the environment of a turn. A turn does not begin, and after a restart does not go on,
+    /// where one of its capabilities cannot.
+    fn knows_environment(&self, _environment: &TurnEnvironment) -> bool {
+        true
     }
     /// Returns files that it puts into the session.
     fn mounts(&self) -> Vec<MountPoint> {

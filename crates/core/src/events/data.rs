@@ -332,6 +332,8 @@ payloads! {
     ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String,
         /// Whether nobody decided in time.
         timed_out: bool,
+        /// Whether the rest of the turn asks nobody any more.
+        remember: bool,
     }
     /// Nobody decided in time.
     ApprovalTimeoutData { tool_call_id: String, ; timeout_ms: u64, }

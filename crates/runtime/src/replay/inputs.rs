@@ -102,6 +102,7 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
                 call: exec_id.to_string(),
                 decision: data.decision,
                 reason: data.reason.clone(),
+                remember: data.remember == Some(true),
             })
             .into(),
         EventData::UserInputAnswered(data) => Input::UserAnswer {

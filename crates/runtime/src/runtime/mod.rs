@@ -16,12 +16,14 @@ use std::sync::Arc;
 use windlass_core::error::Result;
 use windlass_core::message::{Controls, Message, MessageRole};
 use windlass_core::runtime_context::AssembledTurnContext;
+use windlass_core::session::Session;
 use windlass_core::session_file::SessionFile;
 use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::turn_context::{Wishes, assemble};
+use crate::thread::Mail;
+use crate::turn_context::{Wishes, assemble, assemble_unkept};
 
 pub use events::EventStream;
 pub(crate) use forks::fork_point;
@@ -74,6 +76,17 @@ impl InProcessRuntime {
             .collect())
     }
 
+    /// Returns what the model reads of a session: all messages, or a summary and what came after it.
+    pub async fn context_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
+        let slot = self.inner.slot(session_id).await?;
+        let context = slot.ask(&self.inner, |reply| Mail::Context { reply });
+        Ok(context
+            .await?
+            .iter()
+            .map(|message| Message::clone(message))
+            .collect())
+    }
+
     /// Returns one page of a session's messages; costs what it returns.
     pub async fn messages_page(
         &self,
@@ -112,6 +125,13 @@ impl InProcessRuntime {
                 .map(|message| Message::clone(message))
                 .collect(),
         ))
+    }
+
+    /// Returns everything that the first turn of a session would work with. The session is not kept, and its files are
+    /// not put in place.
+    pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
+        let assembled = Box::pin(assemble_unkept(&self.inner, session)).await?;
+        Ok(assembled.into_view(Vec::new()))
     }
 }
 

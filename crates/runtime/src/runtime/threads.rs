@@ -10,9 +10,6 @@ use windlass_store::{Listed, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter,
 use super::InProcessRuntime;
 use crate::errors::from_journal;
 
-/// How many threads are looked up at a time.
-const THREADS: usize = 4096;
-
 /// A session, as a list shows it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -62,21 +59,10 @@ impl InProcessRuntime {
     /// Returns the number of the newest event of each session in which something has happened. It reads an index, so
     /// whoever keeps what he has read of many sessions knows which of them to read on.
     pub async fn latest_sequences(&self) -> Result<HashMap<SessionId, u64>> {
-        let journal = &self.inner.backends.journal;
-        let mut latest = HashMap::new();
-        let mut window = Window::first(THREADS);
-        loop {
-            let listed = journal.threads(ThreadFilter::All, window).await;
-            let listed = listed.map_err(from_journal)?;
-            latest.extend(listed.entries.into_iter().filter_map(|thread| {
-                let session_id = thread.stream.as_str().parse().ok()?;
-                Some((session_id, thread.head))
-            }));
-            let Some(next) = listed.next else {
-                return Ok(latest);
-            };
-            window = Window::after(next, THREADS);
-        }
+        let heads = self.inner.backends.journal.heads().await;
+        let heads = heads.map_err(from_journal)?.into_iter();
+        let latest = heads.filter_map(|(stream, head)| Some((stream.as_str().parse().ok()?, head)));
+        Ok(latest.collect())
     }
 
     /// Returns one session as a list shows it; `None` while nothing has happened in it, or where it is not there.

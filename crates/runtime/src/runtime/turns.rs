@@ -359,6 +359,25 @@ impl InProcessRuntime {
         slot.ask(&self.inner, |reply| Mail::Approval {
             call,
             approve,
+            remember: false,
+            reason: None,
+            reply,
+        })
+        .await
+    }
+
+    /// Allows a call that waits for it, and with it all that come later in the turn.
+    pub async fn allow_rest_of_turn(
+        &self,
+        session_id: SessionId,
+        call_id: impl Into<String>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let call = call_id.into();
+        slot.ask(&self.inner, |reply| Mail::Approval {
+            call,
+            approve: true,
+            remember: true,
             reason: None,
             reply,
         })

@@ -340,6 +340,7 @@ impl Actor {
     pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
             Mail::Open { reply } | Mail::Recover { reply } => drop(reply.send(Ok(()))),
+            Mail::Context { reply } => drop(reply.send(Ok(self.thread.context().clone()))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
             Mail::Steer {
                 turn_id,
@@ -378,6 +379,7 @@ impl Actor {
             Mail::Approval {
                 call,
                 approve,
+                remember,
                 reason,
                 reply,
             } => {
@@ -388,6 +390,7 @@ impl Actor {
                         call,
                         decision,
                         reason,
+                        remember,
                     })
                     .await?;
                 match outcome {

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
+use windlass_core::history::History;
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, TurnId};
@@ -55,6 +56,10 @@ pub(crate) enum Mail {
     Open {
         reply: Reply<()>,
     },
+    /// Asks what the model reads of the conversation.
+    Context {
+        reply: Reply<History>,
+    },
     /// Nothing but to take up what an earlier life left behind; answered when that is recorded.
     Recover {
         reply: Reply<()>,
@@ -82,6 +87,8 @@ pub(crate) enum Mail {
     Approval {
         call: String,
         approve: bool,
+        /// Whether it also allows the calls that come later in the turn.
+        remember: bool,
         reason: Option<String>,
         reply: Reply<TurnHandle>,
     },
@@ -143,6 +150,7 @@ impl Mail {
                 drop(reply.send(Err(error)));
             }
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
+            Self::Context { reply } => drop(reply.send(Err(error))),
             Self::Open { reply }
             | Self::Recover { reply }
             | Self::Interrupt { reply, .. }

@@ -182,6 +182,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         Input::Interrupt { reason, .. } | Input::Approval { reason, .. } => {
             mask.optional(reason);
         }
+        Input::GiveUp { failure } => mask_failure(mask, failure),
         Input::ModelFailed {
             failure, metadata, ..
         } => {

@@ -20,12 +20,10 @@ mod waiters;
 use std::sync::Arc;
 
 use windlass_turn::Thread;
+pub use windlass_turn::{PROCESS_RESTART, PROCESS_STOPPED};
 
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
-
-/// Why a turn of an earlier life is stopped, where none is to go on. It is stopped without its plan.
-pub use windlass_core::runs::PROCESS_STOPPED;
 
 pub(crate) use mail::{Leave, Mail, Submission, Wanted};
 pub(crate) use slot::Slot;

@@ -149,6 +149,11 @@ impl Actor {
                 self.decide(Input::Recover).await?;
                 self.restart_steps();
             }
+            // It will not come back by itself, and its work would be done elsewhere.
+            (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
+                let failure = to_failure(&error);
+                self.decide(Input::GiveUp { failure }).await?;
+            }
             (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
         }
         Ok(())

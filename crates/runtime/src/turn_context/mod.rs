@@ -18,6 +18,7 @@ use windlass_core::message::{Controls, Message};
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
+use windlass_core::session::Session;
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_wishes::TurnWishes;
@@ -105,8 +106,28 @@ pub(crate) async fn assemble(
     session_id: SessionId,
     wishes: Wishes,
 ) -> Result<Assembled> {
-    let resolved = caught_in(resolve(inner, session_id, wishes)).await;
-    let resolved = resolved.unwrap_or_else(|| {
+    guard(inner, session_id, async {
+        let records = Records::load(inner, session_id).await?;
+        resolve(inner, records, wishes).await
+    })
+    .await
+}
+
+/// Resolves what a turn of a session would work with that is kept nowhere.
+pub(crate) async fn assemble_unkept(inner: &Inner, session: Session) -> Result<Assembled> {
+    guard(inner, session.id, async {
+        let records = Records::of_session(inner, session).await?;
+        resolve(inner, records, Wishes::default()).await
+    })
+    .await
+}
+
+async fn guard(
+    inner: &Inner,
+    session_id: SessionId,
+    resolving: impl Future<Output = Result<Assembled>>,
+) -> Result<Assembled> {
+    let resolved = caught_in(resolving).await.unwrap_or_else(|| {
         Err(AgentLoopError::config(format!(
             "a capability or a store panicked while a turn of session {session_id} was prepared"
         )))
@@ -114,8 +135,8 @@ pub(crate) async fn assemble(
     resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
-async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result<Assembled> {
-    let mut records = Records::load(inner, session_id).await?;
+async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<Assembled> {
+    let session_id = records.session.id;
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();
     let turn_wishes = TurnWishes::of(&controls);
@@ -131,6 +152,13 @@ async fn resolve(inner: &Inner, session_id: SessionId, wishes: Wishes) -> Result
     let driver = inner.drivers.get(&model)?;
     let locale = controls.locale.or_else(|| records.session.locale.clone());
     let mut contributions = Contributions::collect(inner, &records.overlay, &model.model)?;
+    if let Some(environment) = &environment {
+        let mut capabilities = contributions.capabilities.iter();
+        if !capabilities.all(|resolved| resolved.capability.knows_environment(environment)) {
+            let id = environment.environment_id.clone();
+            return Err(AgentLoopError::EnvironmentNotFound(id));
+        }
+    }
     let system_prompt = prompt::assemble(
         inner,
         session_id,

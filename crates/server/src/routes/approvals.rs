@@ -35,16 +35,18 @@ pub(super) async fn decide(
     let entry = app.threads.of_approval(&app.runtime, exec_id).await;
     let entry = entry.ok_or_else(not_pending)?;
     let allow = decision == ApprovalDecision::Allow;
-    let decided = app
-        .runtime
-        .decide_tool_call(entry.id, exec_id.to_string(), allow)
-        .await;
+    let (runtime, call) = (&app.runtime, exec_id.to_string());
+    let remember = allow && request.remember;
+    let decided = match remember {
+        true => runtime.allow_rest_of_turn(entry.id, call).await,
+        false => runtime.decide_tool_call(entry.id, call, allow).await,
+    };
     match decided {
         Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => {}
         Err(AgentLoopError::NoPendingCall { .. }) => return Err(not_pending()),
         Err(error) => return Err(error.into()),
     }
-    if allow && request.remember {
+    if remember {
         let remembered = PatchThread {
             auto_approve: Some(true),
             ..PatchThread::default()

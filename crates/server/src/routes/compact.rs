@@ -19,6 +19,9 @@ pub(super) async fn compact(
     Optional(request): Optional<CompactThread>,
 ) -> Answer {
     let entry = app.threads.find(&app.runtime, &id).await?;
+    if let Some(answer) = app.started_before(&entry).await? {
+        return json(StatusCode::ACCEPTED, &answer);
+    }
     let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
     let input = app
         .input(&entry.thread()?, &reason, StartTurn::default())

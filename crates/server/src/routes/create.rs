@@ -1,11 +1,13 @@
 //! Making a thread.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::Utc;
 use windlass_core::events::{EventData, SessionStartedData};
+use windlass_core::typed_id::SessionId;
 use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
 use windlass_runtime::SessionBuilder;
 
@@ -14,7 +16,8 @@ use crate::app::{App, Shared};
 use crate::environments::inside;
 use crate::error::ApiError;
 use crate::http::body::Optional;
-use crate::http::rules;
+use crate::http::{rules, scope};
+use crate::store::KEPT_FOR;
 use crate::threads::Entry;
 use crate::{external, ids};
 
@@ -22,6 +25,9 @@ pub(super) async fn create(
     State(app): State<Shared>,
     Optional(request): Optional<CreateThread>,
 ) -> Answer {
+    if let Some(entry) = app.made_before().await? {
+        return json(StatusCode::CREATED, &entry.thread()?);
+    }
     let draft = app.draft(request).await?;
     let entry = app.open_thread(draft, started).await?;
     json(StatusCode::CREATED, &entry.thread()?)
@@ -50,7 +56,7 @@ impl App {
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
         let environments = request.environments.unwrap_or_default();
-        let environments = self.resolve_environments(&environments).await?;
+        let environments = self.resolve_environments(&environments)?;
         let workspace = match (&request.workspace, environments.first()) {
             (Some(workspace), _) => self.workspace(workspace)?,
             (None, Some(first)) => first.cwd.display().to_string(),
@@ -90,17 +96,43 @@ impl App {
         inside(&self.local, Path::new(path)).map(|path| path.display().to_string())
     }
 
+    /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
+    /// thread itself is proof, because it is named after the request.
+    pub(super) async fn made_before(&self) -> Result<Option<Arc<Entry>>, ApiError> {
+        let Some(request) = scope::repeatable() else {
+            return Ok(None);
+        };
+        let Some(entry) = self.threads.get(ids::made_by(&request)) else {
+            return Ok(None);
+        };
+        self.threads.bring_up(&self.runtime, &entry).await?;
+        let thread = entry.digest().thread();
+        let since = ids::time(Utc::now() - KEPT_FOR);
+        Ok(Some(entry).filter(|_| thread.is_some_and(|thread| thread.created_at > since)))
+    }
+
+    /// Names a new thread, after the request if that may come again.
+    fn new_thread_id(&self) -> SessionId {
+        let named = scope::repeatable().map(|request| ids::made_by(&request));
+        let is_free = |id: &SessionId| {
+            let entry = self.threads.get(*id);
+            entry.is_none_or(|entry| !entry.digest().is_thread())
+        };
+        named.filter(is_free).unwrap_or_default()
+    }
+
     /// Keeps a thread, with its first record.
     pub(super) async fn open_thread(
         &self,
         mut thread: Thread,
         first: impl FnOnce(&Thread) -> Result<EventData, ApiError>,
-    ) -> Result<std::sync::Arc<Entry>, ApiError> {
+    ) -> Result<Arc<Entry>, ApiError> {
         let limit = self.settings.limits.threads;
         if self.threads.len() >= limit {
             return Err(ApiError::limit("threads", limit));
         }
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
+        session.id = self.new_thread_id();
         session.agent_id = self.settings.agent_id;
         session.title.clone_from(&thread.title);
         let id = session.id;
@@ -112,6 +144,7 @@ impl App {
             return Err(error.into());
         }
         let entry = self.threads.add(id);
+        self.threads.behind.note(id);
         entry.refresh(&self.runtime).await?;
         Ok(entry)
     }

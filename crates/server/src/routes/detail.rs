@@ -23,9 +23,11 @@ pub(super) async fn thread(
     if let Some(newest) = newest {
         told.drain(..told.len().saturating_sub(newest));
     }
-    // Not that of the list, which may be newer than the fold.
-    let thread = fold.digest.thread();
-    let mut thread = thread.ok_or_else(|| ApiError::thread_not_found(&id))?;
+    // Not that of the list, which may be newer than the fold, but where the records are gone that it came with.
+    let mut thread = match fold.digest.thread() {
+        Some(thread) => thread,
+        None => entry.thread()?,
+    };
     thread.latest_turn_id = told
         .last()
         .map(|told| told.turn.id.clone())

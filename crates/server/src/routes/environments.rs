@@ -3,21 +3,22 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use windlass_protocol::{CreateEnvironment, EnvironmentList, ErrorCode};
+use windlass_protocol::{CreateEnvironment, Environment, EnvironmentList, ErrorCode};
 
 use super::{Answer, json, ok};
 use crate::app::Shared;
 use crate::environments::{LOCAL, checked, for_tools, not_found};
 use crate::error::ApiError;
 use crate::http::body::Payload;
+use crate::http::scope;
 
 pub(super) async fn list(State(app): State<Shared>) -> Answer {
-    let environments = app.environments().await?;
+    let environments = app.environments().to_vec();
     ok(&EnvironmentList { environments })
 }
 
 pub(super) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    ok(&app.environment(&id).await?)
+    ok(&app.environment(&id)?)
 }
 
 pub(super) async fn create(
@@ -27,13 +28,27 @@ pub(super) async fn create(
     let environment = checked(request)?;
     let is_new = environment.id != LOCAL && app.store.add_environment(environment.clone()).await?;
     if !is_new {
+        // What the same request has made is what it asked for, though its answer was lost.
+        let made = app.environment(&environment.id)?;
+        if scope::repeatable().is_some() && is_alike(&made, &environment) {
+            return json(StatusCode::CREATED, &made);
+        }
         return Err(ApiError::new(
             ErrorCode::EnvironmentExists,
             "an environment of this id exists",
         ));
     }
     app.settings.environments.put(for_tools(&environment));
+    app.reload_environments().await?;
     json(StatusCode::CREATED, &environment)
+}
+
+fn is_alike(one: &Environment, other: &Environment) -> bool {
+    let other = Environment {
+        created_at: one.created_at.clone(),
+        ..other.clone()
+    };
+    *one == other
 }
 
 pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
@@ -43,7 +58,7 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
             "the environment `local` cannot be removed",
         ));
     }
-    app.environment(&id).await?;
+    app.environment(&id)?;
     for entry in app.threads.all(&app.runtime).await {
         let digest = entry.digest();
         let active = digest.active().and_then(|turn| turn.environment.as_ref());
@@ -57,6 +72,7 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
     match app.store.remove_environment(&id).await? {
         true => {
             app.settings.environments.remove(&id);
+            app.reload_environments().await?;
             Ok(StatusCode::NO_CONTENT.into_response())
         }
         false => Err(not_found()),

@@ -70,6 +70,11 @@ pub(super) async fn retry(
     Optional(request): Optional<RetryThread>,
 ) -> Answer {
     let parent = app.threads.find(&app.runtime, &id).await?;
+    if let Some(fork) = app.made_before().await?
+        && let Some(answer) = app.started_before(&fork).await?
+    {
+        return json(StatusCode::CREATED, &answer);
+    }
     let cut = app.cut_before(&parent, request.depth).await?;
     let prompt = request.prompt.unwrap_or_else(|| cut.said.clone());
     said(&prompt)?;
@@ -83,8 +88,7 @@ pub(super) async fn retry(
             json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
         }
         Err(error) => {
-            app.threads.remove(fork.id);
-            let _ = app.runtime.remove_session(fork.id).await;
+            let _ = app.forget(&fork).await;
             Err(error)
         }
     }
@@ -127,7 +131,19 @@ impl App {
         Ok(cut_at(&told, kept, sequence, Some(depth)))
     }
 
+    async fn forget(&self, entry: &Entry) -> Result<(), ApiError> {
+        self.threads.remove(entry.id);
+        Ok(self.runtime.remove_session(entry.id).await?)
+    }
+
     async fn make_fork(&self, parent: &Entry, cut: &Cut) -> Result<Arc<Entry>, ApiError> {
+        if let Some(made) = self.made_before().await? {
+            if made.digest().latest.is_some() {
+                return Ok(made);
+            }
+            // Nobody was told of it, and it may lack what comes last.
+            self.forget(&made).await?;
+        }
         let history = self.shared_history(parent, cut).await?;
         let now = ids::time(Utc::now());
         let thread = Thread {
@@ -145,8 +161,7 @@ impl App {
         for mut message in history {
             message.id = names.message(message.id);
             if let Err(error) = messages.store_message(fork.id, message).await {
-                self.threads.remove(fork.id);
-                let _ = self.runtime.remove_session(fork.id).await;
+                let _ = self.forget(&fork).await;
                 return Err(error.into());
             }
         }
@@ -154,12 +169,24 @@ impl App {
         Ok(fork)
     }
 
-    /// Returns what the model of a fork remembers: all before the message that started the first dropped turn.
+    /// Returns what the model of a fork remembers: what that of the parent does, up to the message that started the first
+    /// dropped turn. Where a summary stands for that turn, it is all that was said before.
     async fn shared_history(&self, parent: &Entry, cut: &Cut) -> Result<Vec<Message>, ApiError> {
-        let mut history = self.runtime.messages(parent.id).await?;
+        let mut history = self.runtime.context_messages(parent.id).await?;
         if let Some((_, Some(input))) = cut.dropped {
-            let place = history.iter().position(|message| message.id == input);
-            history.truncate(place.unwrap_or(history.len()));
+            let place_in = |messages: &[Message]| {
+                let mut messages = messages.iter();
+                messages.position(|message| message.id == input)
+            };
+            if let Some(place) = place_in(&history) {
+                history.truncate(place);
+            } else {
+                let mut all = self.runtime.messages(parent.id).await?;
+                if let Some(place) = place_in(&all) {
+                    all.truncate(place);
+                    history = all;
+                }
+            }
         }
         history.retain(|message| message.role != MessageRole::System);
         Ok(history)

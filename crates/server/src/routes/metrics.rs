@@ -58,6 +58,30 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         "Connections that are open.",
         number(connections),
     );
+    add(
+        "upkeeps_total",
+        "counter",
+        "Times that the store was looked after.",
+        read(&counters.upkeeps),
+    );
+    add(
+        "upkeep_failures_total",
+        "counter",
+        "Times that looking after the store failed.",
+        read(&counters.failed_upkeeps),
+    );
+    add(
+        "removed_records_total",
+        "counter",
+        "Records that the retention has removed.",
+        read(&counters.removed),
+    );
+    add(
+        "stored_bytes",
+        "gauge",
+        "Bytes of the database in use at the last upkeep.",
+        read(&counters.stored_bytes),
+    );
     add("threads", "gauge", "Threads.", number(app.threads.len()));
     let media = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
     Ok((media, text).into_response())

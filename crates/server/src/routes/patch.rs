@@ -57,6 +57,7 @@ impl App {
             changes: Some(Value::Object(changes)),
         };
         self.runtime.note_session(entry.id, data).await?;
+        self.threads.behind.note(entry.id);
         entry.refresh(&self.runtime).await?;
         entry.thread()
     }
@@ -95,7 +96,7 @@ impl App {
             thread.dynamic_tools = Some(tools).filter(|tools| !tools.is_empty());
         }
         if let Some(environments) = environments {
-            let resolved = self.resolve_environments(&environments).await?;
+            let resolved = self.resolve_environments(&environments)?;
             thread.environments = Some(resolved).filter(|list| !list.is_empty());
         }
         if let Some(workspace) = workspace {

@@ -1,7 +1,10 @@
 //! Saying something to a running turn.
 
+use std::collections::HashMap;
+
 use axum::extract::{Path, State};
 use windlass_core::error::AgentLoopError;
+use windlass_core::events::EventData;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::TurnId;
@@ -12,8 +15,12 @@ use super::{Answer, ok};
 use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::body::Payload;
+use crate::http::scope;
 use crate::threads::Entry;
 use crate::{ids, view};
+
+/// The name under which a message's metadata holds the digest of the request that brought it.
+const REQUEST: &str = "windlass.request";
 
 pub(super) async fn steer(
     State(app): State<Shared>,
@@ -22,8 +29,14 @@ pub(super) async fn steer(
 ) -> Answer {
     said(&request.prompt)?;
     let entry = app.threads.find(&app.runtime, &id).await?;
+    if app.steered_before(&entry, &turn_id).await? {
+        return app.shown_turn(&entry, &turn_id).await;
+    }
     let active = app.check_active(&entry, &turn_id)?;
-    let input = InputMessage::user(request.prompt);
+    let mut input = InputMessage::user(request.prompt);
+    if let Some(request) = scope::repeatable() {
+        input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
+    }
     match app.runtime.steer_turn(entry.id, active, input).await {
         Ok(_) => {}
         // It ended between the look and the word.
@@ -60,6 +73,30 @@ impl App {
                 ),
             )),
         }
+    }
+
+    /// Tells whether the same request was said to the turn already, though its answer was lost.
+    async fn steered_before(&self, entry: &Entry, turn_id: &str) -> Result<bool, ApiError> {
+        let Some(request) = scope::repeatable() else {
+            return Ok(false);
+        };
+        let begun = {
+            let digest = entry.digest();
+            let latest = digest.latest.as_ref();
+            let latest = latest.filter(|latest| latest.id.to_string() == turn_id);
+            latest.map(|latest| latest.seq)
+        };
+        let Some(begun) = begun else {
+            return Ok(false);
+        };
+        let events = self.runtime.events_since(entry.id, begun, usize::MAX);
+        Ok(events.await?.iter().any(|event| {
+            let EventData::InputMessage(data) = &event.data else {
+                return false;
+            };
+            let metadata = data.message.metadata.as_ref();
+            metadata.and_then(|metadata| metadata.get(REQUEST)?.as_str()) == Some(&request)
+        }))
     }
 
     /// Shows a turn of the thread's own as it is now.

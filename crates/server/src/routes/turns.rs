@@ -1,15 +1,17 @@
 //! Starting a turn.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use windlass_core::events::EventData;
 use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
-use windlass_runtime::{OnBusy, TurnOptions};
+use windlass_runtime::{EventObserver, OnBusy, TurnOptions};
 
 use super::{Answer, json};
 use crate::app::{App, Shared};
@@ -26,7 +28,11 @@ pub(super) async fn start(
     Payload(request): Payload<StartTurn>,
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let entry = match scope::repeatable() {
+        Some(_) => app.threads.find(&app.runtime, &id).await?,
+        // Whether a turn runs is for the runtime to say.
+        None => app.threads.find_known(&app.runtime, &id).await?,
+    };
     if let Some(answer) = app.started_before(&entry).await? {
         return json(StatusCode::CREATED, &answer);
     }
@@ -67,17 +73,15 @@ impl App {
         rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
-            None => thread.model.clone(),
+            None => models.still(&thread.model)?,
             wished => models.name(wished)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
         let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
         let tools = external::joined(of_thread, &own)?;
-        let environment = self
-            .turn_environment(thread, request.environment_id.as_deref())
-            .await?;
-        let narrowed = self.narrowed(&environment, thread, &request).await?;
+        let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
+        let narrowed = self.narrowed(&environment, thread, &request)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
         disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
@@ -122,7 +126,10 @@ impl App {
 
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
     /// process for example; the turn itself is proof.
-    async fn started_before(&self, entry: &Entry) -> Result<Option<ThreadAndTurn>, ApiError> {
+    pub(super) async fn started_before(
+        &self,
+        entry: &Entry,
+    ) -> Result<Option<ThreadAndTurn>, ApiError> {
         let Some(request) = scope::repeatable() else {
             return Ok(None);
         };
@@ -144,7 +151,7 @@ impl App {
     /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         input: InputMessage,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
         self.begin(entry, input, Work::Answer).await
@@ -153,7 +160,7 @@ impl App {
     /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
     pub(super) async fn begin(
         &self,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         input: InputMessage,
         work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
@@ -163,28 +170,51 @@ impl App {
                 "the daemon is stopping and starts no more turns",
             ));
         }
-        entry.refresh(&self.runtime).await?;
-        let seen = {
-            let digest = entry.digest();
-            if let Some(active) = digest.active() {
-                return Err(ApiError::turn_active(active.id));
+        let seen = entry.digest().seq;
+        let (handle, started) = match work {
+            Work::Answer => {
+                let started = Arc::new(OnceLock::new());
+                let options = TurnOptions {
+                    on_busy: OnBusy::Refuse,
+                    on_event: Some(self.follower(entry, &started)),
+                    ..TurnOptions::default()
+                };
+                let handle = self.runtime.submit_with(entry.id, input, options).await?;
+                (handle, started.get().cloned())
             }
-            digest.seq
-        };
-        let options = TurnOptions {
-            on_busy: OnBusy::Refuse,
-            ..TurnOptions::default()
-        };
-        let handle = match work {
-            Work::Answer => self.runtime.submit_with(entry.id, input, options).await?,
-            Work::Compact => self.runtime.compact(entry.id, input).await?,
+            Work::Compact => (self.runtime.compact(entry.id, input).await?, None),
         };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
+        self.threads.behind.note(entry.id);
         let turn_id = handle.turn_id();
-        let turn = self.as_started(entry, turn_id, seen).await?;
-        entry.refresh(&self.runtime).await?;
+        let turn = match started {
+            Some(turn) => turn,
+            None => self.as_started(entry, turn_id, seen).await?,
+        };
+        let is_followed = entry.digest().is_latest(turn_id);
+        if !is_followed {
+            entry.refresh(&self.runtime).await?;
+        }
         let thread = entry.thread()?;
         Ok((turn_id, ThreadAndTurn { thread, turn }))
+    }
+
+    /// Lets a thread's digest follow a turn as it is recorded, so that nobody has to read the turn for it.
+    /// `started` gets the turn as its first record shows it.
+    fn follower(&self, entry: &Arc<Entry>, started: &Arc<OnceLock<Turn>>) -> EventObserver {
+        let (entry, behind) = (Arc::clone(entry), Arc::clone(&self.threads.behind));
+        let started = Arc::downgrade(started);
+        Arc::new(move |event| {
+            entry.digest().follow(event);
+            if let (EventData::TurnStarted(_), Some(started)) = (&event.data, started.upgrade())
+                && let Some(Change::TurnStarted(turn)) = change(event)
+            {
+                let _ = started.set(view::turn(&turn));
+            }
+            if event.data.ends_turn() {
+                behind.note(entry.id);
+            }
+        })
     }
 
     /// Shows a turn as its first record does, however far it has come meanwhile.

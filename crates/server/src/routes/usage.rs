@@ -29,9 +29,9 @@ pub(super) async fn usage(State(app): State<Shared>, query: Query) -> Answer {
         }
     };
     let mut turns = Vec::new();
-    for entry in app.threads.all(&app.runtime).await {
-        let digest = entry.digest();
-        turns.extend(digest.ended.iter().map(|ended| (entry.id, ended.clone())));
+    for entry in app.threads.all_used(&app.runtime).await {
+        let used = entry.used();
+        turns.extend(used.ended.iter().map(|ended| (entry.id, ended.clone())));
     }
     let is_meant = |at: DateTime<Utc>| {
         since.is_none_or(|since| at >= since) && until.is_none_or(|until| at <= until)

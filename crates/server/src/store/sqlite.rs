@@ -1,25 +1,30 @@
 //! What only the API knows, in the database that holds the threads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use windlass_protocol::Environment;
-use windlass_runtime::{HostRecord, SqliteHostRecords, SqliteStore};
+use windlass_protocol::{Environment, ErrorCode};
+use windlass_runtime::{HostRecord, SqliteError, SqliteHostRecords, SqliteStore};
 use windlass_store::RunLog;
 
-use super::{KEPT_FOR, StoredAnswer, WireStore};
+use super::{KEPT_FOR, StoredAnswer, StoredDigest, Upkept, WireStore};
 use crate::error::ApiError;
 
 const ANSWER: &str = "answer";
+/// What lists show of a thread, and what its clients have set.
+const DIGEST: &str = "digest";
+const RECORD: &str = "record";
 const ENVIRONMENT: &str = "environment";
 /// After how many answers the old ones are removed.
 const TRIM_EVERY: usize = 256;
 
 /// Keeps everything in a SQLite database.
 pub struct SqliteWireStore {
+    store: SqliteStore,
     records: SqliteHostRecords,
     max_answers: usize,
     runs: Arc<dyn RunLog>,
@@ -37,6 +42,7 @@ impl SqliteWireStore {
     #[must_use]
     pub fn new(store: &SqliteStore, max_answers: usize) -> Self {
         Self {
+            store: store.clone(),
             records: store.host_records(),
             max_answers: max_answers.max(1),
             runs: Arc::new(store.runs()),
@@ -108,6 +114,61 @@ impl WireStore for SqliteWireStore {
             self.records.trim(ANSWER, at - KEPT_FOR, newest).await?;
         }
         Ok(())
+    }
+
+    async fn digests(&self) -> Result<Vec<(String, StoredDigest)>, ApiError> {
+        let records = self.records.list(RECORD).await?.into_iter();
+        let mut records: HashMap<_, _> = records.map(|record| (record.name, record.body)).collect();
+        let digests = self.records.list(DIGEST).await?.into_iter();
+        Ok(digests
+            .map(|HostRecord { name, body }| {
+                let record = records.remove(&name);
+                let digest = StoredDigest {
+                    digest: body,
+                    record,
+                };
+                (name, digest)
+            })
+            .collect())
+    }
+
+    async fn digest(&self, name: &str) -> Result<Option<StoredDigest>, ApiError> {
+        let Some(digest) = self.records.get(DIGEST, name).await? else {
+            return Ok(None);
+        };
+        let record = self.records.get(RECORD, name).await?;
+        Ok(Some(StoredDigest {
+            digest: digest.body,
+            record: record.map(|record| record.body),
+        }))
+    }
+
+    async fn keep_digests(&self, digests: Vec<(String, StoredDigest)>) -> Result<(), ApiError> {
+        let mut records = Vec::with_capacity(digests.len());
+        for (name, StoredDigest { digest, record }) in digests {
+            if let Some(body) = record {
+                let name = name.clone();
+                records.push((RECORD, HostRecord { name, body }));
+            }
+            records.push((DIGEST, HostRecord { name, body: digest }));
+        }
+        Ok(self.records.put_all(records, Utc::now()).await?)
+    }
+
+    async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept, ApiError> {
+        let failed =
+            |error: SqliteError| ApiError::new(ErrorCode::StoreUnavailable, error.to_string());
+        let done = self.store.maintain(now).await.map_err(failed)?;
+        self.records
+            .trim(ANSWER, now - KEPT_FOR, self.max_answers)
+            .await?;
+        self.store.write_back().await.map_err(failed)?;
+        Ok(Upkept {
+            records: done.records,
+            chunks: done.chunks,
+            stored_bytes: self.store.used_bytes().await.map_err(failed)?,
+            findings: done.findings.iter().map(ToString::to_string).collect(),
+        })
     }
 
     async fn environments(&self) -> Result<Vec<Environment>, ApiError> {

@@ -64,7 +64,7 @@ fn inherited(app: &App, id: SessionId, origin: Option<Origin>) -> Boxed<'_> {
             return Ok(Vec::new());
         };
         let parent = app.threads.add(origin.parent);
-        parent.refresh(&app.runtime).await?;
+        app.threads.bring_up(&app.runtime, &parent).await?;
         let further = parent.digest().origin;
         let mut all = inherited(app, origin.parent, further).await?;
         let mut fold = Fold::default();

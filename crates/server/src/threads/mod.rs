@@ -3,9 +3,14 @@
 mod conversation;
 mod digest;
 mod directory;
+mod entry;
 mod folds;
+mod keeping;
+mod used;
 
 pub(crate) use conversation::{Conversation, Told, conversation};
-pub(crate) use digest::Ended;
-pub(crate) use directory::{Directory, Entry};
+pub(crate) use directory::Directory;
+pub(crate) use entry::Entry;
 pub(crate) use folds::{Fold, Folds};
+pub(crate) use keeping::DISTANCE;
+pub(crate) use used::Ended;

@@ -9,6 +9,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_protocol::{
     DynamicToolCallParams, EventName, PendingApproval, PendingToolCall, PendingUserInput,
 };
+use windlass_runtime::PROCESS_RESTART;
 
 use crate::external;
 use crate::ids;
@@ -104,6 +105,9 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<(EventName,
             let mut payload = call("canceled");
             payload["reason"] = data.reason.clone().into();
             payload["terminal"] = true.into();
+            if data.reason == PROCESS_RESTART {
+                payload["recovered"] = true.into();
+            }
             (EventName::ToolCallCanceled, payload)
         }
         Wait::ApprovalRequired(data) => {
@@ -117,7 +121,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<(EventName,
         Wait::ApprovalDecided(data) => {
             let mut payload = json!({
                 "approval_id": approval_id(), "item_id": item_id,
-                "decision": data.decision, "remember": false,
+                "decision": data.decision, "remember": data.remember.unwrap_or_default(),
             });
             match (&data.reason, data.timed_out) {
                 (_, Some(true)) => payload["timeout"] = true.into(),

@@ -242,3 +242,46 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
     assert_eq!(item["detail"], "User input submitted");
     assert_eq!(item["metadata"]["response_redacted"], true);
 }
+
+#[tokio::test]
+async fn an_approval_that_is_remembered_ends_the_asking() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let id = text(&asked.data["payload"]["approval_id"]);
+    let allow = json!({"decision": "allow", "remember": true});
+    let path = format!("/v1/approvals/{id}");
+    daemon.client.post(&path, allow.clone()).await.expect(200);
+    let frames = events.until("turn.completed").await;
+    let decided = frames
+        .iter()
+        .find(|frame| frame.event == "approval.decided");
+    assert_eq!(decided.unwrap().data["payload"]["remember"], true);
+    daemon.client.post(&path, allow).await.expect(200);
+    assert_eq!(daemon.detail(&thread).await["thread"]["auto_approve"], true);
+    let frames = daemon.say(&thread, "SHELL again").await;
+    assert!(
+        frames
+            .iter()
+            .all(|frame| !frame.event.starts_with("approval."))
+    );
+
+    let other = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&other, 0).await;
+    daemon.turn(&other, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let path = format!(
+        "/v1/approvals/{}",
+        text(&asked.data["payload"]["approval_id"])
+    );
+    let deny = json!({"decision": "deny", "remember": true});
+    daemon.client.post(&path, deny).await.expect(200);
+    let frames = events.until("turn.completed").await;
+    let decided = frames
+        .iter()
+        .find(|frame| frame.event == "approval.decided");
+    assert_eq!(decided.unwrap().data["payload"]["remember"], false);
+    assert_eq!(daemon.detail(&other).await["thread"]["auto_approve"], false);
+}

@@ -131,3 +131,34 @@ async fn an_undo_goes_back_to_what_was_said_past_a_compaction() {
         (400, "depth_out_of_range")
     );
 }
+
+#[tokio::test]
+async fn a_fork_goes_on_from_the_summary_of_its_parent() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    let mut events = daemon.events(&thread, 0).await;
+    events.until("turn.completed").await;
+    let path = format!("{thread}/compact");
+    daemon.client.raw("POST", &path, None).await.expect(202);
+    events.until("turn.completed").await;
+    daemon.say(&thread, "after it").await;
+    let fork = daemon.client.post(&format!("{thread}/fork"), json!({}));
+    let fork = format!("/v1/threads/{}", text(&fork.await.expect(201)["id"]));
+    let turns = daemon.detail(&fork).await["turns"].clone();
+    assert_eq!(turns.as_array().unwrap().len(), 3, "people see everything");
+    daemon.say(&fork, "go on").await;
+    let told = daemon.model.told();
+    assert!(told[0].contains("They talked."), "{told:?}");
+    assert!(told.iter().all(|line| line != "user: hello"), "{told:?}");
+    assert!(told.contains(&"user: after it".to_owned()), "{told:?}");
+
+    // Without its last turn it still goes on from there.
+    let path = format!("{thread}/undo");
+    let undone = daemon.client.post(&path, json!({"depth": 0})).await;
+    let undone = undone.expect(201);
+    assert_eq!(undone["original_user_text"], "after it");
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    daemon.say(&fork, "go on").await;
+    assert!(daemon.model.told()[0].contains("They talked."));
+}

@@ -1,4 +1,4 @@
-//! A daemon with tools of its own that is killed with SIGKILL, in the middle of a tool and of an approval.
+//! A daemon with a tool of its own that is killed with SIGKILL while the tool runs, which may run again.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -69,8 +69,8 @@ impl Drop for Process {
     }
 }
 
-/// Says something, kills the daemon at the first event of a name, starts it again, answers what waits, and returns
-/// the events of the turn as one client saw them.
+/// Says something, kills the daemon at the first event of a name, starts it again, and returns the events of the turn as
+/// one client saw them.
 async fn killed_at(prompt: &str, event: &str) -> Vec<Frame> {
     let data = tempfile::tempdir().unwrap();
     let mut first = Process::start(data.path());
@@ -88,26 +88,13 @@ async fn killed_at(prompt: &str, event: &str) -> Vec<Frame> {
     live.until("turn.lifecycle").await;
     let mut seen = live.until(event).await;
     let cursor = seen.last().unwrap().id.unwrap();
-    if prompt.starts_with("AGAIN") {
-        // The intent is recorded before the tool begins; it must have begun.
-        while !data.path().join("began").exists() {
-            tokio::task::yield_now().await;
-        }
+    // The intent is recorded before the tool begins; it must have begun.
+    while !data.path().join("began").exists() {
+        tokio::task::yield_now().await;
     }
     first.kill();
 
     let second = Process::start(data.path());
-    let detail = second.client.get(&thread).await.expect(200);
-    for approval in detail["pending_approvals"].as_array().unwrap() {
-        let asked = &seen.last().unwrap().data["payload"];
-        assert_eq!(approval["id"], asked["approval_id"]);
-        assert_eq!(approval["expires_at"], asked["expires_at"]);
-        let path = format!("/v1/approvals/{}", text(&approval["id"]));
-        for _ in 0..2 {
-            let allow = json!({"decision": "allow"});
-            second.client.post(&path, allow).await.expect(200);
-        }
-    }
     let back = second.client.with("last-event-id", &cursor.to_string());
     seen = back.stream(&events).await.until("turn.completed").await;
     let whole = second
@@ -140,26 +127,6 @@ fn tool_item(frames: &[Frame]) -> Value {
     end.unwrap().data["payload"]["item"].clone()
 }
 
-fn said(frames: &[Frame]) -> String {
-    let mut newest_first = frames.iter().rev();
-    let last = newest_first.find(|frame| frame.event == "item.completed");
-    let last = last.unwrap();
-    text(&last.data["payload"]["item"]["detail"])
-}
-
-#[tokio::test]
-async fn r50_killed_in_the_middle_of_a_tool_that_runs_once_the_model_hears_that_its_outcome_is_unknown()
- {
-    let frames = killed_at("STUBBORN please", "item.started").await;
-    let item = tool_item(&frames);
-    assert_eq!(item["status"], "failed");
-    assert!(
-        text(&item["detail"]).contains("outcome is unknown"),
-        "{item}"
-    );
-    assert!(said(&frames).contains("outcome is unknown"), "{frames:#?}");
-}
-
 #[tokio::test]
 async fn r50_killed_in_the_middle_of_a_tool_that_may_run_again_it_runs_again() {
     let frames = killed_at("AGAIN please", "item.started").await;
@@ -172,18 +139,4 @@ async fn r50_killed_in_the_middle_of_a_tool_that_may_run_again_it_runs_again() {
         .iter()
         .filter(|frame| frame.data["item_id"] == item["id"]);
     assert_eq!(started.count(), 2, "one item with one end");
-}
-
-#[tokio::test]
-async fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
-    let frames = killed_at("SHELL now", "approval.required").await;
-    let item = tool_item(&frames);
-    assert_eq!(
-        (&item["status"], &item["detail"]),
-        (&json!("completed"), &json!("hi\n"))
-    );
-    let decided = frames
-        .iter()
-        .filter(|frame| frame.event == "approval.decided");
-    assert_eq!(decided.count(), 1);
 }

@@ -207,3 +207,110 @@ async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
     assert_eq!(turns.as_array().unwrap().len(), 1);
     assert_eq!(turns[0]["id"], found["turn"]["id"]);
 }
+
+/// Starts a daemon whose store loses the first answer that it is to keep.
+async fn forgetful() -> Daemon {
+    let setup = Setup {
+        store: Arc::new(Forgetful {
+            store: MemoryWireStore::new(10),
+            has_forgotten: AtomicBool::new(false),
+        }),
+        ..Setup::default()
+    };
+    setup.start().await
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let list = list.as_array().unwrap();
+    list.iter().map(|line| text(&line["id"])).collect()
+}
+
+#[tokio::test]
+async fn r8_a_thread_whose_answer_was_lost_is_found_again_by_its_key() {
+    let daemon = forgetful().await;
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let body = json!({"title": "once"});
+    assert_eq!(keyed.post("/v1/threads", body.clone()).await.status, 503);
+    let found = keyed.post("/v1/threads", body.clone()).await.expect(201);
+    assert_eq!(found["title"], "once");
+    let again = keyed.post("/v1/threads", body.clone()).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.expect(201), found);
+    let list = daemon.client.get("/v1/threads").await.expect(200);
+    assert_eq!(ids(&list), [text(&found["id"])]);
+    let other = daemon.client.with("idempotency-key", "other");
+    let other = other.post("/v1/threads", body).await.expect(201);
+    assert_ne!(other["id"], found["id"]);
+}
+
+#[tokio::test]
+async fn r8_forks_whose_answers_were_lost_are_made_once() {
+    for (verb, body) in [
+        ("fork", json!({})),
+        ("undo", json!({})),
+        ("retry", json!({"prompt": "better"})),
+    ] {
+        let daemon = forgetful().await;
+        let parent = daemon.thread(json!({})).await;
+        daemon.say(&parent, "first").await;
+        daemon.say(&parent, "second").await;
+        let path = format!("{parent}/{verb}");
+        let keyed = daemon.client.with("idempotency-key", "k");
+        assert_eq!(keyed.post(&path, body.clone()).await.status, 503, "{verb}");
+        let made = keyed.post(&path, body.clone()).await.expect(201);
+        let again = keyed.post(&path, body.clone()).await.expect(201);
+        assert_eq!(again, made, "{verb}");
+        let thread = if verb == "fork" {
+            &made
+        } else {
+            &made["thread"]
+        };
+        let list = daemon.client.get("/v1/threads").await.expect(200);
+        assert_eq!(ids(&list).len(), 2, "{verb}");
+        assert!(ids(&list).contains(&text(&thread["id"])), "{verb}");
+        let fork = format!("/v1/threads/{}", text(&thread["id"]));
+        let turns = daemon.detail(&fork).await["turns"].clone();
+        let expected = if verb == "undo" { 1 } else { 2 };
+        assert_eq!(turns.as_array().unwrap().len(), expected, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn r8_a_compaction_words_and_an_environment_whose_answers_were_lost_are_made_once() {
+    let daemon = forgetful().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "first").await;
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let path = format!("{thread}/compact");
+    assert_eq!(keyed.post(&path, json!({})).await.status, 503);
+    let made = keyed.post(&path, json!({})).await.expect(202);
+    let turns = daemon.detail(&thread).await["turns"].clone();
+    assert_eq!(turns.as_array().unwrap().len(), 2);
+    assert_eq!(turns[1]["id"], made["turn"]["id"]);
+
+    let daemon = forgetful().await;
+    let thread = daemon.thread(json!({})).await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "SILENT please"}))
+        .await;
+    let path = format!("{turn}/steer");
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let words = json!({"prompt": "louder"});
+    assert_eq!(keyed.post(&path, words.clone()).await.status, 503);
+    let steered = keyed.post(&path, words.clone()).await.expect(200);
+    assert_eq!(steered["steer_count"], 1);
+    let other = daemon.client.with("idempotency-key", "other");
+    let steered = other.post(&path, words).await.expect(200);
+    assert_eq!(steered["steer_count"], 2);
+    daemon.model.open();
+
+    let daemon = forgetful().await;
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let root = daemon.workspace.path().to_str().unwrap();
+    let body = json!({"id": "staging", "root": root});
+    let path = "/v1/environments";
+    assert_eq!(keyed.post(path, body.clone()).await.status, 503);
+    let made = keyed.post(path, body.clone()).await.expect(201);
+    assert_eq!(made["id"], "staging");
+    assert_eq!(daemon.client.post(path, body).await.status, 409);
+}

@@ -225,6 +225,13 @@ pub trait Journal: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the number of the newest record of each stream that has one, in any order.
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
+        let threads = threads.await?.entries.into_iter();
+        Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
+    }
+
     /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with
     /// the last such fork.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;

@@ -64,6 +64,7 @@ impl Fork {
             epoch: claim.epoch,
             first_seq: at_seq + 1,
             records: records.iter().map(Encoded::new).collect::<Result<_, _>>()?,
+            events: Vec::new(),
         };
         append.run(work)?;
         Ok(head)

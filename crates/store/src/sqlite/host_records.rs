@@ -81,6 +81,26 @@ impl SqliteHostRecords {
             .map(drop)
     }
 
+    /// Adds records, each of its kind, or replaces those of their names; all or nothing.
+    pub async fn put_all(
+        &self,
+        records: Vec<(&'static str, HostRecord)>,
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        self.write(move |work| {
+            let mut statement = work.connection.prepare_cached(
+                "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
+            )?;
+            for (kind, record) in records {
+                let at = at.timestamp_micros();
+                statement.execute((kind, record.name, at, record.body))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Adds a record; tells whether its name was free.
     pub async fn add(
         &self,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::afterwards::Check;
 use super::chain::Chain;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
@@ -25,6 +26,8 @@ pub(crate) struct Inner {
     pub(crate) newest_runs: Option<Arc<NewestRuns>>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
+    /// What is known of the structure; missing where the store was opened for reading only.
+    pub(crate) check: Option<Check>,
 }
 
 impl Inner {

@@ -57,14 +57,16 @@ pub(super) fn inspect(
     (counted, has_log): (Found, bool),
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
-    if options.check == OpenCheck::Structure {
-        let findings = damage(reader);
-        if !findings.is_empty() {
-            return Err(SqliteError::Damaged {
-                path: location.database(),
-                findings,
-            });
-        }
+    let findings = match options.check {
+        OpenCheck::Glance => glance(reader),
+        OpenCheck::Structure => damage(reader),
+        OpenCheck::Nothing => Vec::new(),
+    };
+    if !findings.is_empty() {
+        return Err(SqliteError::Damaged {
+            path: location.database(),
+            findings,
+        });
     }
     if check_version(location, reader)? == 0 {
         return refuse_lost_database(location, counted, options);
@@ -73,6 +75,44 @@ pub(super) fn inspect(
     match read_identity(reader)? {
         Some(identity) => check_commits(location, &identity, (counted, has_log), options),
         None => refuse_lost_database(location, counted, options),
+    }
+}
+
+/// Looks at the size of the file and at both ends of each table. Where one of them is not as it should be, everything is
+/// looked at, so that what is wrong can be named.
+fn glance(reader: &Connection) -> Vec<String> {
+    let look = || -> rusqlite::Result<bool> {
+        // So it is opened where it is shorter than it says.
+        let is_cut: bool = reader.pragma_query_value(None, "writable_schema", |row| row.get(0))?;
+        let mut tables = reader.prepare(
+            "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+        )?;
+        let tables = tables.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for table in tables {
+            let (name, is_without_rowid): (String, bool) = table?;
+            let ends: &[&str] = match is_without_rowid {
+                true => &[""],
+                false => &["ORDER BY rowid", "ORDER BY rowid DESC"],
+            };
+            for end in ends {
+                let query = format!("SELECT * FROM \"{name}\" {end} LIMIT 1");
+                reader.prepare(&query)?.query([])?.next()?;
+            }
+        }
+        Ok(!is_cut)
+    };
+    match look() {
+        Ok(true) => Vec::new(),
+        Ok(false) => named(damage(reader), "it is shorter than it says"),
+        Err(error) => named(damage(reader), &error.to_string()),
+    }
+}
+
+/// What is wrong in words of its own, where the whole check has none.
+fn named(findings: Vec<String>, what: &str) -> Vec<String> {
+    match findings.is_empty() {
+        true => vec![what.to_owned()],
+        false => findings,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -60,6 +61,20 @@ impl SqliteStore {
             done.records += self.shrink(limit, now, &mut done.findings).await?;
         }
         Ok(done)
+    }
+
+    /// Writes the log back into the database as far as readers allow, so that the next open finds little of it. Nobody
+    /// waits for it.
+    pub async fn write_back(&self) -> Result<(), SqliteError> {
+        self.inner.writer()?;
+        let readers = Arc::clone(&self.inner.readers);
+        let written = tokio::task::spawn_blocking(move || -> Result<(), Fault> {
+            let connection = readers.location().connect_to_write(None)?;
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            Ok(())
+        });
+        let written = written.await;
+        Ok(written.map_err(|error| SqliteError::Unavailable(error.to_string()))??)
     }
 
     /// Returns how many bytes of the database are in use.

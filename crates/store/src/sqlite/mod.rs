@@ -4,6 +4,7 @@
 //! write, and `windlass.commits`, which finds a log that was lost. One thread writes and commits in groups; readers have
 //! connections of their own. The pages of these modules say what is decided where.
 
+mod afterwards;
 mod ancestry;
 mod chain;
 mod connect;
@@ -130,6 +131,17 @@ impl SqliteStore {
         }
     }
 
+    /// Makes sure that all stored secrets were sealed with the key that was given. Without it, each is found out when
+    /// somebody reads it.
+    pub async fn check_secrets_key(&self) -> Result<(), SqliteError> {
+        let vault = self.inner.vault.clone();
+        let foreign = self.inner.readers.read(move |reader| vault.foreign(reader));
+        match foreign.await? {
+            Some(name) => Err(SqliteError::WrongSecretsKey(name)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns how many commits this database has seen.
     #[must_use]
     pub fn commits(&self) -> u64 {
@@ -137,6 +149,25 @@ impl SqliteStore {
             .writer
             .as_ref()
             .map_or(0, writer::Writer::commits)
+    }
+
+    /// Waits until all pages have been looked at, where [`OpenCheck::Glance`] puts that off; tells what is damaged.
+    ///
+    /// Nothing is written any more once damage was found, and each attempt is told why.
+    pub async fn checked(&self) -> Result<(), SqliteError> {
+        let Some(mut check) = self.inner.check.clone() else {
+            return Ok(());
+        };
+        let found = check.wait_for(Option::is_some).await;
+        // Nobody looks: the store is closed, or was opened with another check.
+        let findings = found.ok().and_then(|found| found.clone());
+        match findings.unwrap_or_default() {
+            findings if findings.is_empty() => Ok(()),
+            findings => Err(SqliteError::Damaged {
+                path: self.inner.readers.location().database(),
+                findings,
+            }),
+        }
     }
 
     /// Writes what waits, ends the writer and gives up the lock. Without it, the same happens soon after the last clone

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
+use super::afterwards::{After, Afterwards};
 use super::chain::Chain;
 use super::connect::Location;
 use super::counter::{self, Count, Counter, Found};
@@ -21,7 +22,7 @@ use super::inspect::{
     Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
-use super::options::SqliteOptions;
+use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
 use super::places::Recent;
 use super::projection::Projections;
@@ -44,11 +45,14 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let counted = read_counter(&location)?;
     // Looked at now, because reading the database makes an empty log.
     let has_log = fs::metadata(location.log()).is_ok_and(|log| log.len() > 0);
-    if has_database(&location)? {
-        let reader = location.connect_to_read()?;
-        inspect(&location, &reader, &chain, (counted, has_log), &options)?;
-    } else {
-        refuse_lost_database(&location, counted, &options)?;
+    // It stays open: whoever opens a database first reads its whole log.
+    let reader = match has_database(&location)? {
+        true => Some(location.connect_to_read()?),
+        false => None,
+    };
+    match &reader {
+        Some(reader) => inspect(&location, reader, &chain, (counted, has_log), &options)?,
+        None => refuse_lost_database(&location, counted, &options)?,
     }
 
     let mut connection = location.connect_to_write(options.max_bytes)?;
@@ -67,8 +71,17 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     )
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
-    let projections = Projections::open(&connection)?;
+    let projections = Projections::open(&connection, identity.position)?;
     let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
+    let broken = Arc::default();
+    let afterwards = Afterwards::begin(After {
+        location: location.clone(),
+        newest: Arc::clone(&newest),
+        is_checked: options.check == OpenCheck::Glance && reader.is_some(),
+        broken: Arc::clone(&broken),
+    })
+    .map_err(no_thread)?;
+    let check = afterwards.check();
     let recent = Recent::open(&connection)?;
     let thread = Thread {
         connection,
@@ -86,13 +99,12 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
             lost_records: false,
         },
         commits: Arc::default(),
-        broken: None,
+        broken,
+        afterwards,
     };
-    let writer = thread
-        .start()
-        .map_err(|error| SqliteError::Unavailable(format!("no thread can be started: {error}")))?;
+    let writer = thread.start().map_err(no_thread)?;
     Ok(Inner {
-        readers: Readers::new(location),
+        readers: Readers::new(location, reader),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
@@ -100,7 +112,12 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         newest: Some(newest),
         newest_runs: Some(newest_runs),
         writer: Some(writer),
+        check: Some(check),
     })
+}
+
+fn no_thread(error: io::Error) -> SqliteError {
+    SqliteError::Unavailable(format!("no thread can be started: {error}"))
 }
 
 pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteError> {
@@ -123,7 +140,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     }
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
-        readers: Readers::new(location),
+        readers: Readers::new(location, Some(reader)),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
@@ -131,6 +148,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         newest: None,
         newest_runs: None,
         writer: None,
+        check: None,
     })
 }
 

@@ -50,8 +50,12 @@ pub enum OnLostCommits {
 /// How much is looked at before a store is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenCheck {
-    /// All pages of the database; takes as long as reading it.
+    /// The size of the file and both ends of each table, which takes about a millisecond. All pages follow while the
+    /// store is used already: once they turn out to be damaged, nothing is written any more, and
+    /// [`SqliteStore::checked`](super::SqliteStore::checked) tells.
     #[default]
+    Glance,
+    /// All pages of the database; takes as long as reading it.
     Structure,
     /// Nothing; damage is found when somebody reads it.
     Nothing,

@@ -23,12 +23,17 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(location: Location) -> Arc<Self> {
+    /// Makes a pool; a connection that is open already need not be opened again.
+    pub(crate) fn new(location: Location, open: Option<Connection>) -> Arc<Self> {
         Arc::new(Self {
             location,
             permits: Semaphore::new(MAX_READERS),
-            idle: Mutex::default(),
+            idle: Mutex::new(open.into_iter().collect()),
         })
+    }
+
+    pub(crate) fn location(&self) -> &Location {
+        &self.location
     }
 
     /// Runs a short read on a thread that may block.

@@ -8,6 +8,7 @@ use std::fmt;
 
 use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use rusqlite::{Connection, OptionalExtension};
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use windlass_core::typed_id::SessionId;
 use zeroize::Zeroizing;
@@ -64,6 +65,18 @@ impl Vault {
 
     fn key(&self) -> Result<&SecretsKey, Fault> {
         self.0.as_ref().ok_or(SqliteError::NoSecretsKey.into())
+    }
+
+    /// Returns the name of a secret that was sealed with another key; without a key there is none to compare with.
+    pub(crate) fn foreign(&self, reader: &Connection) -> Result<Option<String>, Fault> {
+        let Some(key) = &self.0 else {
+            return Ok(None);
+        };
+        let mut statement =
+            reader.prepare_cached("SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1")?;
+        Ok(statement
+            .query_row([key.mark()], |row| row.get(0))
+            .optional()?)
     }
 
     pub(crate) fn seal(

@@ -5,12 +5,13 @@
 //! a savepoint of its own, and is undone alone. Nobody hears of success before the commit is durable.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::mpsc;
 
+use super::afterwards::Afterwards;
 use super::counter::Counter;
 use super::doorbells::{Doorbells, Ring};
 use super::error::{Fault, SqliteError, explain};
@@ -59,7 +60,8 @@ pub(crate) struct Thread {
     /// The number of the newest commit, for whoever asks.
     pub(crate) commits: Arc<AtomicU64>,
     /// Why nothing can be written any more.
-    pub(crate) broken: Option<String>,
+    pub(crate) broken: Arc<OnceLock<String>>,
+    pub(crate) afterwards: Afterwards,
 }
 
 impl Thread {
@@ -106,6 +108,7 @@ impl Thread {
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     fn finish(mut self) {
+        self.afterwards.end();
         if !self.state.projections.is_persisted(self.state.position) {
             self.commit(vec![Box::new(Persist)]);
         }
@@ -118,7 +121,7 @@ impl Thread {
     fn commit(&mut self, group: Vec<Box<dyn Job>>) {
         let mut jobs = group.into_iter();
         while jobs.len() > 0 {
-            if let Some(why) = &self.broken {
+            if let Some(why) = self.broken.get() {
                 jobs.for_each(|job| job.refuse(why));
                 return;
             }
@@ -202,7 +205,7 @@ impl Thread {
             None => false,
         };
         if is_final {
-            self.broken = Some(why.clone());
+            let _ = self.broken.set(why.clone());
         }
         why
     }

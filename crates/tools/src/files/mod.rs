@@ -11,6 +11,7 @@ mod write;
 use serde_json::Value;
 use windlass_core::capabilities::{Capability, RiskLevel};
 use windlass_core::tools::{Tool, ToolPolicy};
+use windlass_core::turn_environment::TurnEnvironment;
 
 use crate::approval::Approval;
 use crate::environments::Environments;
@@ -63,6 +64,9 @@ impl Capability for FilesCapability {
     }
     fn validate_config(&self, config: &Value) -> Result<(), String> {
         Approval::of(config).map(drop)
+    }
+    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
+        self.environments.get(&environment.environment_id).is_some()
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.tools_for(Approval::Ask)

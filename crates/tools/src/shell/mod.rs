@@ -4,6 +4,7 @@ mod confine;
 mod error;
 mod family;
 mod lifeline;
+mod limits;
 mod output;
 mod processes;
 mod run;
@@ -20,6 +21,7 @@ use windlass_core::tools::{
     SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
 };
 use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
 
 pub use confine::Confinement;
 pub use processes::end_leftovers;
@@ -79,6 +81,9 @@ impl Capability for ShellCapability {
     }
     fn validate_config(&self, config: &Value) -> Result<(), String> {
         Approval::of(config).map(drop)
+    }
+    fn knows_environment(&self, environment: &TurnEnvironment) -> bool {
+        self.environments.get(&environment.environment_id).is_some()
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.tools_for(Approval::Ask)

@@ -11,6 +11,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 
 use super::confine::{Bounds, Confinement};
 use super::error::ShellError;
+use super::limits::add_command;
 use super::output::Output;
 use super::processes::MARK;
 use super::supervise::{Cause, End, Order, Running};
@@ -96,7 +97,7 @@ fn prepare(
     };
     let mark = settings.new_mark();
     let mut command = confinement.command(&bounds, &settings.shell);
-    command.arg("-c").arg(&args.command);
+    add_command(&mut command, settings, confinement, &args.command);
     set_variables(&mut command, settings, &bounds, &mark);
     Ok(Ready {
         order: Order {

@@ -69,6 +69,12 @@ pub struct ShellSettings {
     pub max_timeout: Duration,
     /// How long a command may take to end by itself when it is told to, before it is killed.
     pub grace: Duration,
+    /// How much memory each process of a command may use for its data, in bytes; `None` is as much as there is.
+    pub max_memory_bytes: Option<u64>,
+    /// How many processes and threads the command may have at once; `None` is as many as the system allows. The kernel
+    /// counts those of a sandbox of namespaces alone and lets root have any number; without such a sandbox it would
+    /// count all of the user's, so there nothing is set.
+    pub max_processes: Option<u64>,
     /// How many bytes of output the model gets: one half from the beginning, one from the end.
     pub max_output_bytes: usize,
     /// How many bytes of output are shown while the command runs.
@@ -96,6 +102,8 @@ impl Default for ShellSettings {
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(3600),
             grace: Duration::from_secs(1),
+            max_memory_bytes: Some(8 * 1024 * 1024 * 1024),
+            max_processes: Some(2048),
             max_output_bytes: 32 * 1024,
             max_streamed_bytes: 64 * 1024,
         }

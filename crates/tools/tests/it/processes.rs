@@ -222,3 +222,43 @@ fn what_an_earlier_life_left_is_ended_by_its_owner_and_by_no_other() {
     assert!(pids.iter().all(|pid| is_gone(*pid)));
     assert_eq!(end_leftovers(&owner), 0);
 }
+
+#[tokio::test]
+async fn a_command_cannot_use_more_memory_than_it_may() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        place.settings.max_memory_bytes = Some(64 * 1024 * 1024);
+        place.settings.max_processes = Some(321);
+        // `tail` keeps all of it, because it cannot know what is the end.
+        let hungry = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c";
+        let ran = place.shell(hungry).await.unwrap();
+        assert_ne!(ran["output"], "300000000\n", "{way:?}: {ran}");
+        let ran = place.shell("ulimit -d; ulimit -u").await.unwrap();
+        let output = ran["output"].as_str().unwrap();
+        let limits: Vec<&str> = output.lines().collect();
+        assert_eq!(limits[0], "65536", "{way:?}");
+        let is_counted = way == Confinement::Bubblewrap;
+        assert_eq!(limits[1] == "321", is_counted, "{way:?}: {output}");
+        // It cannot take back what was set.
+        let ran = place.shell("ulimit -d unlimited").await.unwrap();
+        if !rustix::process::geteuid().is_root() {
+            assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
+        }
+
+        place.settings.max_memory_bytes = None;
+        place.settings.max_processes = None;
+        let ran = place.shell("echo 'it''s' \"$0\" $#").await.unwrap();
+        let plain = ran["output"].clone();
+        place.settings.max_memory_bytes = Some(1 << 33);
+        let ran = place.shell("echo 'it''s' \"$0\" $#").await.unwrap();
+        assert_eq!(ran["output"], plain, "the command sees no difference");
+        let ran = place
+            .shell("head -c 3000000 /dev/zero | wc -c; exit 7")
+            .await;
+        let ran = ran.unwrap();
+        assert_eq!(
+            (&ran["exit_code"], &ran["output"]),
+            (&7.into(), &"3000000\n".into())
+        );
+    }
+}

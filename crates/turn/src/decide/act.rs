@@ -109,6 +109,7 @@ impl Draft<'_> {
         let is_outside = |call: &&Call| matches!(call.state, CallState::AwaitingResult { .. });
         let mut outside = calls.iter().filter(is_outside).count();
         let max_outside = self.plan().max_pending_calls.unwrap_or(usize::MAX);
+        let asks_nobody = self.turn().is_some_and(|turn| turn.asks_nobody);
         for call in &calls {
             let spec = self.plan().tools.get(&call.call.name);
             let class = spec.and_then(|spec| spec.concurrency_class.as_deref());
@@ -135,6 +136,7 @@ impl Draft<'_> {
             self.open_call(call);
             match policy {
                 ToolPolicy::Auto => running += 1,
+                ToolPolicy::RequiresApproval if asks_nobody => running += 1,
                 ToolPolicy::RequiresApproval => {
                     running += 1;
                     self.request_approval(call, spec);

@@ -64,6 +64,7 @@ impl Draft<'_> {
         name: &str,
         decision: Decision,
         reason: Option<String>,
+        remember: bool,
     ) -> Result<(), Rejected> {
         self.turn_id = self.turn().map(|turn| turn.id);
         let digest = verdict_digest(decision == Decision::Allow);
@@ -74,6 +75,7 @@ impl Draft<'_> {
                 decision,
                 reason,
                 timed_out: None,
+                remember: (remember && decision == Decision::Allow).then_some(true),
             };
             self.decide_call(&call, data);
             self.advance();

@@ -14,8 +14,26 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
+use crate::{PROCESS_RESTART, PROCESS_STOPPED};
 
-const TURN_ENDED: &str = "turn_terminal";
+/// Why a wait ends with its turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Because {
+    /// The turn came to its end.
+    TurnEnded,
+    /// The process was gone meanwhile, and the turn does not go on.
+    ProcessGone,
+}
+
+impl Because {
+    fn word(self) -> String {
+        let word = match self {
+            Self::TurnEnded => "turn_terminal",
+            Self::ProcessGone => PROCESS_RESTART,
+        };
+        word.to_owned()
+    }
+}
 
 impl Draft<'_> {
     pub(super) fn complete_turn(&mut self) {
@@ -68,9 +86,8 @@ impl Draft<'_> {
     /// The model asks for tools in the last call it may make: they do not run, and each says so.
     pub(super) fn stop_at_limit(&mut self) {
         let limit = self.plan().max_iterations;
-        self.close_open_calls(&format!(
-            "not run: the turn reached its limit of {limit} model calls"
-        ));
+        let why = format!("not run: the turn reached its limit of {limit} model calls");
+        self.close_open_calls(&why, Because::TurnEnded);
         self.fail_turn(&Failure {
             code: "max_iterations".to_owned(),
             message: format!("Max iterations reached: {limit}"),
@@ -97,7 +114,11 @@ impl Draft<'_> {
                     turn_id,
                     reason: reason.clone(),
                 });
-                self.stop_steps("cancelled: the turn was interrupted");
+                let because = match reason.as_deref() {
+                    Some(PROCESS_STOPPED) => Because::ProcessGone,
+                    _ => Because::TurnEnded,
+                };
+                self.stop_steps("cancelled: the turn was interrupted", because);
                 self.cancel_turn(reason);
                 Ok(())
             }
@@ -153,7 +174,7 @@ impl Draft<'_> {
         let now = self.now();
         if turn.deadline.is_some_and(|deadline| deadline <= now) {
             let took = millis(turn.started_at, now);
-            self.stop_steps("cancelled: the turn ran out of time");
+            self.stop_steps("cancelled: the turn ran out of time", Because::TurnEnded);
             return self.fail_turn(&Failure {
                 code: "turn_timeout".to_owned(),
                 message: format!("The turn timed out after {took} ms"),
@@ -198,6 +219,7 @@ impl Draft<'_> {
                         decision: Decision::Deny,
                         reason: Some("nobody decided in time".to_owned()),
                         timed_out: Some(true),
+                        remember: None,
                     },
                 );
             }
@@ -218,13 +240,13 @@ impl Draft<'_> {
     }
 
     /// Ends whatever runs or waits, keeping what is finished and what was said.
-    pub(super) fn stop_steps(&mut self, why: &str) {
+    pub(super) fn stop_steps(&mut self, why: &str, because: Because) {
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {
                 self.flush_running_tail();
                 self.abandon_reason(why, Leftover::Keep, LlmGenerationMetadata::default());
             }
-            Some(Phase::Acting(_)) => self.close_open_calls(why),
+            Some(Phase::Acting(_)) => self.close_open_calls(why, because),
             Some(Phase::Compacting(_)) => self.leave_history(&Unchanged::Interrupted, None),
             Some(Phase::Between) | None => {}
         }
@@ -232,24 +254,25 @@ impl Draft<'_> {
 
     /// Gives every call that has no result the same one, so that none is left unanswered. A call that did not
     /// start has no intent in the journal, and gets none now.
-    fn close_open_calls(&mut self, why: &str) {
+    fn close_open_calls(&mut self, why: &str, because: Because) {
         let act = self.turn().and_then(|turn| turn.act());
         let calls: Vec<Call> = act.map(|act| act.calls.clone()).unwrap_or_default();
         for call in calls.iter().filter(|call| !call.state.is_done()) {
             let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
             match &call.state {
                 CallState::AwaitingApproval { .. } => {
-                    let (decision, reason) = (Decision::Deny, Some(TURN_ENDED.to_owned()));
+                    let (decision, reason) = (Decision::Deny, Some(because.word()));
                     let data = ApprovalDecidedData {
                         tool_call_id,
                         decision,
                         reason,
                         timed_out: None,
+                        remember: None,
                     };
                     self.record_step(exec_id, data);
                 }
                 CallState::AwaitingResult { .. } => {
-                    let reason = TURN_ENDED.to_owned();
+                    let reason = because.word();
                     self.record_step(
                         exec_id,
                         ToolCallCanceledData {
@@ -259,7 +282,7 @@ impl Draft<'_> {
                     );
                 }
                 CallState::AwaitingAnswer { request_id, .. } => {
-                    let (request_id, reason) = (request_id.clone(), TURN_ENDED.to_owned());
+                    let (request_id, reason) = (request_id.clone(), because.word());
                     self.record_step(exec_id, UserInputCanceledData { request_id, reason });
                 }
                 CallState::Queued | CallState::Running { .. } | CallState::Done { .. } => {}

@@ -44,13 +44,15 @@ impl Thread {
                 call,
                 decision,
                 reason,
-            } => draft.approval(&call, decision, reason)?,
+                remember,
+            } => draft.approval(&call, decision, reason, remember)?,
             Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
             Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
             Input::Note { data } => draft.note(data)?,
             Input::Rewind { turn_id } => draft.rewind(turn_id)?,
             Input::Timer => draft.timer(),
             Input::Recover => draft.recover(),
+            Input::GiveUp { failure } => draft.give_up(&failure),
         }
         Ok(draft.finish())
     }

@@ -3,6 +3,7 @@
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
+use super::end::Because;
 use super::reason::Leftover;
 use crate::draft::Draft;
 use crate::input::Failure;
@@ -27,7 +28,8 @@ impl Draft<'_> {
         self.record(TurnResumedData { turn_id, attempt });
         self.close_lost_calls();
         if in_a_row > MAX_RESUMES {
-            return self.give_up();
+            let often = format!("The process stopped {MAX_RESUMES} times while this turn ran");
+            return self.give_up(&failure("crashed", &often));
         }
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {
@@ -64,10 +66,12 @@ impl Draft<'_> {
         }
     }
 
-    fn give_up(&mut self) {
-        self.stop_steps("cancelled: the turn was given up");
-        let often = format!("The process stopped {MAX_RESUMES} times while this turn ran");
-        self.fail_turn(&failure("crashed", &often));
+    /// Ends a turn of an earlier life that cannot go on.
+    pub(super) fn give_up(&mut self, failure: &Failure) {
+        self.turn_id = self.turn().map(|turn| turn.id);
+        self.close_lost_calls();
+        self.stop_steps("cancelled: the turn was given up", Because::ProcessGone);
+        self.fail_turn(failure);
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Step {
     /// Somebody outside answers calls, each an id and a value.
     Results(&'static [(&'static str, i64)]),
     Allow(&'static str),
+    /// Somebody allows a call and all that come later in the turn.
+    AllowRest(&'static str),
     Deny(&'static str),
     /// Somebody answers the question of a call.
     Replies(&'static str, &'static str),
@@ -401,6 +403,12 @@ impl World {
                 }
             }
             Step::Allow(call) => self.verdict(call, Verdict::Allow),
+            Step::AllowRest(call) => Input::Approval {
+                call: self.name(call),
+                decision: Verdict::Allow,
+                reason: None,
+                remember: true,
+            },
             Step::Deny(call) => self.verdict(call, Verdict::Deny),
             Step::Replies(call, answer) => Input::UserAnswer {
                 request: format!("input_{}", self.exec(call).uuid().as_simple()),
@@ -500,6 +508,7 @@ impl World {
             call: self.name(call),
             decision,
             reason: None,
+            remember: false,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a daemon keeps, and who may write it.
 
 use serde_json::json;
+use windlass_testkit::Answer;
 
-use crate::support::{Home, TOKEN, text};
+use crate::support::{Home, Model, TOKEN, text};
 
 #[test]
 fn threads_environments_and_answers_are_there_after_a_restart() {
@@ -160,4 +161,141 @@ fn r55_a_torn_end_of_the_log_is_dropped_at_the_start() {
         .events(&thread, detail["latest_seq"].as_u64().unwrap());
     daemon.turn(&thread, "again");
     events.until("turn.completed");
+}
+
+#[test]
+fn lists_are_exact_after_a_crash_right_behind_a_change() {
+    let home = Home::new();
+    for number in 0..4 {
+        let daemon = home.start();
+        let thread = daemon.thread(&json!({"title": format!("number {number}")}));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "hello");
+        events.until("turn.completed");
+        let list = daemon.client.get("/v1/threads/summary").expect(200);
+        daemon.turn(&thread, "again");
+        events.until("turn.completed");
+        daemon.kill();
+
+        let daemon = home.start();
+        let again = daemon.client.get("/v1/threads/summary").expect(200);
+        let lines = again.as_array().unwrap();
+        assert_eq!(lines.len(), list.as_array().unwrap().len());
+        assert_eq!(lines[0]["title"], format!("number {number}"));
+        assert_eq!(lines[0]["preview"], "Echo: again");
+        assert_eq!(lines[1..], list.as_array().unwrap()[1..]);
+        daemon.kill();
+    }
+}
+
+#[test]
+fn the_key_for_secrets_is_made_once_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    home.start().kill();
+    let path = home.data().join("secrets.key");
+    let key = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(key.len(), 64);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    home.start().kill();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), key);
+
+    let refusal = |arguments: &[&str]| {
+        let serve = ["serve", "--port", "0", "--token", TOKEN];
+        let refused = home.command(&[&serve[..], arguments].concat()).output();
+        let refused = refused.unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        String::from_utf8(refused.stderr).unwrap()
+    };
+    let open = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&path, mode).unwrap();
+    };
+    open(0o644);
+    let complaint = refusal(&[]);
+    assert!(complaint.contains("chmod 600"), "{complaint}");
+    open(0o600);
+    let complaint = refusal(&["--secrets-key-file", "nowhere"]);
+    assert!(complaint.contains("nowhere"), "{complaint}");
+    std::fs::write(&path, "short").unwrap();
+    let complaint = refusal(&[]);
+    assert!(complaint.contains("64 hexadecimal digits"), "{complaint}");
+    assert!(!complaint.contains("short"), "{complaint}");
+}
+
+#[test]
+fn another_key_for_secrets_than_the_one_they_were_sealed_with_is_refused() {
+    let home = Home::new();
+    home.start().kill();
+    let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
+    let sealed = "INSERT INTO secrets VALUES (x'00', 'api_key', x'01', x'02', x'03', 0, 0)";
+    assert_eq!(database.execute(sealed, []).unwrap(), 1);
+    database.close().unwrap();
+    let refused = home.command(&["serve", "--port", "0", "--token", TOKEN]);
+    let refused = { refused }.output().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{complaint}");
+    for word in ["api_key", "another key", "--secrets-key-file"] {
+        assert!(complaint.contains(word), "{complaint}");
+    }
+}
+
+#[test]
+fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
+    let model = Model::answering(|_| Answer::text(&["Here."]));
+    let home = Home::with_model(&model.url());
+    let config = home.data().parent().unwrap().join("windlass.toml");
+    std::fs::write(&config, r#"models = ["anthropic/old-model"]"#).unwrap();
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"model": "anthropic/old-model"}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    events.until("turn.completed");
+    daemon.kill();
+
+    std::fs::write(&config, "").unwrap();
+    let daemon = home.start();
+    let path = format!("{thread}/turns");
+    let refused = daemon.client.post(&path, &json!({"prompt": "hello"}));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (422, "invalid_field")
+    );
+    for word in ["anthropic/old-model", "no longer configured", "PATCH"] {
+        assert!(refused.body.contains(word), "{}", refused.body);
+    }
+    assert_eq!(daemon.detail(&thread)["turns"].as_array().unwrap().len(), 1);
+    let patched = daemon
+        .client
+        .request("PATCH", &thread, "", r#"{"model": "auto"}"#);
+    patched.expect(200);
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    events.until("turn.completed");
+    events.until("turn.completed");
+}
+
+#[test]
+fn a_retention_that_would_take_what_clients_may_ask_for_is_refused() {
+    let home = Home::new();
+    let config = home.data().parent().unwrap().join("windlass.toml");
+    for (retention, word) in [
+        ("text_chunk_hours = 2", "at least"),
+        ("max_age_days = 0", "keeps nothing"),
+        ("max_weeks = 1", "max_weeks"),
+    ] {
+        std::fs::write(&config, format!("[retention]\n{retention}\n")).unwrap();
+        let refused = home.command(&["serve", "--port", "0", "--token", TOKEN]);
+        let refused = { refused }.output().unwrap();
+        let complaint = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{complaint}");
+        assert!(complaint.contains(word), "{complaint}");
+    }
+    std::fs::write(
+        &config,
+        "[retention]\nmax_age_days = 30\nevery_minutes = 5\n",
+    )
+    .unwrap();
+    home.start();
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
+use windlass_tools::Confinement;
 
 use crate::support::{Daemon, Frame, Home, Model, TOKEN, assert_sound, text};
 
@@ -373,4 +374,183 @@ fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
         assert!(asked.elapsed() < std::time::Duration::from_secs(2));
         assert_eq!(ended(&frames)["status"], "interrupted");
     }
+}
+
+/// The directory of the daemon, which is the root of its environment `local`.
+fn workspace(home: &Home) -> std::path::PathBuf {
+    home.data().parent().unwrap().to_owned()
+}
+
+/// A model that runs one command and then says what it was told.
+fn running(command: &str) -> Model {
+    let arguments = json!({ "command": command }).to_string();
+    Model::answering(move |request| {
+        let messages = request["messages"].as_array().unwrap();
+        let last = messages.last().unwrap().to_string();
+        match last.contains("tool_result") {
+            true => Answer::text(&["Told: ", &last]),
+            false => Answer::default().with_call("toolu_1", "shell", &[&arguments]),
+        }
+    })
+}
+
+fn tool_item(frames: &[Frame]) -> Value {
+    let is_end = |frame: &&Frame| {
+        let item = &frame.data["payload"]["item"];
+        ["item.completed", "item.failed"].contains(&frame.event.as_str())
+            && item["metadata"]["tool"].is_object()
+    };
+    frames.iter().find(is_end).unwrap().data["payload"]["item"].clone()
+}
+
+/// Commands need a sandbox that this machine may not have.
+fn can_run_commands() -> bool {
+    use std::io::Write;
+    let ways = [Confinement::Bubblewrap, Confinement::Landlock];
+    let can = ways.into_iter().any(Confinement::works_here);
+    if !can {
+        let mut stderr = std::io::stderr();
+        writeln!(
+            stderr,
+            "SKIPPED: commands cannot be confined on this machine"
+        )
+        .unwrap();
+    }
+    can
+}
+
+#[test]
+fn r50_killed_in_the_middle_of_a_command_the_model_hears_that_its_outcome_is_unknown() {
+    if !can_run_commands() {
+        return;
+    }
+    let model = running("echo began > began; exec sleep 600");
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"auto_approve": true}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "do it");
+    let mut before = events.until("turn.lifecycle");
+    before.extend(events.until("item.started"));
+    // The intent is recorded before the command begins; it must have begun.
+    let began = std::time::Instant::now();
+    while !workspace(&home).join("began").exists() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60));
+        std::thread::yield_now();
+    }
+    daemon.kill();
+
+    let daemon = home.start();
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+    let item = tool_item(&frames);
+    assert_eq!(item["kind"], "command_execution");
+    assert_eq!(item["status"], "failed");
+    assert!(
+        text(&item["detail"]).contains("outcome is unknown"),
+        "{item}"
+    );
+    let told = frames.iter().rev();
+    let mut told = told.filter(|frame| frame.event == "item.completed");
+    let told = told.next().unwrap().data["payload"]["item"]["detail"].clone();
+    assert!(text(&told).contains("outcome is unknown"), "{told}");
+}
+
+#[test]
+fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
+    if !can_run_commands() {
+        return;
+    }
+    let model = running("echo hi");
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "do it");
+    let before = events.until("approval.required");
+    let asked = before.last().unwrap().data["payload"].clone();
+    daemon.kill();
+
+    let daemon = home.start();
+    let pending = daemon.detail(&thread)["pending_approvals"][0].clone();
+    assert_eq!(pending["id"], asked["approval_id"]);
+    assert_eq!(pending["expires_at"], asked["expires_at"]);
+    daemon.kill();
+
+    // Nobody has looked at the thread since this one started.
+    let daemon = home.start();
+    let path = format!("/v1/approvals/{}", text(&asked["approval_id"]));
+    for _ in 0..2 {
+        let allow = json!({"decision": "allow"});
+        daemon.client.post(&path, &allow).expect(200);
+    }
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+    let item = tool_item(&frames);
+    assert_eq!(item["status"], "completed", "{item}");
+    assert!(text(&item["detail"]).contains("hi"), "{item}");
+    let decided = frames
+        .iter()
+        .filter(|frame| frame.event == "approval.decided");
+    assert_eq!(decided.count(), 1);
+}
+
+#[test]
+fn a_call_that_ends_with_the_process_says_so() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"dynamic_tools": [weather()]}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "is it wet?");
+    model.answer(&Answer::default().with_call("toolu_1", WEATHER, &["{}"]));
+    let before = events.until("tool_call.requested");
+    daemon.kill();
+
+    let daemon = home.start_with(&["--token", TOKEN, "--on-restart", "interrupt"]);
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    let canceled = frames
+        .iter()
+        .find(|frame| frame.event == "tool_call.canceled");
+    let canceled = &canceled.unwrap().data["payload"];
+    assert_eq!(
+        (
+            &canceled["reason"],
+            &canceled["terminal"],
+            &canceled["recovered"]
+        ),
+        (&json!("process_restart"), &json!(true), &json!(true))
+    );
+}
+
+#[test]
+fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let root = json!({"id": "staging", "root": home.data()});
+    daemon.client.post("/v1/environments", &root).expect(201);
+    let thread =
+        daemon.thread(&json!({"environments": [{"environment_id": "staging", "cwd": ""}]}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "greet me");
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "Hel");
+    let before = events.until("item.delta");
+    daemon.kill();
+    let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
+    let removed = database.execute("DELETE FROM host_records WHERE kind = 'environment'", []);
+    assert_eq!(removed.unwrap(), 1);
+    database.close().unwrap();
+
+    let daemon = home.start();
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    let turn = ended(&frames);
+    assert_eq!(turn["status"], "failed", "{turn}");
+    assert_eq!(turn["error_code"], "environment_not_found");
+    assert!(text(&turn["error"]).contains("staging"), "{turn}");
+    let refused = daemon
+        .client
+        .post(&format!("{thread}/turns"), &json!({"prompt": "again"}));
+    assert_eq!(refused.code(), "environment_not_found");
 }

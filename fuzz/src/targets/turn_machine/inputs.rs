@@ -215,6 +215,7 @@ impl Owner {
             call,
             decision,
             reason,
+            remember: bytes.below(4) == 0,
         };
         let _ = self.submit(input, None);
     }

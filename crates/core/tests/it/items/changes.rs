@@ -317,6 +317,7 @@ fn waits_are_shown_as_they_begin_and_end() {
         decision: Decision::Deny,
         reason: None,
         timed_out: Some(true),
+        remember: None,
     };
     check(
         |journal| {

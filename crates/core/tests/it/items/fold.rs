@@ -114,6 +114,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
             decision: Decision::Allow,
             reason: None,
             timed_out: None,
+            remember: None,
         },
     );
     let before = log.clone();

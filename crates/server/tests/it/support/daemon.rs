@@ -11,7 +11,7 @@ use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::typed_id::HarnessId;
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
-    RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteStore,
+    RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
 };
 use windlass_server::{
     Access, MemoryWireStore, Models, Server, Settings, SqliteWireStore, Token, WireStore,
@@ -19,7 +19,7 @@ use windlass_server::{
 use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
-use super::{Client, FakeModel, Frame, Stream, text};
+use super::{Client, FakeModel, Frame, Stream, Tap, text};
 
 /// The token of every daemon that has one.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
@@ -35,6 +35,10 @@ pub(crate) struct Setup {
     pub(crate) data: Option<PathBuf>,
     /// Whether the agent has files and a shell.
     pub(crate) has_tools: bool,
+    /// Counts what is read.
+    pub(crate) tap: Option<Arc<Tap>>,
+    /// What upkeep removes.
+    pub(crate) retention: SqliteRetention,
 }
 
 impl Default for Setup {
@@ -47,6 +51,8 @@ impl Default for Setup {
             store: Arc::new(MemoryWireStore::new(100)),
             data: None,
             has_tools: false,
+            tap: None,
+            retention: SqliteRetention::default(),
         }
     }
 }
@@ -60,14 +66,21 @@ impl Setup {
     }
 
     pub(crate) async fn start(mut self) -> Daemon {
-        let backends = match &self.data {
+        let mut opened = None;
+        let mut backends = match &self.data {
             None => RuntimeBackends::in_memory(),
             Some(data) => {
-                let kept = SqliteStore::open(SqliteOptions::new(data)).await.unwrap();
+                let options = SqliteOptions::new(data).with_retention(self.retention);
+                let kept = SqliteStore::open(options).await.unwrap();
                 self.store = Arc::new(SqliteWireStore::new(&kept, 100));
-                RuntimeBackends::on_sqlite(&kept)
+                let backends = RuntimeBackends::on_sqlite(&kept);
+                opened = Some(kept);
+                backends
             }
         };
+        if let Some(tap) = &self.tap {
+            backends.journal = tap.before(backends.journal);
+        }
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();
         let driver = model.clone();
@@ -141,6 +154,7 @@ impl Setup {
             workspace: self.workspace,
             stop,
             running,
+            opened,
         }
     }
 }
@@ -153,6 +167,8 @@ pub(crate) struct Daemon {
     pub(crate) workspace: tempfile::TempDir,
     pub(crate) stop: CancellationToken,
     pub(crate) running: tokio::task::JoinHandle<()>,
+    /// What keeps everything, where it is kept on disk.
+    pub(crate) opened: Option<SqliteStore>,
 }
 
 impl Daemon {

@@ -3,6 +3,7 @@
 mod client;
 mod daemon;
 mod model;
+mod tap;
 mod tools;
 
 use std::future::Future;
@@ -13,6 +14,7 @@ use serde_json::Value;
 pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Setup, TOKEN};
 pub(crate) use model::FakeModel;
+pub(crate) use tap::Tap;
 
 /// Waits for what should happen soon. The bound only turns a hang into a failure.
 #[track_caller]

@@ -30,6 +30,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     threads::a_thread_is_shown_as_it_is,
     turn_runs::turns_are_runs_of_their_agents,
     turn_runs::what_a_fork_copied_is_no_run_of_its_own,
+    threads::the_end_of_each_stream_is_known,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,

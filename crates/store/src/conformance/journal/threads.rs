@@ -121,3 +121,21 @@ pub(super) async fn a_thread_is_shown_as_it_is(store: Store) -> Outcome {
     }
     Ok(())
 }
+
+pub(super) async fn the_end_of_each_stream_is_known(store: Store) -> Outcome {
+    let long = Subject::new(store.clone(), "long").await?;
+    for seq in 1..=3 {
+        put(&long, seq, 1, None).await?;
+    }
+    let short = Subject::new(store.clone(), "short").await?;
+    put(&short, 1, 2, None).await?;
+    Subject::new(store.clone(), "empty").await?;
+    let gone = Subject::new(store.clone(), "gone").await?;
+    put(&gone, 1, 3, None).await?;
+    store.remove(&gone.key).await?;
+    let mut heads: Vec<_> = store.heads().await?;
+    heads.sort();
+    let expected = [(long.key.clone(), 3), (short.key.clone(), 1)];
+    require_eq!(heads, expected, "the ends of the streams");
+    Ok(())
+}

@@ -1,6 +1,9 @@
 //! Appending: all checks first, then the rows.
 
+use std::sync::Arc;
+
 use rusqlite::{CachedStatement, Connection};
+use windlass_core::events::Event;
 
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
@@ -19,6 +22,8 @@ pub(in super::super) struct Append {
     pub(in super::super) epoch: u64,
     pub(in super::super) first_seq: u64,
     pub(in super::super) records: Vec<Encoded>,
+    /// The same as those who watch the stream get them; none for a run.
+    pub(in super::super) events: Vec<Arc<Event>>,
 }
 
 impl Append {
@@ -51,7 +56,9 @@ impl Append {
                 records,
             )?;
         }
-        let ring = Ring::Head(head.key.clone(), head.seq);
+        let sizes = self.records.iter().map(|record| record.bytes.len());
+        let written = self.events.into_iter().zip(sizes).collect();
+        let ring = Ring::Head(head.key.clone(), head.seq, written);
         work.state.rings.push(ring);
         work.state.heads.put(self.stream, head);
         Ok(())

@@ -61,6 +61,7 @@ impl Journal for SqliteJournal {
             epoch: claim.epoch,
             first_seq: batch.first_seq,
             records: encode(&batch.records)?,
+            events: batch.records,
         };
         Ok(writer.write_checked(move |work| append.run(work)).await?)
     }
@@ -71,6 +72,9 @@ impl Journal for SqliteJournal {
         after: u64,
         limit: usize,
     ) -> Result<Page, JournalError> {
+        if let Some(page) = self.inner.doorbells.page(stream, after, limit) {
+            return Ok(page);
+        }
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
         let readers = &self.inner.readers;
         Ok(readers
@@ -139,6 +143,10 @@ impl Journal for SqliteJournal {
         let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
         let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
         Ok(found.await?)
+    }
+
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        Ok(self.inner.readers.read(streams::heads).await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {

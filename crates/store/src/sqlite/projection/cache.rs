@@ -56,11 +56,16 @@ struct Remembered {
 }
 
 impl Projections {
-    /// Goes on from what is stored; rows that the table lacks are folded.
-    pub(crate) fn open(connection: &Connection) -> Result<Self, Fault> {
+    /// Goes on from what is stored; `position` is that of the newest record. Rows that the table lacks must be folded,
+    /// and nothing is written to it before.
+    pub(crate) fn open(connection: &Connection, position: u64) -> Result<Self, Fault> {
+        let projected = newest::projected(connection)?;
         Ok(Self {
-            newest: Arc::new(Newest::new(newest::fold_newest(connection)?)),
-            projected: newest::projected(connection)?,
+            newest: Arc::new(match projected >= position {
+                true => Newest::default(),
+                false => Newest::behind(),
+            }),
+            projected,
             runs: TurnRuns::open(connection)?,
             ..Self::default()
         })
@@ -210,7 +215,7 @@ impl Projections {
         self.runs.persist_if_due(connection, position)?;
         let is_due = self.newest.len() + self.news.len() > MAX_ROWS
             || position - self.projected.min(position) >= MAX_RECORDS;
-        match is_due && self.projecting.is_none() {
+        match is_due && self.projecting.is_none() && self.newest.is_whole() {
             true => self.persist_threads(connection, position),
             false => Ok(()),
         }
@@ -223,7 +228,7 @@ impl Projections {
     }
 
     fn persist_threads(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
-        let (mut rows, _) = self.newest.rows();
+        let (mut rows, _) = self.newest.rows()?;
         for (stream, row) in self.news.drain(..) {
             match row {
                 Some(row) => drop(rows.insert(stream, row)),

@@ -5,12 +5,13 @@
 //! `state.projected` says up to which position the table is exact. After a crash, the rows of streams with newer
 //! records are folded again, and so does whoever reads the database of another process.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::super::error::Fault;
+use super::super::error::{Fault, SqliteError};
 use super::super::journal::named;
 use super::super::numbers::{int, uint};
 use super::load;
@@ -27,30 +28,119 @@ pub(super) type ThreadRows = HashMap<u64, ThreadRow>;
 
 /// What the writer and those who list share.
 #[derive(Debug, Default)]
-pub(crate) struct Newest(Mutex<Rows>);
+pub(crate) struct Newest {
+    rows: Mutex<Rows>,
+    /// Rings when the rows of an earlier process are there.
+    folded: Condvar,
+    /// Rings when somebody waits for them.
+    wanted: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Rows {
     by_stream: ThreadRows,
     /// Raised when a row goes, so that a reader notices when the table and the rows do not belong together.
     generation: u64,
+    earlier: Earlier,
+    /// Whether somebody waits for the rows of an earlier process.
+    is_wanted: bool,
+}
+
+/// The rows that an earlier process has not written.
+#[derive(Debug, Default)]
+enum Earlier {
+    /// They are all there, or there are none.
+    #[default]
+    Here,
+    /// They are being folded, but for those of streams that have changed meanwhile.
+    Folding { changed: HashSet<u64> },
+    /// They cannot be folded, and why.
+    Lost(String),
 }
 
 impl Newest {
-    pub(super) fn new(by_stream: ThreadRows) -> Self {
-        Self(Mutex::new(Rows {
-            by_stream,
-            generation: 0,
-        }))
+    /// Begins without the rows of an earlier process; [`Newest::fold`] brings them.
+    pub(super) fn behind() -> Self {
+        let rows = Rows {
+            earlier: Earlier::Folding {
+                changed: HashSet::new(),
+            },
+            ..Rows::default()
+        };
+        Self {
+            rows: Mutex::new(rows),
+            folded: Condvar::new(),
+            wanted: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn rows(&self) -> (ThreadRows, u64) {
-        let rows = self.lock();
-        (rows.by_stream.clone(), rows.generation)
+    /// Tells whether all rows are there that are newer than the table.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.lock().earlier, Earlier::Here)
+    }
+
+    /// Waits for a time, or until somebody wants the rows.
+    pub(crate) fn wait_until_wanted(&self, time: Duration) {
+        let is_early = |rows: &mut Rows| !rows.is_wanted;
+        drop(self.wanted.wait_timeout_while(self.lock(), time, is_early));
+    }
+
+    /// Lets the rows be folded now.
+    pub(crate) fn want(&self) {
+        self.lock().is_wanted = true;
+        self.wanted.notify_all();
+    }
+
+    /// Folds the rows that an earlier process has not written. Whoever lists waits for it, and nobody else.
+    pub(crate) fn fold(&self, connection: &Connection) {
+        if self.is_whole() {
+            return;
+        }
+        let folded = connection
+            .unchecked_transaction()
+            .map_err(Fault::from)
+            .and_then(|transaction| fold_newest(&transaction));
+        let mut folded = match folded {
+            Ok(folded) => folded,
+            Err(fault) => return self.give_up(fault),
+        };
+        let mut rows = self.lock();
+        if let Earlier::Folding { changed } = std::mem::take(&mut rows.earlier) {
+            folded.retain(|stream, _| !changed.contains(stream));
+        }
+        rows.by_stream.extend(folded);
+        drop(rows);
+        self.folded.notify_all();
+    }
+
+    /// Notes that the rows of an earlier process cannot be folded; whoever lists hears why.
+    pub(crate) fn give_up(&self, fault: Fault) {
+        let mut rows = self.lock();
+        if let Earlier::Folding { .. } = rows.earlier {
+            rows.earlier = Earlier::Lost(SqliteError::from(fault).to_string());
+        }
+        drop(rows);
+        self.folded.notify_all();
+    }
+
+    /// Returns all rows that are newer than the table.
+    pub(super) fn rows(&self) -> Result<(ThreadRows, u64), Fault> {
+        if !self.is_whole() {
+            self.want();
+        }
+        let is_folding = |rows: &mut Rows| matches!(rows.earlier, Earlier::Folding { .. });
+        let rows = self
+            .folded
+            .wait_while(self.lock(), is_folding)
+            .unwrap_or_else(PoisonError::into_inner);
+        match &rows.earlier {
+            Earlier::Lost(why) => Err(Fault::unavailable(why)),
+            _ => Ok((rows.by_stream.clone(), rows.generation)),
+        }
     }
 
     pub(super) fn row(&self, stream: u64) -> Option<ThreadRow> {
@@ -69,6 +159,9 @@ impl Newest {
     pub(super) fn publish(&self, news: impl Iterator<Item = (u64, Option<ThreadRow>)>) {
         let mut rows = self.lock();
         for (stream, row) in news {
+            if let Earlier::Folding { changed } = &mut rows.earlier {
+                changed.insert(stream);
+            }
             match row {
                 Some(row) => drop(rows.by_stream.insert(stream, row)),
                 None if rows.by_stream.remove(&stream).is_some() => rows.generation += 1,

@@ -66,7 +66,8 @@ pub(in super::super) fn find(
             return Ok(None);
         };
         let stream = stream.stream;
-        let row = match newest {
+        // Where not all rows are there, this one is folded; nobody waits for the others.
+        let row = match newest.filter(|newest| newest.is_whole()) {
             Some(newest) => newest.row(stream),
             None => {
                 let (fold, _) = load::fold(&transaction, name, stream)?;
@@ -134,7 +135,7 @@ fn begin<'a>(
         return Ok((transaction, rows));
     };
     loop {
-        let (rows, generation) = newest.rows();
+        let (rows, generation) = newest.rows()?;
         let transaction = reader.unchecked_transaction()?;
         // The state that is read is that of the first query.
         projected(&transaction)?;

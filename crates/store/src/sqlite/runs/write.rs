@@ -44,6 +44,7 @@ impl Begin {
             epoch,
             first_seq: 1,
             records: vec![self.record],
+            events: Vec::new(),
         };
         append.run(work)?;
         let run = KeptRun {
@@ -134,6 +135,7 @@ impl AppendToRun {
             epoch: run.epoch,
             first_seq: self.first_seq,
             records: self.records,
+            events: Vec::new(),
         };
         append.run(work)?;
         update(work, &run)?;
@@ -175,6 +177,7 @@ pub(super) fn take_over(
         epoch: run.epoch,
         first_seq: run.head() + 1,
         records: Vec::new(),
+        events: Vec::new(),
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;

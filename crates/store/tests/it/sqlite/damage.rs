@@ -1,8 +1,10 @@
 //! Damage: of a row it stops the stream, of the structure it stops the writing.
 
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 
 use windlass_core::typed_id::TurnId;
+use windlass_store::sqlite::OpenCheck;
 use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
 
 use super::support::{Home, custom, fill, key, read, started};
@@ -130,8 +132,8 @@ async fn a_stream_whose_open_turn_is_damaged_cannot_be_claimed() {
     );
 }
 
-#[tokio::test]
-async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
+/// Makes a store with 20 streams of 20 records.
+async fn filled() -> Home {
     let home = Home::new();
     let store = home.open().await;
     for stream in 0..20 {
@@ -139,6 +141,58 @@ async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
         fill(&store, &format!("s{stream:02}"), texts.collect()).await;
     }
     store.close().await;
+    home
+}
+
+#[tokio::test]
+async fn a_hole_in_the_middle_is_found_after_the_open_and_ends_the_writing() {
+    let home = filled().await;
+    let database = home.file("windlass.db");
+    let mut file = fs::OpenOptions::new().write(true).open(&database).unwrap();
+    let middle = file.metadata().unwrap().len() / 2 / 2048 * 2048;
+    file.seek(SeekFrom::Start(middle)).unwrap();
+    file.write_all(&[0xff; 2048]).unwrap();
+    drop(file);
+
+    let store = home.open().await;
+    let error = store.checked().await.unwrap_err();
+    assert!(matches!(&error, SqliteError::Damaged { .. }), "{error}");
+    let refused = store.journal().claim(&key("new")).await.unwrap_err();
+    let says = |why: &str| why.contains("is damaged") && why.contains("export what can be saved");
+    assert!(
+        matches!(&refused, JournalError::Unavailable(why) if says(why)),
+        "{refused}"
+    );
+    assert_eq!(read(&store, "s00").await.unwrap().len(), 20);
+    assert!(!store.verify().await.unwrap().findings.is_empty());
+    store.close().await;
+
+    let whole = home.options().with_check(OpenCheck::Structure);
+    let error = SqliteStore::open(whole).await.unwrap_err();
+    assert!(matches!(&error, SqliteError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_sound_database_is_checked_while_it_is_used_and_can_be_closed_before() {
+    let home = filled().await;
+    let store = home.open().await;
+    fill(&store, "s00", vec![custom("on")]).await;
+    store.checked().await.unwrap();
+    fill(&store, "s00", vec![custom("and on")]).await;
+    store.close().await;
+    let store = home.open().await;
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.checked().await }
+    });
+    store.close().await;
+    waiting.await.unwrap().unwrap();
+    home.open().await.close().await;
+}
+
+#[tokio::test]
+async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
+    let home = filled().await;
     let database = home.file("windlass.db");
     let file = fs::OpenOptions::new().write(true).open(&database).unwrap();
     let cut = file.metadata().unwrap().len() * 3 / 4;

@@ -6,9 +6,9 @@ use windlass_store::{Journal, JournalError};
 use super::support::{Home, custom, events, key, read};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_small_appends_share_commits() {
-    const STREAMS: u64 = 50;
-    const APPENDS: u64 = 20;
+async fn r16_a_thousand_appends_to_a_hundred_streams_cost_at_most_a_hundred_commits() {
+    const STREAMS: u64 = 100;
+    const APPENDS: u64 = 10;
     let home = Home::new();
     let store = home.open().await;
     let mut claims = Vec::new();
@@ -31,7 +31,7 @@ async fn a_thousand_small_appends_share_commits() {
         written.unwrap();
     }
     let commits = store.commits() - before;
-    assert!(commits <= STREAMS * APPENDS / 5, "{commits} commits");
+    assert!(commits <= 100, "{commits} commits");
     let all = store.journal().read_all().await.unwrap();
     assert_eq!(all.len() as u64, STREAMS * APPENDS);
 }

@@ -219,6 +219,7 @@ impl Player<'_> {
                 call: exec_id.to_string(),
                 decision: [Verdict::Allow, Verdict::Deny][self.below(2)],
                 reason: None,
+                remember: self.below(4) == 0,
             };
             self.try_input(input, None);
         }

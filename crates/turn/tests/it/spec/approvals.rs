@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Allow, Deny, Done, Interrupt, Model, Say};
+use crate::world::Step::{After, Allow, AllowRest, Deny, Done, Interrupt, Model, Say};
 use crate::world::{Step, check, plan, transcript};
 
 const ASKED: &[Step] = &[Say("hi"), Model("", &[("a", "ask")])];
@@ -48,6 +48,38 @@ fn an_allowed_call_runs() {
             &["approval.decided", "=> run a"],
         );
     }
+}
+
+#[test]
+fn a_call_that_is_allowed_with_the_rest_of_the_turn_is_the_last_that_is_asked_for() {
+    let again = [ASKED, &[AllowRest("a"), Done("a")]].concat();
+    check(
+        plan(),
+        &again,
+        Model("", &[("b", "ask")]),
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "=> run b",
+        ],
+    );
+    let next_turn = [&again[..], &[Model("Done.", &[]), Say("more")]].concat();
+    check(
+        plan(),
+        &next_turn,
+        Model("", &[("c", "ask")]),
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "approval.required",
+        ],
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
+use windlass_core::HarnessStore;
 use windlass_core::digest::Digest128;
 use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_core::llm_models::ModelWithProvider;
@@ -56,6 +57,13 @@ impl Agent<'_> {
             .with_capability("shell")
             .build();
         harness.id = HARNESS;
+        let kept = store.records().get_harness_chain(HARNESS).await?.pop();
+        if let Some(kept) = &kept {
+            (harness.created_at, harness.updated_at) = (kept.created_at, kept.updated_at);
+        }
+        // Each write is a sync that a start waits for.
+        let is_kept = serde_json::to_value(&harness)? == serde_json::to_value(&kept)?;
+        let changed = Some(harness).filter(|_| !is_kept);
         let limits = &self.config.limits;
         let settings = RuntimeSettings {
             wait_timeout: Some(limits.wait_seconds.map_or(WAIT, Duration::from_secs)),
@@ -70,8 +78,11 @@ impl Agent<'_> {
         let builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
-            .environments(self.tools.environments, self.tools.shell)
-            .harness(harness);
+            .environments(self.tools.environments, self.tools.shell);
+        let builder = match changed {
+            Some(harness) => builder.harness(harness),
+            None => builder,
+        };
         let variable = |name: &str| std::env::var(name).ok();
         let (builder, models) = match model::choose(self.model, self.config, variable)? {
             Choice::Real(model) => {

@@ -3,6 +3,8 @@
 mod access;
 mod agent;
 mod made_token;
+mod retention;
+mod secrets_key;
 mod tools;
 
 use std::io::Write;
@@ -59,6 +61,10 @@ pub(crate) struct Serve {
     /// A Unix socket to listen on beside the port; only its owner may connect.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
+    /// A file with the key that secrets of sessions are sealed with: 64 hexadecimal digits [default: `secrets.key` in the
+    /// data directory, which is made at the first start].
+    #[arg(long, value_name = "F", env = "WINDLASS_SECRETS_KEY_FILE")]
+    secrets_key_file: Option<PathBuf>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
@@ -110,7 +116,18 @@ impl Serve {
         // The port first, because a turn that is taken up and dropped again counts as a crash.
         let listener = listen(&self.host, self.port).await?;
         data::make(&directory)?;
-        let store = SqliteStore::open(SqliteOptions::new(&directory)).await?;
+        let (retention, upkeep) = retention::of(&config.retention)?;
+        let options = SqliteOptions::new(&directory).with_retention(retention);
+        let key_file = self.secrets_key_file.as_ref();
+        let key_file = key_file.or(config.secrets_key_file.as_ref());
+        let key = secrets_key::load(key_file.map(PathBuf::as_path), &directory)?;
+        let store = SqliteStore::open(options.with_secrets_key(key)).await?;
+        store.check_secrets_key().await.with_context(|| {
+            let path = directory.display();
+            format!(
+                "the secrets in {path} need their own key; name its file with --secrets-key-file"
+            )
+        })?;
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut limits = Limits::default();
@@ -120,7 +137,12 @@ impl Serve {
         open_environments(&environments, &workspace, &wire).await?;
         let agent = agent::Agent {
             config: &config,
-            tools: tools::Tools::of(&directory, self.token_file.as_deref(), &environments),
+            tools: tools::Tools::of(
+                &directory,
+                [&self.token_file, &key_file.cloned()],
+                &config.shell,
+                &environments,
+            ),
             model: self.model.as_deref(),
             recovery: self.on_restart.into(),
         };
@@ -130,6 +152,7 @@ impl Serve {
             models,
         } = agent.on(&store).await?;
         let mut settings = Settings::new(workspace, harness_id, access);
+        settings.upkeep = upkeep;
         settings.host = self.host;
         settings.environments = environments;
         settings.models = models;
@@ -144,10 +167,21 @@ impl Serve {
             "windlass listening on http://{}",
             server.address()
         ))?;
+        tell_of_damage(&store);
         server.run(asked_to_stop()?).await;
         store.close().await;
         Ok(())
     }
+}
+
+/// Says so when the database turns out to be damaged, which is looked for while the daemon works.
+fn tell_of_damage(store: &SqliteStore) {
+    let store = store.clone();
+    tokio::spawn(async move {
+        if let Err(error) = store.checked().await {
+            tracing::error!(%error, "nothing is written any more");
+        }
+    });
 }
 
 /// Lets the configuration change what it names.

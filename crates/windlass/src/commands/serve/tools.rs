@@ -1,11 +1,12 @@
 //! What the agent's tools are told: where they may work, and what commands do not see.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_core::digest::Digest128;
 use windlass_tools::{Environments, ShellSettings, end_leftovers};
 
 use crate::cli::note;
+use crate::config;
 
 /// The settings of the tools.
 pub(super) struct Tools<'a> {
@@ -18,7 +19,8 @@ impl<'a> Tools<'a> {
     /// new ones. The lock on the directory must be held: commands of another daemon are not ours.
     pub(super) fn of(
         data: &Path,
-        token_file: Option<&Path>,
+        key_files: [&Option<PathBuf>; 2],
+        limits: &config::Shell,
         environments: &'a Environments,
     ) -> Self {
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
@@ -35,9 +37,20 @@ impl<'a> Tools<'a> {
         }
         .with_variables_of(std::env::vars_os())
         .hide(data);
-        if let Some(file) = token_file {
+        for file in key_files.into_iter().flatten() {
             shell = shell.hide(file);
         }
+        let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
+            if let Some(configured) = configured {
+                *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);
+            }
+        };
+        set(
+            &mut shell.max_memory_bytes,
+            limits.max_memory_mb,
+            1024 * 1024,
+        );
+        set(&mut shell.max_processes, limits.max_processes, 1);
         if let Some(home) = std::env::home_dir() {
             shell = shell.hide_keys_of(&home);
         }

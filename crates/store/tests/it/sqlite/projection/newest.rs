@@ -97,3 +97,31 @@ async fn many_threads_go_to_the_table_and_newer_rows_cover_theirs() {
     assert_eq!(all(&again).await, all(&store).await);
     assert_eq!(findings(&again).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn what_is_written_right_after_a_crash_is_newer_than_what_is_folded() {
+    let home = Home::new();
+    let store = home.open().await;
+    let count = 300;
+    for n in 0..count {
+        fill(&store, &n.to_string(), vec![custom("x")]).await;
+    }
+    let copy = crashed(&home);
+    store.close().await;
+    let again = copy.open().await;
+    let turn = TurnId::new();
+    for n in [7, 8, 299] {
+        fill(&again, &n.to_string(), vec![started(turn)]).await;
+    }
+    again.journal().remove(&key("9")).await.unwrap();
+    let found = again.journal().thread(&key("8")).await.unwrap().unwrap();
+    assert_eq!(found.open_turn(), Some(turn));
+    let listed = all(&again).await;
+    assert_eq!(listed.len(), count - 1);
+    let first: Vec<_> = listed[..4].iter().map(|t| t.stream.as_str()).collect();
+    assert_eq!(first, ["299", "8", "7", "298"]);
+    assert_eq!(findings(&again).await, [""; 0]);
+    again.close().await;
+    assert_eq!(stored(&copy), count as u64 - 1);
+    assert_eq!(all(&copy.open().await).await, listed);
+}

@@ -1,0 +1,84 @@
+//! A journal that counts what is read from it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::events::Event;
+use windlass_runtime::{Journal, Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
+use windlass_store::{Batch, Claim, JournalError, Page, StreamKey};
+
+/// Counts the events that are read; what is asked of the journal itself goes on to the real one.
+#[derive(Default)]
+pub(crate) struct Tap {
+    journal: OnceLock<Arc<dyn Journal>>,
+    events: AtomicUsize,
+}
+
+impl Tap {
+    /// Stands before a journal.
+    pub(crate) fn before(self: &Arc<Self>, journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
+        assert!(self.journal.set(journal).is_ok(), "it stands before one");
+        Arc::clone(self) as Arc<dyn Journal>
+    }
+
+    fn journal(&self) -> &dyn Journal {
+        &**self.journal.get().unwrap()
+    }
+
+    /// Returns how many events were read since the last time.
+    pub(crate) fn events_read(&self) -> usize {
+        self.events.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Journal for Tap {
+    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
+        self.journal().claim(stream).await
+    }
+    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        self.journal().append(claim, batch).await
+    }
+    async fn read(
+        &self,
+        stream: &StreamKey,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let page = self.journal().read(stream, after, limit).await?;
+        self.events.fetch_add(page.events.len(), Ordering::SeqCst);
+        Ok(page)
+    }
+    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
+        let events = self.journal().read_all().await?;
+        self.events.fetch_add(events.len(), Ordering::SeqCst);
+        Ok(events)
+    }
+    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
+        self.journal().watch(stream).await
+    }
+    fn is_on_disk(&self) -> bool {
+        self.journal().is_on_disk()
+    }
+    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
+        self.journal().unfinished().await
+    }
+    async fn threads(
+        &self,
+        filter: ThreadFilter,
+        window: Window<ThreadCursor>,
+    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
+        self.journal().threads(filter, window).await
+    }
+    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
+        self.journal().thread(stream).await
+    }
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        self.journal().heads().await
+    }
+    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
+        self.journal().remove(stream).await
+    }
+}

@@ -1,0 +1,102 @@
+//! Looking after what is stored.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_runtime::SqliteRetention;
+
+use crate::support::{Daemon, Setup, assert_sound, soon};
+
+async fn metric(daemon: &Daemon, name: &str) -> u64 {
+    let metrics = daemon.client.get("/metrics").await;
+    let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let prefix = format!("windlass_{name} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn upkeep_removes_what_the_retention_does_not_keep_and_shows_it() {
+    let data = tempfile::tempdir().unwrap();
+    let mut setup = Setup {
+        data: Some(data.path().join("store")),
+        retention: SqliteRetention {
+            text_chunks: Some(Duration::ZERO),
+            ..SqliteRetention::default()
+        },
+        ..Setup::default()
+    };
+    setup.settings = Box::new(|settings| {
+        settings.upkeep.every = Some(Duration::from_millis(100));
+        settings.upkeep.removes_records = true;
+    });
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({"title": "kept"})).await;
+    let whole = daemon.say(&thread, "hello").await;
+    assert!(whole.iter().any(|frame| frame.event == "item.delta"));
+    let before = daemon.detail(&thread).await;
+    let runs = metric(&daemon, "upkeeps_total").await;
+    soon(async {
+        while metric(&daemon, "upkeeps_total").await < runs + 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(metric(&daemon, "removed_records_total").await > 0);
+    assert_eq!(metric(&daemon, "upkeep_failures_total").await, 0);
+    assert!(metric(&daemon, "stored_bytes").await > 0);
+    let again = daemon
+        .events(&thread, 0)
+        .await
+        .until("turn.completed")
+        .await;
+    assert_sound(&again, 0);
+    assert!(again.iter().all(|frame| frame.event != "item.delta"));
+    assert_eq!(
+        daemon.detail(&thread).await,
+        before,
+        "later records hold the text whole"
+    );
+}
+
+#[tokio::test]
+async fn a_thread_outlives_its_records() {
+    let data = tempfile::tempdir().unwrap();
+    let workspace = tempfile::tempdir().unwrap();
+    let root = workspace.path().to_owned();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        retention: SqliteRetention {
+            max_age: Some(Duration::ZERO),
+            ..SqliteRetention::default()
+        },
+        ..Setup::settings(|settings| {
+            settings.workspace = root;
+            settings.upkeep.every = Some(Duration::from_millis(100));
+            settings.upkeep.removes_records = true;
+        })
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({"title": "kept"})).await;
+    daemon.say(&thread, "hello").await;
+    let list = daemon.client.get("/v1/threads").await.expect(200);
+    soon(async {
+        while metric(&daemon, "removed_records_total").await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    daemon.stop.cancel();
+    soon(daemon.running).await.unwrap();
+    soon(daemon.opened.unwrap().close()).await;
+
+    let root = workspace.path().to_owned();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        ..Setup::settings(|settings| settings.workspace = root)
+    };
+    let daemon = setup.start().await;
+    assert_eq!(daemon.client.get("/v1/threads").await.expect(200), list);
+    assert_eq!(daemon.detail(&thread).await["thread"]["title"], "kept");
+    daemon.say(&thread, "still here?").await;
+}
