@@ -1,6 +1,6 @@
 //! The daemon over HTTP and SSE, as clients meet it.
 
-mod child;
+pub mod child;
 mod client;
 mod load;
 

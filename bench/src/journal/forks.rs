@@ -34,7 +34,8 @@ async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<()> {
     let standing = journal.standing(&key).await.map_err(broke)?;
     let first_seq = standing.head + 1;
     let ended = (first_seq..).zip(standing.open).map(|(seq, turn_id)| {
-        let payload = serde_json::json!({ "turn_id": turn_id });
+        // Without iterations it would be one that never began.
+        let payload = serde_json::json!({ "turn_id": turn_id, "iterations": 1 });
         let data = EventData::from_type("turn.cancelled", payload).map_err(broke)?;
         let request = EventRequest::new(session_id, EventContext::of_turn(turn_id), data);
         Ok(Arc::new(request.into_event(EventId::new(), Some(seq))))

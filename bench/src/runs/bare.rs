@@ -1,6 +1,10 @@
-//! The yardstick: a WebSocket that keeps every message in a bare group commit and sends it back.
+//! The yardstick: a WebSocket that keeps every message in a bare group commit and sends it back, in a process of its own
+//! like the daemon.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use futures_util::{SinkExt, StreamExt};
 use rusqlite::Connection;
@@ -8,41 +12,75 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
-use windlass_core::AgentLoopError;
 
-use super::failed;
+use super::{Error, Result};
+
+/// The word under which this program is the yardstick.
+pub const CHILD: &str = "runs-bare";
 
 type Job = (Vec<u8>, oneshot::Sender<()>);
 
+/// A yardstick that listens. Dropping it kills it.
 pub struct Bare {
     pub address: SocketAddr,
+    child: Child,
     _directory: tempfile::TempDir,
 }
 
-pub async fn start() -> Result<Bare, AgentLoopError> {
-    let directory = tempfile::tempdir().map_err(failed("make a directory"))?;
-    let database = Connection::open(directory.path().join("bare.db")).map_err(failed("open"))?;
-    database
-        .execute_batch(
-            "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-             PRAGMA wal_autocheckpoint = 4096; CREATE TABLE bare (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
-        )
-        .map_err(failed("make a table"))?;
+impl Bare {
+    pub fn start() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(CHILD)
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or("the yardstick has no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        Ok(Self {
+            address: line.trim_end().parse()?,
+            child,
+            _directory: directory,
+        })
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Is the yardstick until it is killed.
+pub fn live_as_child(directory: &str) -> ExitCode {
+    match serve(Path::new(directory)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("windlass-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(directory: &Path) -> Result<()> {
+    let database = Connection::open(directory.join("bare.db"))?;
+    database.execute_batch(
+        "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+         PRAGMA wal_autocheckpoint = 4096; CREATE TABLE bare (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    )?;
     let (jobs, queue) = mpsc::channel(1024);
     std::thread::spawn(move || write(&database, queue));
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .map_err(failed("listen"))?;
-    let address = listener.local_addr().map_err(failed("listen"))?;
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        println!("{}", listener.local_addr()?);
+        loop {
+            let (stream, _) = listener.accept().await?;
             let _ = stream.set_nodelay(true);
             tokio::spawn(echo(stream, jobs.clone()));
         }
-    });
-    Ok(Bare {
-        address,
-        _directory: directory,
     })
 }
 
@@ -69,21 +107,17 @@ fn write(database: &Connection, mut queue: mpsc::Receiver<Job>) {
     }
 }
 
-async fn echo(stream: tokio::net::TcpStream, jobs: mpsc::Sender<Job>) {
-    let Ok(mut socket) = accept_async(stream).await else {
-        return;
-    };
-    while let Some(Ok(message)) = socket.next().await {
-        let Message::Text(text) = message else {
+async fn echo(stream: tokio::net::TcpStream, jobs: mpsc::Sender<Job>) -> Result<()> {
+    let mut socket = accept_async(stream).await?;
+    while let Some(message) = socket.next().await {
+        let Message::Text(text) = message? else {
             continue;
         };
         let (answer, answered) = oneshot::channel();
         let body = text.as_str().as_bytes().to_vec();
-        if jobs.send((body, answer)).await.is_err() || answered.await.is_err() {
-            return;
-        }
-        if socket.send(Message::Text(text)).await.is_err() {
-            return;
-        }
+        jobs.send((body, answer)).await.map_err(Error::from)?;
+        answered.await?;
+        socket.send(Message::Text(text)).await?;
     }
+    Ok(())
 }

@@ -1,21 +1,25 @@
 //! Run tracing on disk: durable pairs of start and complete over WebSocket, a page of a long list, and memory.
 //!
-//! The yardstick in the same run is a WebSocket that keeps the same bytes in a bare group commit and sends them back:
-//! what remains are the rules, the chain and the row that lists need.
+//! The daemon is the built binary. The yardstick in the same run is a WebSocket that keeps the same bytes in a bare group
+//! commit and sends them back, also a process of its own: what remains are the rules, the chain and the row that lists
+//! need.
 
 mod bare;
 mod client;
-mod daemon;
+mod load;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use windlass_core::AgentLoopError;
-
-use crate::machine;
+use crate::daemon::child::{self, Daemon};
 use crate::report::{Report, Target};
+use bare::Bare;
 use client::Socket;
-use daemon::Daemon;
+
+pub use bare::{CHILD, live_as_child};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
 
 /// How long one round of pairs is measured, and how many rounds there are.
 const ROUND: Duration = Duration::from_secs(2);
@@ -26,29 +30,25 @@ const LOOKS: usize = 200;
 /// How many further pairs must leave memory as it is.
 const PAIRS: usize = 50_000;
 
-pub fn run(mut report: Report) -> Result<Report, AgentLoopError> {
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let tokio = tokio.map_err(failed("no async runtime"))?;
-    tokio.block_on(measure(&mut report))?;
+pub fn run(mut report: Report) -> Result<Report> {
+    report.progress("nothing yet: building the daemon");
+    let binary = child::build()?;
+    let home = tempfile::tempdir()?;
+    let daemon = Daemon::start(&binary, home.path())?;
+    let executor = tokio::runtime::Runtime::new()?;
+    executor.block_on(measure(&mut report, &daemon))?;
     Ok(report)
 }
 
-/// Turns any error into one that says what was tried.
-fn failed<E: std::fmt::Display>(doing: &str) -> impl Fn(E) -> AgentLoopError {
-    move |error| AgentLoopError::config(format!("{doing}: {error}"))
-}
-
-async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
-    let daemon = Daemon::start().await?;
-    let bare = bare::start().await?;
+async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
+    let address: SocketAddr = daemon.address.parse()?;
+    let bare = Bare::start()?;
     for connections in [1, 50] {
         report.progress(&format!("pairs at {connections} connections"));
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let yardstick = rate(bare.address, connections).await?;
-            let pairs = rate(daemon.address, connections).await?;
+            let yardstick = load::rate(bare.address, connections, ROUND).await?;
+            let pairs = load::rate(address, connections, ROUND).await?;
             ratios.push(pairs / yardstick);
             ours.push(pairs);
             theirs.push(yardstick);
@@ -73,39 +73,15 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
             Target::AtLeast(0.6),
         );
     }
-    list(report, &daemon).await?;
-    memory(report, &daemon).await
+    drop(bare);
+    list(report, address).await?;
+    memory(report, daemon, address).await
 }
 
-/// Counts pairs on so many connections for a while.
-async fn rate(address: SocketAddr, connections: usize) -> Result<f64, AgentLoopError> {
-    let mut sockets = Vec::new();
-    for _ in 0..connections {
-        sockets.push(Socket::connect(address).await?);
-    }
-    let begin = Instant::now();
-    let mut clients = tokio::task::JoinSet::new();
-    for mut socket in sockets {
-        clients.spawn(async move {
-            let mut pairs = 0_u32;
-            while begin.elapsed() < ROUND {
-                socket.pair().await?;
-                pairs += 1;
-            }
-            Ok::<_, AgentLoopError>(pairs)
-        });
-    }
-    let mut pairs = 0;
-    while let Some(done) = clients.join_next().await {
-        pairs += done.map_err(failed("a client"))??;
-    }
-    Ok(f64::from(pairs) / begin.elapsed().as_secs_f64())
-}
-
-async fn list(report: &mut Report, daemon: &Daemon) -> Result<(), AgentLoopError> {
+async fn list(report: &mut Report, address: SocketAddr) -> Result<()> {
     report.progress(&format!("a list of {MANY} runs"));
-    daemon.fill(MANY).await?;
-    let mut socket = Socket::connect(daemon.address).await?;
+    load::pairs(address, "filler", MANY).await?;
+    let mut socket = Socket::connect(address).await?;
     let mut times = Vec::new();
     for _ in 0..LOOKS {
         let begin = Instant::now();
@@ -117,13 +93,12 @@ async fn list(report: &mut Report, daemon: &Daemon) -> Result<(), AgentLoopError
     Ok(())
 }
 
-async fn memory(report: &mut Report, daemon: &Daemon) -> Result<(), AgentLoopError> {
+async fn memory(report: &mut Report, daemon: &Daemon, address: SocketAddr) -> Result<()> {
     report.progress(&format!("memory after {PAIRS} further pairs"));
-    daemon.pairs(PAIRS / 5).await?;
-    let before = machine::resident_bytes();
-    daemon.pairs(PAIRS).await?;
-    let after = machine::resident_bytes();
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    load::pairs(address, "bench", PAIRS / 5).await?;
+    let before = daemon.resident_bytes();
+    load::pairs(address, "bench", PAIRS).await?;
+    let after = daemon.resident_bytes();
     let per_run = after.saturating_sub(before) as f64 / PAIRS as f64;
     report.figure(
         "memory per finished run",

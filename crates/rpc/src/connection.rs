@@ -185,7 +185,7 @@ impl Connection {
         self.long_calls.spawn(async move {
             let answer = methods::call_long(&hub, &peer, &method, params).await;
             if let Some(id) = id {
-                peer.outbox.send(frame::answer(id, answer)).await;
+                peer.outbox.send(frame::answer(&id, answer)).await;
             }
             drop(place);
         });
@@ -193,7 +193,7 @@ impl Connection {
 
     async fn reply(&self, id: Option<Id>, answer: Answer) {
         if let Some(id) = id {
-            self.outbox.send(frame::answer(id, answer)).await;
+            self.outbox.send(frame::answer(&id, answer)).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! One frame: what a text says, or why it says nothing.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::error::RpcError;
 
@@ -129,27 +130,73 @@ impl Rejected {
     }
 }
 
-/// Writes the answer to a call.
-pub(crate) fn answer(id: Id, outcome: Result<Value, RpcError>) -> String {
-    match outcome {
-        Ok(result) => json!({"jsonrpc": "2.0", "result": result, "id": id.0}),
-        Err(error) => json!({"jsonrpc": "2.0", "error": error.to_json(), "id": id.0}),
+/// A frame on its way out. It is written as it is: an answer may be long, and is not copied first.
+#[derive(Default, Serialize)]
+struct Out<'a> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+}
+
+impl Out<'_> {
+    fn text(self) -> String {
+        let frame = Self {
+            jsonrpc: "2.0",
+            ..self
+        };
+        // Texts, numbers and values have a JSON.
+        serde_json::to_string(&frame).unwrap_or_default()
     }
-    .to_string()
+}
+
+/// Writes the answer to a call.
+pub(crate) fn answer(id: &Id, outcome: Result<Value, RpcError>) -> String {
+    let (result, error) = match outcome {
+        Ok(result) => (Some(result), None),
+        Err(error) => (None, Some(error.to_json())),
+    };
+    let frame = Out {
+        result: result.as_ref(),
+        error: error.as_ref(),
+        id: Some(&id.0),
+        ..Out::default()
+    };
+    frame.text()
 }
 
 /// Writes something that nobody answers.
 pub(crate) fn notification(method: &str, params: &Value) -> String {
-    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+    let frame = Out {
+        method: Some(method),
+        params: Some(params),
+        ..Out::default()
+    };
+    frame.text()
 }
 
 /// Writes a call of the server.
 pub(crate) fn request(id: &str, method: &str, params: &Value) -> String {
-    json!({"id": id, "jsonrpc": "2.0", "method": method, "params": params}).to_string()
+    let frame = Out {
+        method: Some(method),
+        params: Some(params),
+        id: Some(&id.into()),
+        ..Out::default()
+    };
+    frame.text()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -204,7 +251,7 @@ mod tests {
             else {
                 panic!("{text}");
             };
-            let reply: Value = serde_json::from_str(&answer(found, Ok(json!(1)))).unwrap();
+            let reply: Value = serde_json::from_str(&answer(&found, Ok(json!(1)))).unwrap();
             assert_eq!(reply["id"], id);
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use windlass_core::runs::OWN_AGENTS;
+
 use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::start::StartRun;
@@ -63,6 +65,9 @@ impl Agents {
             .map(str::to_owned)
             .or_else(|| slug(start.agent_name.as_deref()?))
             .ok_or(RunError::NoAgent)?;
+        if found.starts_with(OWN_AGENTS) {
+            return Err(RunError::OwnAgent { agent_id: found });
+        }
         match (self.has_token)(&found) {
             true => Err(RunError::AgentNeedsBinding { agent_id: found }),
             false => Ok(found),

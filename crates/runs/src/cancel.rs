@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStatus, Termination};
 use windlass_store::KeptRun;
 
+use crate::all::AnyRun;
 use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::runs::{Appended, Runs, Writable};
@@ -32,17 +33,22 @@ impl Runs {
             Role::Host => {
                 let open = self.open().get(&cancel.run_id).map(|open| open.run.clone());
                 match open {
-                    Some(run) => run,
-                    None => self.log.get(&cancel.run_id).await?.ok_or_else(unknown)?,
+                    Some(run) => AnyRun::Reported(run),
+                    None => self.all.get(&cancel.run_id).await?.ok_or_else(unknown)?,
                 }
             }
             _ => match self.writable(caller, &cancel.run_id).await? {
-                Writable::Open(run) | Writable::Ended(run) => run,
+                Writable::Open(run) | Writable::Ended(run) => AnyRun::Reported(run),
+                Writable::Turn(run) => AnyRun::Turn(run),
                 Writable::Unknown => return Err(unknown()),
             },
         };
+        let run = match run {
+            AnyRun::Turn(run) => return self.cancel_turn(caller, run, &cancel).await,
+            AnyRun::Reported(run) => run,
+        };
         if run.summary.status != RunStatus::InProgress {
-            return self.receipt_of_ended(&run, caller, &cancel).await;
+            return self.receipt_of_reported(run, caller, &cancel).await;
         }
         let cancellation = receipt(caller, &cancel, "cancelled_confirmed");
         let termination = Termination::Cancelled {
@@ -50,19 +56,30 @@ impl Runs {
         };
         match self.end(run, &termination).await? {
             Appended::Done { .. } => Ok(cancellation),
-            Appended::Ended(run) => self.receipt_of_ended(&run, caller, &cancel).await,
+            Appended::Ended(run) => self.receipt_of_reported(run, caller, &cancel).await,
             Appended::Lost => Err(unknown()),
         }
     }
 
-    async fn receipt_of_ended(
+    async fn receipt_of_reported(
         &self,
-        run: &KeptRun,
+        run: KeptRun,
+        caller: &Caller,
+        cancel: &CancelRun,
+    ) -> Result<Value, RunError> {
+        let run = AnyRun::Reported(run);
+        self.receipt_of_ended(&run, caller, cancel).await
+    }
+
+    /// Returns the receipt that was given under the same key, or says that the run has its end.
+    pub(crate) async fn receipt_of_ended(
+        &self,
+        run: &AnyRun,
         caller: &Caller,
         cancel: &CancelRun,
     ) -> Result<Value, RunError> {
         let last = run.head() - 1;
-        let page = self.log.read(&run.summary.run_id, last, 1, usize::MAX);
+        let page = self.all.read(run, last, 1, usize::MAX);
         if let Some(RunRecord::Ended(ended)) = page.await?.records.first()
             && let Termination::Cancelled { cancellation } = &ended.termination
             && cancellation["idempotency_key"] == cancel.idempotency_key
@@ -73,7 +90,7 @@ impl Runs {
     }
 }
 
-fn receipt(caller: &Caller, cancel: &CancelRun, status: &str) -> Value {
+pub(crate) fn receipt(caller: &Caller, cancel: &CancelRun, status: &str) -> Value {
     json!({
         "receipt_version": 1,
         "run_id": cancel.run_id,

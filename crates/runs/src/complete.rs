@@ -1,11 +1,13 @@
 //! Reporting what came of a run: once.
 
-use windlass_core::runs::{Outcome, RunEnded, RunRecord, Termination};
+use windlass_core::runs::{Outcome, RunEnded, RunRecord, RunSummary, Termination};
 use windlass_store::KeptRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
+use crate::limits::size;
 use crate::runs::{Appended, Runs, Writable};
+use crate::turns::not_from_outside;
 
 impl Runs {
     /// Ends a run with an outcome. When this returns it is durable.
@@ -16,7 +18,7 @@ impl Runs {
         outcome: Outcome,
     ) -> Result<(), RunError> {
         let limit = self.settings.limits.outcome_bytes;
-        let length = serde_json::to_vec(&outcome).map_or(0, |text| text.len());
+        let length = size(&outcome);
         if length > limit {
             return Err(RunError::Limit(format!(
                 "runs.complete: `outcome` has {length} bytes, and {limit} are allowed; leave evidence out"
@@ -29,12 +31,16 @@ impl Runs {
         let unknown = || RunError::UnknownRun(run_id.to_owned());
         let run = match self.writable(caller, run_id).await? {
             Writable::Open(run) => run,
-            Writable::Ended(run) => return Err(terminal(&run)),
+            Writable::Ended(run) => return Err(terminal(&run.summary)),
+            Writable::Turn(run) if run.summary.ended_at.is_some() => {
+                return Err(terminal(&run.summary));
+            }
+            Writable::Turn(_) => return Err(not_from_outside(run_id)),
             Writable::Unknown => return Err(unknown()),
         };
         match self.end(run, &termination).await? {
             Appended::Done { .. } => Ok(()),
-            Appended::Ended(run) => Err(terminal(&run)),
+            Appended::Ended(run) => Err(terminal(&run.summary)),
             Appended::Lost => Err(unknown()),
         }
     }
@@ -58,9 +64,9 @@ impl Runs {
     }
 }
 
-fn terminal(run: &KeptRun) -> RunError {
+fn terminal(run: &RunSummary) -> RunError {
     RunError::Terminal {
-        run_id: run.summary.run_id.clone(),
-        status: run.summary.status,
+        run_id: run.run_id.clone(),
+        status: run.status,
     }
 }

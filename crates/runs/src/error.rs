@@ -37,6 +37,15 @@ pub enum RunError {
         /// The agent.
         agent_id: String,
     },
+    /// The agent is one of Windlass itself.
+    #[error(
+        "not authorized to record runs as `{agent_id}`: this names sessions that run here, and they record their turns \
+         themselves; use another agent_id"
+    )]
+    OwnAgent {
+        /// The agent.
+        agent_id: String,
+    },
     /// There is no such run, or it is somebody else's: which of both, nobody is told.
     #[error("unknown run_id `{0}`")]
     UnknownRun(String),
@@ -101,7 +110,9 @@ impl RunError {
             Self::BlankIntent | Self::InvalidParams(_) => Reason::InvalidParams,
             Self::NoAgent => Reason::NoAgent,
             Self::AgentMismatch { .. } => Reason::AgentMismatch,
-            Self::AgentNeedsBinding { .. } | Self::NotAuthorized(_) => Reason::NotAuthorized,
+            Self::AgentNeedsBinding { .. } | Self::OwnAgent { .. } | Self::NotAuthorized(_) => {
+                Reason::NotAuthorized
+            }
             Self::UnknownRun(_) | Self::NotResumable => Reason::NotFound,
             Self::Terminal { .. } => Reason::RunTerminal,
             Self::Conflict(_) => Reason::Conflict,

@@ -1,5 +1,9 @@
 //! How much one may report.
 
+use std::io;
+
+use serde::Serialize;
+
 /// How much one may report. What is over a limit is refused with an error that names it, and nothing is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLimits {
@@ -42,5 +46,27 @@ impl Default for RunLimits {
             trace_page: 500,
             page_bytes: 4 * 1024 * 1024,
         }
+    }
+}
+
+/// Returns how many bytes the JSON of a value has; none is made for it.
+pub(crate) fn size(value: &impl Serialize) -> usize {
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

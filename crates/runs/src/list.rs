@@ -3,6 +3,7 @@
 use windlass_core::runs::{RunStatus, RunSummary};
 use windlass_store::RunFilter;
 
+use crate::all::AnyRun;
 use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::runs::Runs;
@@ -51,12 +52,12 @@ impl Runs {
             status: list.status,
             before: (list.cursor > 0).then_some(list.cursor),
         };
-        let mut runs = self.log.list(filter, limit + 1).await?;
+        let mut runs = self.all.list(filter, limit + 1).await?;
         let has_more = runs.len() > limit;
         runs.truncate(limit);
-        let last = runs.last().map(|run| run.position);
+        let last = runs.last().map(AnyRun::position);
         Ok(RunList {
-            runs: runs.into_iter().map(|run| run.summary).collect(),
+            runs: runs.into_iter().map(RunSummary::from).collect(),
             limit,
             next_cursor: last.filter(|_| has_more),
         })

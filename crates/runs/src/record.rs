@@ -3,11 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
+use windlass_store::TurnRun;
 
 use crate::caller::Caller;
 use crate::error::RunError;
-use crate::limits::RunLimits;
+use crate::limits::{RunLimits, size};
 use crate::runs::{Appended, Runs, Writable};
+use crate::turns::not_from_outside;
 
 /// Marks a text that was cut.
 const CUT: &str = "…[truncated]";
@@ -89,6 +91,7 @@ impl Runs {
         let run = match self.writable(caller, run_id).await? {
             Writable::Open(run) => run,
             Writable::Ended(_) => return Ok(Recorded::Dropped(Dropped::RunTerminal)),
+            Writable::Turn(run) => return of_turn(&run),
             Writable::Unknown => return Ok(Recorded::Dropped(Dropped::RunNotFound)),
         };
         let count = records.len();
@@ -123,9 +126,46 @@ impl Runs {
             match self.writable(caller, run_id).await? {
                 Writable::Open(_) => why,
                 Writable::Ended(_) => Dropped::RunTerminal,
+                Writable::Turn(run) => return of_turn(&run),
                 Writable::Unknown => Dropped::RunNotFound,
             },
         ))
+    }
+}
+
+/// A turn of our own records its steps itself.
+fn of_turn(run: &TurnRun) -> Result<Recorded, RunError> {
+    match run.summary.ended_at {
+        Some(_) => Ok(Recorded::Dropped(Dropped::RunTerminal)),
+        None => Err(not_from_outside(&run.summary.run_id)),
+    }
+}
+
+/// Cuts a record that was made from events as one that is reported would be.
+pub(crate) fn fit(record: RunRecord, limits: &RunLimits) -> RunRecord {
+    match record {
+        RunRecord::Turn(turn) => {
+            let (index, tool) = (turn.index, turn.tool.clone());
+            fit_turn(turn, limits).unwrap_or_else(|| {
+                RunRecord::Turn(RunTurn {
+                    index,
+                    tool,
+                    output: Some(HEAVY.into()),
+                    ..RunTurn::default()
+                })
+            })
+        }
+        RunRecord::ModelTurn(turn) => {
+            let light = ModelTurn {
+                requested_tool_calls: Vec::new(),
+                token_usage: None,
+                ..turn.clone()
+            };
+            fit_model_turn(turn, limits)
+                .or_else(|| fit_model_turn(light.clone(), limits))
+                .unwrap_or(RunRecord::ModelTurn(light))
+        }
+        other => other,
     }
 }
 
@@ -146,6 +186,8 @@ fn fit_turn(mut turn: RunTurn, limits: &RunLimits) -> Option<RunRecord> {
 fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> {
     cut(&mut turn.assistant_text, limits.text_bytes);
     cut(&mut turn.model_id, limits.text_bytes);
+    let error = turn.error.iter_mut();
+    error.for_each(|error| cut(error, limits.text_bytes));
     let calls = turn.requested_tool_calls.iter_mut();
     calls.for_each(|call| cut_texts(call, limits.text_bytes));
     if size(&turn) > limits.turn_bytes {
@@ -158,10 +200,6 @@ fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> 
 
 fn omit(value: &mut Value) {
     *value = Value::String(HEAVY.to_owned());
-}
-
-fn size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(usize::MAX, |text| text.len())
 }
 
 /// Cuts a text between two characters, never inside of one.

@@ -7,6 +7,7 @@ use crate::caller::{Caller, Role};
 use crate::error::RunError;
 use crate::open::{Holder, OpenRun};
 use crate::runs::Runs;
+use crate::turns::not_from_outside;
 
 /// A run that was taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,12 @@ impl Runs {
             resumed_from,
         }) = open
         else {
+            if let Some(run) = self.all.turn(run_id).await? {
+                return Err(match self.may_read(caller, &run.summary.agent_id) {
+                    true => not_from_outside(run_id),
+                    false => RunError::NotResumable,
+                });
+            }
             let run = self.log.get(run_id).await?.ok_or(RunError::NotResumable)?;
             return Err(match self.may_resume(caller, &run.summary.agent_id) {
                 true => ended(run.summary.status),

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::runs::{RunRecord, RunStatus};
-use windlass_store::{JournalError, KeptRun, RunFilter, RunLog};
+use windlass_store::{JournalError, KeptRun, RunFilter, RunLog, TurnRun};
 
 use crate::agent::Agents;
+use crate::all::{AllRuns, AnyRun};
 use crate::caller::{Caller, ClientId, Role};
 use crate::clock::Clock;
 use crate::error::RunError;
 use crate::limits::RunLimits;
 use crate::open::{Holder, OpenRun, OpenRuns};
+use crate::turns::Turns;
 
 /// How often a write is tried again when somebody else wrote to the run in between.
 const TRIES: usize = 64;
@@ -60,6 +62,9 @@ impl Default for RunSettings {
 #[derive(Clone)]
 pub struct Runs {
     pub(crate) log: Arc<dyn RunLog>,
+    /// The same runs and turns of our own sessions, to be read.
+    pub(crate) all: AllRuns,
+    pub(crate) turns: Option<Arc<dyn Turns>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Arc<RunSettings>,
     open: Arc<Mutex<OpenRuns>>,
@@ -99,6 +104,8 @@ impl Runs {
             }
         }
         Ok(Self {
+            all: AllRuns::new(Arc::clone(&log), None, settings.limits.clone()),
+            turns: None,
             log,
             clock,
             settings: Arc::new(settings),
@@ -148,6 +155,12 @@ impl Runs {
                 false => Writable::Unknown,
             });
         }
+        if let Some(run) = self.all.turn(run_id).await? {
+            return Ok(match self.may_read(caller, &run.summary.agent_id) {
+                true => Writable::Turn(run),
+                false => Writable::Unknown,
+            });
+        }
         let Some(run) = self.log.get(run_id).await? else {
             return Ok(Writable::Unknown);
         };
@@ -176,9 +189,9 @@ impl Runs {
         &self,
         caller: &Caller,
         run_id: &str,
-    ) -> Result<Option<KeptRun>, RunError> {
-        let run = self.log.get(run_id).await?;
-        Ok(run.filter(|run| self.may_read(caller, &run.summary.agent_id)))
+    ) -> Result<Option<AnyRun>, RunError> {
+        let run = self.all.get(run_id).await?;
+        Ok(run.filter(|run| self.may_read(caller, &run.summary().agent_id)))
     }
 
     /// Writes to an open run what `records` makes of it. When somebody else wrote first, it is asked again.
@@ -226,6 +239,8 @@ pub(crate) enum Writable {
     Open(KeptRun),
     /// Learn how it ended.
     Ended(KeptRun),
+    /// Call it off: it is a turn of one of our own sessions.
+    Turn(TurnRun),
     /// Nothing: it is not there, or not the caller's.
     Unknown,
 }

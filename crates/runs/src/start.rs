@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass_core::runs::{RunStarted, RunStatus};
+use windlass_core::runs::{RunStarted, RunStatus, turn_of_run};
 use windlass_store::Begun;
 
 use crate::caller::Caller;
@@ -123,10 +123,13 @@ impl Runs {
 fn checked_key(key: &str) -> Result<String, RunError> {
     let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
     let is_good = (1..=128).contains(&key.len()) && key.bytes().all(is_plain);
-    match is_good && key != "." && key != ".." {
+    // The run of a turn has the turn's id, whether or not there is one now.
+    let is_free = turn_of_run(key).is_none();
+    match is_good && is_free && key != "." && key != ".." {
         true => Ok(key.to_owned()),
         false => Err(RunError::InvalidParams(
-            "runs.start: `idempotency_key` must be 1 to 128 bytes of A-Z a-z 0-9 . _ : - and neither `.` nor `..`"
+            "runs.start: `idempotency_key` must be 1 to 128 bytes of A-Z a-z 0-9 . _ : -, neither `.` nor `..`, and \
+             not the id of a turn"
                 .to_owned(),
         )),
     }

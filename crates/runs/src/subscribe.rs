@@ -4,12 +4,12 @@
 //! nobody up.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStatus};
-use windlass_store::{JournalError, RunLog};
+use windlass_store::JournalError;
 
+use crate::all::{AllRuns, AnyRun};
 use crate::caller::Caller;
 use crate::error::RunError;
 use crate::list::checked_limit;
@@ -73,19 +73,20 @@ impl Runs {
         let Some(run) = self.readable(caller, run_id).await? else {
             return Ok(None);
         };
-        let bell = self.log.watch(run_id).await?;
+        let bell = self.all.watch(&run).await?;
         let page = self
-            .log
-            .read(run_id, 0, most.saturating_add(2), limits.page_bytes)
+            .all
+            .read(&run, 0, most.saturating_add(2), limits.page_bytes)
             .await?;
         if (page.records.len() as u64) < page.head {
             return Err(RunError::Limit(format!(
                 "run `{run_id}` is too long for one answer; subscribe in pages with `cursor` and `limit`"
             )));
         }
-        let follower = Follower::after(self, run_id, &page.records, 0, bell);
+        let agent_id = run.summary().agent_id.clone();
+        let follower = Follower::after(self, run, &page.records, 0, bell);
         Ok(Some(Snapshot {
-            agent_id: run.summary.agent_id,
+            agent_id,
             status: follower.status,
             turns: only_turns(page.records),
             follower,
@@ -105,30 +106,29 @@ impl Runs {
         let Some(run) = self.readable(caller, run_id).await? else {
             return Ok(None);
         };
-        let bell = self.log.watch(run_id).await?;
+        let bell = self.all.watch(&run).await?;
         // The first record is the start, so turn `cursor` has the number `cursor + 2`. One more record may be the end.
         let after = cursor.saturating_add(1);
         let page = self
-            .log
-            .read(run_id, after, limit + 1, limits.page_bytes)
+            .all
+            .read(&run, after, limit + 1, limits.page_bytes)
             .await?;
         let mut records = page.records;
         if records.len() > limit && records.last().is_some_and(RunRecord::is_turn) {
             records.pop();
         }
-        let ended = run.summary.status != RunStatus::InProgress
-            || matches!(records.last(), Some(RunRecord::Ended(_)));
+        let (agent_id, known) = (run.summary().agent_id.clone(), run.summary().status);
+        let ended =
+            known != RunStatus::InProgress || matches!(records.last(), Some(RunRecord::Ended(_)));
         let end = after.saturating_add(records.len() as u64);
         let live_cursor = page.head.saturating_sub(1 + u64::from(ended));
         let follower =
-            (end >= page.head).then(|| Follower::after(self, run_id, &records, cursor, bell));
-        let status = follower
-            .as_ref()
-            .map_or(run.summary.status, |follower| follower.status);
+            (end >= page.head).then(|| Follower::after(self, run, &records, cursor, bell));
+        let status = follower.as_ref().map_or(known, |follower| follower.status);
         let turns = only_turns(records);
         let shown = cursor.saturating_add(turns.len() as u64);
         Ok(Some(SnapshotPage {
-            agent_id: run.summary.agent_id,
+            agent_id,
             limit,
             next_cursor: follower.is_none().then_some(shown),
             turns,
@@ -146,8 +146,8 @@ fn only_turns(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
 
 /// Shows the records of a run as they come.
 pub struct Follower {
-    log: Arc<dyn RunLog>,
-    run_id: String,
+    all: AllRuns,
+    run: AnyRun,
     bell: watch::Receiver<u64>,
     /// The number of the newest record that was read.
     seq: u64,
@@ -160,7 +160,7 @@ pub struct Follower {
 impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follower")
-            .field("run_id", &self.run_id)
+            .field("run_id", &self.run.summary().run_id)
             .field("seq", &self.seq)
             .finish_non_exhaustive()
     }
@@ -170,7 +170,7 @@ impl Follower {
     /// Stands behind records that follow on turn number `cursor`.
     fn after(
         runs: &Runs,
-        run_id: &str,
+        run: AnyRun,
         records: &[RunRecord],
         cursor: u64,
         bell: watch::Receiver<u64>,
@@ -178,8 +178,8 @@ impl Follower {
         let has_start = matches!(records.first(), Some(RunRecord::Started(_)));
         let before = cursor + u64::from(!has_start);
         let mut follower = Self {
-            log: Arc::clone(&runs.log),
-            run_id: run_id.to_owned(),
+            all: runs.all.clone(),
+            run,
             bell,
             seq: before + records.len() as u64,
             cursor,
@@ -222,8 +222,8 @@ impl Follower {
             // First the bell, then the look: what is appended between the two rings.
             self.bell.borrow_and_update();
             let page = self
-                .log
-                .read(&self.run_id, self.seq, AHEAD, self.page_bytes)
+                .all
+                .read(&self.run, self.seq, AHEAD, self.page_bytes)
                 .await
                 .map_err(|error: JournalError| RunError::from(error))?;
             self.seq += page.records.len() as u64;

@@ -32,11 +32,11 @@ impl Runs {
         let Some(run) = self.readable(caller, run_id).await? else {
             return Ok(None);
         };
-        let page = self.log.read(run_id, cursor, limit, limits.page_bytes);
+        let page = self.all.read(&run, cursor, limit, limits.page_bytes);
         let page = page.await?;
         let end = cursor.saturating_add(page.records.len() as u64);
         Ok(Some(Trace {
-            agent_id: run.summary.agent_id,
+            agent_id: run.summary().agent_id.clone(),
             next_cursor: (end < page.head).then_some(end),
             records: page.records,
         }))

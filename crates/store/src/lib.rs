@@ -14,7 +14,7 @@ pub mod storage;
 pub use files::*;
 pub use journal::{
     Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
-    Standing, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window,
+    Standing, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, TurnRun, Window,
 };
 pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunLog, RunPage};
 pub use sessions::InMemorySessionStore;

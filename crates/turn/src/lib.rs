@@ -24,8 +24,7 @@ pub use state::{
     Act, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
 pub use windlass_core::derived_id::derive;
+pub use windlass_core::runs::PROCESS_STOPPED;
 
-/// The reason of an interrupt that ends a turn of an earlier life, where none is to go on.
-pub const PROCESS_STOPPED: &str = "the process stopped";
 /// Why a wait ended with such a turn.
 pub const PROCESS_RESTART: &str = "process_restart";

@@ -169,7 +169,9 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
     }
 }
 
-pub(super) fn wait_change(event: &Event) -> Option<WaitChange<'_>> {
+/// Reads whether an event begins or ends a wait.
+#[must_use]
+pub fn wait_change(event: &Event) -> Option<WaitChange<'_>> {
     let wait = match &event.data {
         EventData::ToolCallRequested(data) => Wait::CallRequested(data),
         EventData::ToolCallResolved(data) => Wait::CallResolved(data),

@@ -12,7 +12,7 @@ mod step;
 mod text;
 mod turn;
 
-pub use change::{Change, SessionChange, Wait, WaitChange, WaitKind, change};
+pub use change::{Change, SessionChange, Wait, WaitChange, WaitKind, change, wait_change};
 pub use item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 pub use log::TurnLog;
 pub use step::{ItemStep, item_step};

@@ -1,15 +1,25 @@
 //! Runs: the trace of one piece of agent work, from its start over its turns to its one end.
 //!
-//! Records are stored and sent as they are here. What a list shows of a run is a fold of its records.
+//! Records are stored and sent as they are here. What a list shows of a run is a fold of its records. A turn of one of our
+//! own sessions is a run too: its records are made from the events of the session when somebody reads them.
 
 mod outcome;
+mod own;
+mod own_trace;
 mod turn;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::items::WaitKind;
+use crate::typed_id::SessionId;
+
 pub use outcome::{Evidence, EvidenceKind, Outcome, OutcomeMetrics, OutcomeStatus};
+pub use own::{
+    OWN_AGENT, OWN_AGENTS, PROCESS_STOPPED, end_in, is_step, owner_in, run_of_turn, turn_of_run,
+};
+pub use own_trace::{CALLED_OFF, TurnTrace, intent};
 pub use turn::{CliOutcome, ModelTurn, PolicyRejected, RunTurn, Verdict};
 
 /// One record of a run.
@@ -90,7 +100,7 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// All of them.
+    /// All of them. Stores number them by this order: new ones come at the end.
     pub const ALL: [Self; 4] = [
         Self::InProgress,
         Self::Completed,
@@ -143,6 +153,12 @@ pub struct RunSummary {
     pub outcome: Option<OutcomeStatus>,
     /// How many turns it has.
     pub turn_count: u64,
+    /// The session whose turn it is, if it is one of our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// What it waits for, if it is one of our own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<WaitKind>,
 }
 
 impl RunSummary {
@@ -158,6 +174,8 @@ impl RunSummary {
             status: RunStatus::InProgress,
             outcome: None,
             turn_count: 0,
+            session_id: None,
+            waiting_for: Vec::new(),
         }
     }
 
@@ -196,6 +214,16 @@ impl RunRecord {
             Self::Turn(turn) => turn.index = index,
             Self::ModelTurn(turn) => turn.index = index,
             Self::Started(_) | Self::Ended(_) => {}
+        }
+    }
+
+    /// Returns the number of a turn; other records have none.
+    #[must_use]
+    pub const fn index(&self) -> Option<u64> {
+        match self {
+            Self::Turn(turn) => Some(turn.index),
+            Self::ModelTurn(turn) => Some(turn.index),
+            Self::Started(_) | Self::Ended(_) => None,
         }
     }
 

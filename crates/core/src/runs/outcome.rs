@@ -42,7 +42,7 @@ pub enum OutcomeStatus {
 }
 
 impl OutcomeStatus {
-    /// All of them.
+    /// All of them. Stores number them by this order: new ones come at the end.
     pub const ALL: [Self; 6] = [
         Self::Success,
         Self::PartialSuccess,

@@ -139,4 +139,7 @@ pub struct ModelTurn {
     /// When it was recorded.
     #[serde(default = "Utc::now")]
     pub recorded_at: DateTime<Utc>,
+    /// Why there is no whole reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }

@@ -18,8 +18,7 @@ pub fn params<T: DeserializeOwned>(
     wants: &str,
     params: &Map<String, Value>,
 ) -> Result<T, RpcError> {
-    serde_json::from_value(Value::Object(params.clone()))
-        .map_err(|error| RpcError::invalid_params(format!("{wants}: {error}")))
+    T::deserialize(params).map_err(|error| RpcError::invalid_params(format!("{wants}: {error}")))
 }
 
 /// Carries out what is done in order; `None` when the method is not one of those.

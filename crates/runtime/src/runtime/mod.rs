@@ -55,6 +55,12 @@ impl InProcessRuntime {
         InProcessRuntimeBuilder::new()
     }
 
+    /// Returns where the events of all sessions are kept, for a host that reads more of them than is offered here.
+    #[must_use]
+    pub fn journal(&self) -> Arc<dyn windlass_store::Journal> {
+        Arc::clone(&self.inner.backends.journal)
+    }
+
     /// Returns the session that `single_session` made.
     #[must_use]
     pub fn default_session_id(&self) -> Option<SessionId> {

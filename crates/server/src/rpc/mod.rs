@@ -4,6 +4,7 @@ mod gate;
 mod sessions;
 mod socket;
 mod tools;
+mod turns;
 mod unix;
 mod upgrade;
 
@@ -58,6 +59,8 @@ impl Rpc {
         };
         let clock = Arc::new(SystemClock::default());
         let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
+        let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
+        let runs = runs.with_turns(app.runtime.journal(), turns);
         let unix = match &settings.unix_socket {
             Some(path) => Some(Arc::new(UnixSocket::bind(path)?)),
             None => None,

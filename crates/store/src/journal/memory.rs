@@ -15,11 +15,14 @@ use windlass_core::events::Event;
 use windlass_core::typed_id::TurnId;
 
 use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
+use super::memory_runs::Places;
 use super::search::TurnSearch;
+use super::turn_runs::newest_rows;
 use super::{
     Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
-    ThreadEntry, ThreadFilter, Window,
+    ThreadEntry, ThreadFilter, TurnRun, Window,
 };
+use crate::runs::RunFilter;
 use stream::Stream;
 
 /// Takes the events that retention removes.
@@ -51,6 +54,8 @@ impl fmt::Debug for Retention {
 pub struct MemoryJournal {
     retention: Retention,
     position: AtomicU64,
+    /// Where turns stand among all runs.
+    places: Places,
     streams: RwLock<Streams>,
 }
 
@@ -85,6 +90,16 @@ impl MemoryJournal {
     fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         streams.by_number.get(streams.by_key.get(key)?).cloned()
+    }
+
+    /// Returns all streams with their names and numbers.
+    fn numbered(&self) -> Vec<(StreamKey, u64, Arc<Mutex<Stream>>)> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let numbered = streams.by_key.iter().filter_map(|(key, number)| {
+            let stream = streams.by_number.get(number)?;
+            Some((key.clone(), *number, Arc::clone(stream)))
+        });
+        numbered.collect()
     }
 
     fn open(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
@@ -129,12 +144,12 @@ impl Journal for MemoryJournal {
             let count = batch.records.len() as u64;
             let first_position = self.position.fetch_add(count, Ordering::Relaxed);
             for (position, event) in (first_position..).zip(batch.records) {
-                stream.push(position, event);
+                stream.push(position, event, &self.places);
             }
             let retired = self
                 .retention
                 .max_events
-                .map(|max| stream.prune(max))
+                .map(|max| stream.prune(max, claim.stream))
                 .unwrap_or_default();
             stream.ring();
             retired
@@ -192,14 +207,7 @@ impl Journal for MemoryJournal {
         filter: ThreadFilter,
         window: Window<ThreadCursor>,
     ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        let streams: Vec<_> = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-            let numbered = streams.by_key.iter().filter_map(|(key, number)| {
-                let stream = streams.by_number.get(number)?;
-                Some((key.clone(), *number, Arc::clone(stream)))
-            });
-            numbered.collect()
-        };
+        let streams = self.numbered();
         let entries = streams.iter().filter_map(|(key, number, stream)| {
             let mut stream = lock(stream);
             stream.thread().entry(key, *number)
@@ -217,6 +225,35 @@ impl Journal for MemoryJournal {
         };
         let mut stream = lock(&stream);
         Ok(stream.thread().entry(key, number))
+    }
+
+    async fn turn_runs(
+        &self,
+        filter: RunFilter,
+        limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        let streams = self.numbered();
+        let mut rows = Vec::new();
+        for (_, number, stream) in &streams {
+            rows.extend(lock(stream).runs(*number).newest(&filter, limit));
+        }
+        let names: HashMap<u64, StreamKey> = streams
+            .into_iter()
+            .map(|(key, number, _)| (number, key))
+            .collect();
+        let rows = newest_rows(rows, limit).into_iter();
+        let named =
+            rows.filter_map(|row| Some(names.get(&row.stream)?.clone()).map(|key| (row, key)));
+        Ok(named.map(|(row, key)| row.into_run(key)).collect())
+    }
+
+    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        for (key, number, stream) in self.numbered() {
+            if let Some(row) = lock(&stream).runs(number).find(turn_id) {
+                return Ok(Some(row.clone().into_run(key)));
+            }
+        }
+        Ok(None)
     }
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
@@ -290,7 +327,7 @@ impl Journal for MemoryJournal {
             stream.begin_with(node, at_seq, forked.session_id, position);
         }
         for (position, event) in (position..).zip(records) {
-            stream.push(position, event);
+            stream.push(position, event, &self.places);
         }
         stream.ring();
         Ok(stream.head())

@@ -2,10 +2,12 @@
 
 pub(crate) mod fork;
 mod memory;
+mod memory_runs;
 pub(crate) mod open_turns;
 mod search;
 mod thread_fold;
 mod threads;
+pub(crate) mod turn_runs;
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
@@ -15,8 +17,11 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_core::typed_id::{SessionId, TurnId};
 
+use crate::runs::RunFilter;
+
 pub use memory::{EventSink, MemoryJournal, Retention};
 pub use threads::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
+pub use turn_runs::TurnRun;
 
 /// Names a stream. It is text, because runs from outside bring their own ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,6 +214,22 @@ pub trait Journal: Send + Sync {
         let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
         let threads = threads.await?.entries.into_iter();
         Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
+    }
+
+    /// Lists turns as runs, the one that began last first. What a stream has from another one by a fork is that one's.
+    ///
+    /// A journal that does not look them up shows none.
+    async fn turn_runs(
+        &self,
+        _filter: RunFilter,
+        _limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    /// Finds the run of a turn.
+    async fn turn_run(&self, _turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        Ok(None)
     }
 
     /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with

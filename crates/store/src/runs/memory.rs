@@ -107,7 +107,9 @@ impl RunLog for MemoryRunLog {
         if let Some(kept) = state.find(&started.run_id) {
             return Ok(Begun::Existing(kept.run.clone()));
         }
-        state.position += 1;
+        // Places follow the time, so that runs and turns, which are kept elsewhere, have one order; see `Places` there.
+        let by_time = u64::try_from(started.started_at.timestamp_micros()).unwrap_or(0) * 2;
+        state.position = by_time.max(state.position + 2);
         let position = state.position;
         let run = KeptRun {
             position,

@@ -10,6 +10,7 @@ use super::options::SqliteRetention;
 use super::projection::Newest;
 use super::readers::Readers;
 use super::secrets::Vault;
+use super::turn_runs::NewestRuns;
 use super::writer::Writer;
 
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Inner {
     pub(crate) doorbells: Arc<Doorbells>,
     /// The newest rows of threads; missing where another process may write.
     pub(crate) newest: Option<Arc<Newest>>,
+    /// The newest rows of turns as runs; missing likewise.
+    pub(crate) newest_runs: Option<Arc<NewestRuns>>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
     /// What is known of the structure; missing where the store was opened for reading only.

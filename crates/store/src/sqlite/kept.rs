@@ -6,7 +6,7 @@ use super::ancestry::{is_kept, shared_upto};
 use super::error::Fault;
 use super::numbers::{int, uint};
 use super::writer::Work;
-use super::{places, projection};
+use super::{places, projection, turn_runs};
 
 /// Takes the records, ranges and rows of a stream out that no fork shares.
 pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
@@ -23,8 +23,10 @@ pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Puts a stream whose rows were trimmed where nobody finds it but its forks.
+/// Puts a stream whose rows were trimmed where nobody finds it but its forks. Its turns are no runs any more.
 pub(super) fn set_aside(connection: &Connection, stream: u64) -> Result<(), Fault> {
+    turn_runs::remove(connection, stream, &(0..=i64::MAX as u64))?;
+    turn_runs::remove_owner(connection, stream)?;
     connection
         .prepare_cached("INSERT INTO kept (stream, key) SELECT id, key FROM streams WHERE id = ?1")?
         .execute([int(stream)])?;

@@ -41,6 +41,7 @@ mod secrets;
 mod storage;
 mod thread;
 mod times;
+mod turn_runs;
 mod verify;
 mod writer;
 

@@ -72,7 +72,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
     let projections = Projections::open(&connection, identity.position)?;
-    let newest = projections.newest();
+    let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
         location: location.clone(),
@@ -110,6 +110,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         retention: options.retention,
         doorbells,
         newest: Some(newest),
+        newest_runs: Some(newest_runs),
         writer: Some(writer),
         check: Some(check),
     })
@@ -145,6 +146,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         retention: options.retention,
         doorbells: Arc::default(),
         newest: None,
+        newest_runs: None,
         writer: None,
         check: None,
     })

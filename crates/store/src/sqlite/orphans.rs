@@ -1,11 +1,11 @@
-//! Rows that nobody can reach.
+//! Rows that nobody can reach, or that cannot be.
 
 use rusqlite::Connection;
 
 use super::error::Fault;
 use super::findings::Finding;
 use super::numbers::uint;
-use super::schema::{FORKS, PROJECTIONS, version};
+use super::schema::{FORKS, PROJECTIONS, RUNS, TURN_RUNS, version};
 
 /// What is wrong, and how many rows of it there are.
 type Orphans = (&'static str, &'static str);
@@ -77,6 +77,45 @@ const FORK_ORPHANS: [Orphans; 3] = [
     ),
 ];
 
+const RUN_ORPHANS: [Orphans; 2] = [
+    (
+        "rows of runs belong to no run",
+        "SELECT count(*) FROM runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
+         WHERE records.position = runs.position AND records.stream = runs.stream AND records.seq = 1)",
+    ),
+    (
+        "runs are in a state that cannot be",
+        "SELECT count(*) FROM runs WHERE (status = 'in_progress') = (ended_at IS NOT NULL) \
+         OR (status = 'completed') = (outcome IS NULL)",
+    ),
+];
+
+const TURN_RUN_ORPHANS: [Orphans; 3] = [
+    (
+        "rows of turns as runs belong to no record",
+        "SELECT count(*) FROM turn_runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
+         WHERE records.position = turn_runs.position AND records.stream = turn_runs.stream AND records.seq = first)",
+    ),
+    (
+        "turns as runs are in a state that cannot be",
+        "SELECT count(*) FROM turn_runs WHERE (status = 0) = (ended_at IS NOT NULL) \
+         OR (status = 1) = (outcome IS NULL)",
+    ),
+    (
+        "rows of owners belong to no stream",
+        "SELECT count(*) FROM owners WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+];
+
+/// Removes rows of runs that belong to nothing.
+pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
+    for (_, query) in [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]] {
+        let delete = query.replacen("SELECT count(*)", "DELETE", 1);
+        connection.execute(&delete, [])?;
+    }
+    Ok(())
+}
+
 /// Looks for rows that nobody can reach.
 pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
     let version = version(reader)?;
@@ -84,8 +123,14 @@ pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
     if version >= PROJECTIONS {
         queries.extend(PROJECTION_ORPHANS);
     }
+    if version >= RUNS {
+        queries.extend(RUN_ORPHANS);
+    }
     if version >= FORKS {
         queries.extend(FORK_ORPHANS);
+    }
+    if version >= TURN_RUNS {
+        queries.extend(TURN_RUN_ORPHANS);
     }
     let mut findings = Vec::new();
     for (what, query) in queries {

@@ -14,9 +14,9 @@ use super::error::Fault;
 use super::journal::{StreamInfo, Walk};
 use super::kept::drop_blobs;
 use super::numbers::{int, uint};
-use super::places;
 use super::record::{STORED_COLUMNS, Stored};
 use super::writer::Work;
+use super::{places, turn_runs};
 
 /// How many digests one row holds at most.
 const MAX_DIGESTS: u64 = 4096;
@@ -51,7 +51,7 @@ pub(crate) fn prune(
     // Nor anything that a fork shares.
     let shared = shared_upto(work.connection, stream.stream)?;
     if !matches!(which, Which::Chunks { .. }) {
-        // What is listed outlives its records.
+        // What is listed of a thread outlives its records; as runs, its turns go with them.
         let name = &stream.key;
         let projections = &mut work.state.projections;
         projections.settle(work.connection, stream.stream, name)?;
@@ -207,6 +207,7 @@ fn take_out(
         }
         *walk.link()
     };
+    turn_runs::remove(connection, stream.stream, &(first..=last))?;
     places::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;

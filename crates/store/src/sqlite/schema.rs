@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
-use super::{places, projection};
+use super::{places, projection, turn_runs};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -37,16 +37,26 @@ const STEPS: &[Step] = &[
     Step::of(include_str!("schema/4.sql")),
     Step::of(include_str!("schema/5.sql")),
     Step::of(include_str!("schema/6.sql")),
+    Step {
+        tables: include_str!("schema/7.sql"),
+        fill: turn_runs::fill,
+    },
 ];
 
 /// The first version that has projections.
 pub(crate) const PROJECTIONS: u32 = 3;
+
+/// The first version that has runs from outside.
+pub(crate) const RUNS: u32 = 4;
 
 /// The first version that says where the records of a stream are.
 pub(crate) const PLACES: u32 = 5;
 
 /// The first version in which forks share records.
 pub(crate) const FORKS: u32 = 6;
+
+/// The first version that has turns as runs.
+pub(crate) const TURN_RUNS: u32 = 7;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use windlass_core::events::Event;
+use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
-use super::ancestry::{Lineage, kept};
+use super::ancestry::{Lineage, is_kept, kept};
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
@@ -21,8 +22,9 @@ use super::numbers::{int, uint};
 use super::orphans::orphans;
 use super::projection::Check;
 use super::record::{STORED_COLUMNS, Stored};
-use super::runs::decode as decode_run;
-use super::schema::{PROJECTIONS, version};
+use super::runs::{RunCheck, decode as decode_run};
+use super::schema::{PROJECTIONS, RUNS, TURN_RUNS, version};
+use super::turn_runs::TurnRunCheck;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -107,12 +109,76 @@ impl SqliteStore {
     }
 }
 
-/// Reads the event of a record; one of a run is read too, but is no event.
-fn event_of(stored: &Stored<'_>, key: &StreamKey) -> Result<Option<Arc<Event>>, JournalError> {
+/// What a record says.
+enum Said {
+    Event(Arc<Event>),
+    OfRun(RunRecord),
+}
+
+fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<Said, JournalError> {
     if is_run_stream(key) {
-        return decode_run(stored, key).map(|_| None);
+        return decode_run(stored, key).map(|(_, record)| Said::OfRun(record));
     }
-    stored.decode(key).map(Some)
+    stored.decode(key).map(Said::Event)
+}
+
+/// The comparisons of what is listed of a stream, as far as its kind and the version have them.
+#[derive(Default)]
+struct Checks<'a> {
+    thread: Option<Check<'a>>,
+    turns: Option<TurnRunCheck<'a>>,
+    run: Option<RunCheck>,
+}
+
+impl<'a> Checks<'a> {
+    fn begin(
+        reader: &'a Connection,
+        lineage: &Lineage,
+        stream: &StreamInfo,
+    ) -> Result<Self, Fault> {
+        let version = version(reader)?;
+        let mut checks = Self::default();
+        if is_run_stream(&stream.key) {
+            checks.run = (version >= RUNS).then(RunCheck::default);
+            return Ok(checks);
+        }
+        if version >= PROJECTIONS {
+            checks.thread = Some(Check::begin(reader, lineage)?);
+        }
+        // The runs of a session go with it, also where its records are kept for forks.
+        if version >= TURN_RUNS && !is_kept(reader, stream.stream)? {
+            checks.turns = Some(TurnRunCheck::begin(reader, stream.stream)?);
+        }
+        Ok(checks)
+    }
+
+    fn step(&mut self, said: &Said, (seq, position): (u64, u64)) -> Result<(), Fault> {
+        match said {
+            Said::Event(event) => {
+                if let Some(turns) = &mut self.turns {
+                    turns.step(event, position);
+                }
+                self.thread
+                    .as_mut()
+                    .map_or(Ok(()), |thread| thread.step(event))
+            }
+            Said::OfRun(record) => {
+                if let Some(run) = &mut self.run {
+                    run.step(record, seq);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn end(self, reader: &Connection, key: &StreamKey) -> Result<Vec<String>, Fault> {
+        let mut differences = self.thread.map_or(Ok(Vec::new()), Check::end)?;
+        differences.extend(self.turns.map_or(Ok(Vec::new()), TurnRunCheck::end)?);
+        if let Some(run) = self.run {
+            differences.extend(run.end(reader, key)?);
+        }
+        Ok(differences)
+    }
 }
 
 /// What is wrong with the own records of each stream that was checked.
@@ -191,17 +257,13 @@ fn walk(
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, open_from FROM placed \
+        "SELECT {STORED_COLUMNS}, open_from, position FROM placed \
          WHERE stream = ?1 ORDER BY seq"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
     let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
     // Where a record cannot be read, what should be listed is not known.
-    let is_run = is_run_stream(&stream.key);
-    let mut check = match is_run || version(&transaction)? < PROJECTIONS {
-        true => None,
-        false => Some(Check::begin(&transaction, &lineage)?),
-    };
+    let mut checks = Some(Checks::begin(&transaction, &lineage, stream)?);
     let mut open = match lineage.is_fork() {
         true => open_at(&transaction, &lineage, lineage.own().after)?,
         false => OpenTurns::default(),
@@ -211,15 +273,17 @@ fn walk(
         let stored = Stored::from_row(&transaction, row)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => event_of(&stored, walk.key()),
+            Ok(()) => said(&stored, walk.key()),
             Err(Fault::Journal(error)) => Err(error),
             Err(fault) => return Err(fault),
         };
         match followed {
-            Ok(event) => {
-                if let Some(event) = event {
-                    check.as_mut().map_or(Ok(()), |check| check.step(&event))?;
-                    open.apply(stored.seq, TurnChange::of(&event));
+            Ok(said) => {
+                if let Some(checks) = &mut checks {
+                    checks.step(&said, (stored.seq, uint(row, 6)?))?;
+                }
+                if let Said::Event(event) = &said {
+                    open.apply(stored.seq, TurnChange::of(event));
                 }
                 if open.first().unwrap_or(0) != uint(row, 5)? {
                     let what = "its note of the oldest open turn is wrong";
@@ -231,15 +295,16 @@ fn walk(
             Err(error) => {
                 report.findings.push(Finding::of_error(walk.key(), error));
                 walk.resume(&stored);
-                check = None;
+                checks = None;
             }
         }
     }
     if let Err(Fault::Journal(error)) = walk.end() {
         report.findings.push(Finding::of_error(walk.key(), error));
-        check = None;
+        checks = None;
     }
-    let differences = check.map_or(Ok(Vec::new()), Check::end)?;
+    let end = |checks: Checks<'_>| checks.end(&transaction, walk.key());
+    let differences = checks.map_or(Ok(Vec::new()), end)?;
     let differences = differences.into_iter();
     report
         .findings

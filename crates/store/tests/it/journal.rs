@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::{CustomData, Event, EventContext, EventRequest, SessionForkedData};
-use windlass_core::typed_id::{EventId, SessionId};
+use windlass_core::typed_id::{EventId, SessionId, TurnId};
 use windlass_store::{
     Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
-    StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window, conformance,
+    RunFilter, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, TurnRun, Window, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,6 +57,17 @@ impl Journal for Plain {
     }
     async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
         self.0.thread(stream).await
+    }
+    // Which turns are runs, only a journal that looks them up knows.
+    async fn turn_runs(
+        &self,
+        filter: RunFilter,
+        limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        self.0.turn_runs(filter, limit).await
+    }
+    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        self.0.turn_run(turn_id).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.0.remove(stream).await

@@ -3,14 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
+use windlass_runs::{AllRuns, AnyRun, RunLimits};
 use windlass_runtime::{SqliteOptions, SqliteStore};
-use windlass_store::{RunFilter, RunLog};
+use windlass_store::RunFilter;
 
 use crate::data;
 
@@ -87,7 +89,8 @@ impl Runs {
         let directory = data::directory(self.data);
         let opened = SqliteStore::open_read_only(SqliteOptions::new(&directory)).await;
         let store = opened.with_context(|| format!("no runs in {}", directory.display()))?;
-        let log = store.runs();
+        let (log, journal) = (Arc::new(store.runs()), Arc::new(store.journal()));
+        let runs = AllRuns::new(log, Some(journal), RunLimits::default());
         let mut out = std::io::stdout();
         match self.word {
             Word::List {
@@ -100,20 +103,22 @@ impl Runs {
                     status: status.map(RunStatus::from),
                     before: None,
                 };
-                for run in log.list(filter, limit).await? {
+                for run in runs.list(filter, limit).await? {
                     let line = match self.json {
-                        true => json!(run.summary).to_string(),
-                        false => line_of_run(&run.summary),
+                        true => json!(run.summary()).to_string(),
+                        false => line_of_run(run.summary()),
                     };
                     writeln!(out, "{line}")?;
                 }
             }
             Word::Show { run_id } => {
-                show_after(&log, &run_id, &mut 0, self.json, &mut out).await?;
+                let run = found(&runs, &run_id).await?;
+                show_after(&runs, &run, &mut 0, self.json, &mut out).await?;
             }
             Word::Tail { run_id } => {
+                let run = found(&runs, &run_id).await?;
                 let mut seen = 0;
-                while !show_after(&log, &run_id, &mut seen, self.json, &mut out).await? {
+                while !show_after(&runs, &run, &mut seen, self.json, &mut out).await? {
                     tokio::time::sleep(LOOK).await;
                 }
             }
@@ -122,18 +127,25 @@ impl Runs {
     }
 }
 
+async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
+    let run = runs.get(run_id).await?;
+    run.with_context(|| {
+        format!("there is no run `{run_id}`; `windlass runs list` shows those that are there")
+    })
+}
+
 /// Shows what is there after a number; tells whether the run has ended.
 async fn show_after(
-    log: &impl RunLog,
-    run_id: &str,
+    runs: &AllRuns,
+    run: &AnyRun,
     seen: &mut u64,
     json: bool,
     out: &mut impl Write,
 ) -> anyhow::Result<bool> {
     loop {
-        let page = log.read(run_id, *seen, PAGE, PAGE_BYTES).await?;
+        let page = runs.read(run, *seen, PAGE, PAGE_BYTES).await?;
         if page.head == 0 {
-            bail!("there is no run `{run_id}`; `windlass runs list` shows those that are there");
+            bail!("run `{}` was removed", run.summary().run_id);
         }
         for record in &page.records {
             let line = match json {

@@ -3,6 +3,7 @@
 
 mod kept;
 mod killed;
+mod own_runs;
 mod readme;
 mod run;
 mod runs;

@@ -8,10 +8,10 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 use crate::support::{Daemon, Home, TOKEN, text};
 
 /// A socket that is bound to an agent, or the host's.
-struct Socket(WebSocket<TcpStream>);
+pub(crate) struct Socket(WebSocket<TcpStream>);
 
 impl Socket {
-    fn connect(daemon: &Daemon, auth: Value) -> Self {
+    pub(crate) fn connect(daemon: &Daemon, auth: Value) -> Self {
         let address = &daemon.client.address;
         let stream = TcpStream::connect(address).unwrap();
         let (socket, _) = client(format!("ws://{address}/"), stream).unwrap();
@@ -20,7 +20,7 @@ impl Socket {
         socket
     }
 
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.0.send(Message::text(request.to_string())).unwrap();
         loop {
@@ -148,7 +148,7 @@ fn the_same_wire_is_on_a_unix_socket_that_only_its_owner_can_use() {
     drop(daemon);
 }
 
-fn lines(home: &Home, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn lines(home: &Home, arguments: &[&str]) -> Vec<String> {
     let output = home.command(arguments).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{complaint}");

@@ -1,9 +1,11 @@
 //! Run tracing over a real socket.
 
 mod bad_input;
+mod disk;
 mod many;
 mod numbered;
 mod numbered_more;
+mod own_runs;
 mod seed;
 mod sessions;
 mod socket;

@@ -1,5 +1,5 @@
 //! Where the original falls short, line by line: who may do what, what is kept, in which order. Lines 7, 23, 24 and 26
-//! are shown by the tests of `windlass-runs`, line 1 in `many`.
+//! are shown by the tests of `windlass-runs`, line 1 in `many`, line 25 in `disk`.
 
 use std::sync::Arc;
 

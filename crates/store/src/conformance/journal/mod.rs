@@ -8,6 +8,7 @@ mod reading;
 mod sharing;
 mod subject;
 mod threads;
+mod turn_runs;
 mod turns;
 mod writing;
 
@@ -28,6 +29,8 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     threads::threads_are_listed_by_their_newest_activity,
     threads::a_thread_is_shown_as_it_is,
     threads::the_end_of_each_stream_is_known,
+    turn_runs::turns_are_runs_of_their_agents,
+    turn_runs::what_a_fork_copied_is_no_run_of_its_own,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,

@@ -10,6 +10,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::super::Page;
 use super::super::fork::{BUSY, PRUNED, TOO_SHORT, Waiting};
+use super::super::memory_runs::{Places, StreamRuns};
 use super::super::open_turns::{OpenTurns, TurnChange};
 use super::super::thread_fold::ThreadFold;
 use super::shared::{Node, Shared};
@@ -26,6 +27,8 @@ pub(super) struct Stream {
     pub(super) open_turns: OpenTurns,
     /// What a list shows; it follows the records when somebody asks, and before they go.
     thread: Box<ThreadFold>,
+    /// Its turns as runs; they follow likewise. What it shares is none of it, unless it was its own.
+    runs: Box<StreamRuns>,
     pub(super) doorbell: Option<watch::Sender<u64>>,
 }
 
@@ -48,8 +51,9 @@ impl Stream {
         self.pruned + self.records.len() as u64
     }
 
-    pub(super) fn push(&mut self, position: u64, event: Arc<Event>) {
+    pub(super) fn push(&mut self, position: u64, event: Arc<Event>, places: &Places) {
         let seq = self.head() + 1;
+        self.runs.note(&event, seq, places);
         self.open_turns.apply(seq, TurnChange::of(&event));
         self.records.push_back(Record { position, event });
     }
@@ -129,6 +133,17 @@ impl Stream {
         &self.thread
     }
 
+    /// Returns all turns that are kept as runs.
+    pub(super) fn runs(&mut self, number: u64) -> &StreamRuns {
+        let mut runs = std::mem::take(&mut self.runs);
+        self.each_event(runs.seq(), |event| {
+            runs.apply(event, number);
+            ControlFlow::Continue(())
+        });
+        self.runs = runs;
+        &self.runs
+    }
+
     /// Makes the records up to a number ready to be the beginning of another stream, and says what waits there. Nothing is
     /// copied: those that were its own so far are only put where both find them.
     pub(super) fn share(
@@ -183,13 +198,15 @@ impl Stream {
     ) {
         self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id, position)));
         self.pruned = at_seq;
+        self.runs.begin_behind(at_seq);
     }
 
     /// Takes out what is too much, but nothing of an open turn and nothing that another stream shares.
-    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
+    pub(super) fn prune(&mut self, max_events: usize, number: u64) -> Vec<Arc<Event>> {
         if self.records.len() <= max_events {
             return Vec::new();
         }
+        self.runs(number);
         let mut retired = self.take_back();
         let surplus = self.records.len().saturating_sub(max_events);
         let first_open = self.open_turns.first().unwrap_or(u64::MAX);
@@ -203,6 +220,8 @@ impl Stream {
         let before = retired.len();
         retired.extend(own.map(|record| record.event));
         self.pruned += (retired.len() - before) as u64;
+        let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
+        self.runs.forget(shared + 1..=self.pruned);
         retired
     }
 

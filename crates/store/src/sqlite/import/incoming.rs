@@ -90,9 +90,10 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
         Piece::Gap(..) => None,
     });
     if !is_run_stream(&head.key) {
+        let position = work.state.position;
         work.state
             .projections
-            .follow(work.connection, stream, &head, records)?;
+            .follow(work.connection, stream, &head, position, records)?;
     }
     work.state.heads.put(stream, head);
     Ok(())

@@ -47,10 +47,14 @@ impl Append {
         }
         // A run has a row of its own.
         if !is_run_stream(&head.key) {
-            let records = self.records.iter();
-            work.state
-                .projections
-                .follow(work.connection, self.stream, &head, records)?;
+            let (position, records) = (work.state.position, self.records.iter());
+            work.state.projections.follow(
+                work.connection,
+                self.stream,
+                &head,
+                position,
+                records,
+            )?;
         }
         let sizes = self.records.iter().map(|record| record.bytes.len());
         let written = self.events.into_iter().zip(sizes).collect();

@@ -18,10 +18,12 @@ use super::fork::{Fork, standing};
 use super::inner::Inner;
 use super::projection::{find_thread, list_threads, turn_end};
 use super::record::Encoded;
+use super::turn_runs;
 use crate::journal::{
     Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
-    ThreadEntry, ThreadFilter, Window,
+    ThreadEntry, ThreadFilter, TurnRun, Window,
 };
+use crate::runs::RunFilter;
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
@@ -128,6 +130,23 @@ impl Journal for SqliteJournal {
 
     async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
         Ok(self.inner.readers.read(streams::heads).await?)
+    }
+
+    async fn turn_runs(
+        &self,
+        filter: RunFilter,
+        limit: usize,
+    ) -> Result<Vec<TurnRun>, JournalError> {
+        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let listed =
+            readers.read(move |reader| turn_runs::list(reader, newest.as_deref(), &filter, limit));
+        Ok(listed.await?)
+    }
+
+    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
+        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
+        Ok(found.await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {

@@ -14,6 +14,7 @@ use super::super::ancestry::{Part, is_kept};
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::record::Encoded;
+use super::super::turn_runs::{NewestRuns, TurnRuns};
 use super::fold::Fold;
 use super::load;
 use super::newest::{self, MAX_RECORDS, MAX_ROWS, Newest};
@@ -42,6 +43,8 @@ pub(crate) struct Projections {
     projected: u64,
     /// What it will be once this commit is durable, where all rows go to the table.
     projecting: Option<u64>,
+    /// Turns as runs, which are remembered and written likewise.
+    runs: TurnRuns,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Projections {
                 false => Newest::behind(),
             }),
             projected,
+            runs: TurnRuns::open(connection)?,
             ..Self::default()
         })
     }
@@ -72,14 +76,23 @@ impl Projections {
         Arc::clone(&self.newest)
     }
 
-    /// Follows records that were appended; `head` is the stream with them in it.
+    /// Returns the newest runs, to be shared likewise.
+    pub(crate) fn newest_runs(&self) -> Arc<NewestRuns> {
+        self.runs.newest()
+    }
+
+    /// Follows records that were appended; `head` is the stream with them in it, `position` that of the last one.
     pub(crate) fn follow<'a>(
         &mut self,
         connection: &Connection,
         stream: u64,
         head: &Head,
-        mut records: impl Iterator<Item = &'a Encoded>,
+        position: u64,
+        mut records: impl Iterator<Item = &'a Encoded> + Clone,
     ) -> Result<(), Fault> {
+        let named = (stream, &head.key);
+        self.runs
+            .follow(connection, named, position, records.clone())?;
         if let Some(known) = self.by_stream.get_mut(&stream) {
             let Some(fold) = &mut known.fold else {
                 return Ok(());
@@ -108,6 +121,7 @@ impl Projections {
         stream: u64,
         name: &StreamKey,
     ) -> Result<(), Fault> {
+        self.runs.settle(connection, stream)?;
         let known = self.by_stream.get(&stream);
         if known.is_none_or(|known| known.fold.is_none()) {
             let (fold, bytes) = load::fold(connection, name, stream)?;
@@ -198,16 +212,22 @@ impl Projections {
         connection: &Connection,
         position: u64,
     ) -> Result<(), Fault> {
+        self.runs.persist_if_due(connection, position)?;
         let is_due = self.newest.len() + self.news.len() > MAX_ROWS
             || position - self.projected.min(position) >= MAX_RECORDS;
         match is_due && self.projecting.is_none() && self.newest.is_whole() {
-            true => self.persist(connection, position),
+            true => self.persist_threads(connection, position),
             false => Ok(()),
         }
     }
 
-    /// Writes all rows that are newer than the table.
+    /// Writes all rows that are newer than the tables.
     pub(crate) fn persist(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
+        self.runs.persist(connection, position)?;
+        self.persist_threads(connection, position)
+    }
+
+    fn persist_threads(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
         let (mut rows, _) = self.newest.rows()?;
         for (stream, row) in self.news.drain(..) {
             match row {
@@ -225,13 +245,14 @@ impl Projections {
         Ok(())
     }
 
-    /// Tells whether the table lacks nothing.
+    /// Tells whether the tables lack nothing.
     pub(crate) fn is_persisted(&self, position: u64) -> bool {
-        self.projected == position
+        self.projected == position && self.runs.is_persisted(position)
     }
 
     /// Shows what the commit has made durable.
     pub(crate) fn publish(&mut self) {
+        self.runs.publish();
         match self.projecting.take() {
             Some(position) => {
                 self.projected = position;
@@ -244,11 +265,13 @@ impl Projections {
 
     /// Begins a job: what it changes here can be taken back until the next one begins.
     pub(crate) fn begin(&mut self) {
+        self.runs.begin();
         self.touched.clear();
         self.news_before = self.news.len();
     }
 
     pub(crate) fn take_back(&mut self) {
+        self.runs.take_back();
         self.news.truncate(self.news_before);
         for stream in std::mem::take(&mut self.touched) {
             self.forget(stream);
@@ -257,6 +280,7 @@ impl Projections {
 
     /// Forgets a stream whose row is no longer, or no longer the one that was shown.
     pub(crate) fn give_up(&mut self, stream: u64) {
+        self.runs.give_up(stream);
         self.forget(stream);
         self.news.push((stream, None));
     }
@@ -269,6 +293,7 @@ impl Projections {
 
     /// Forgets what a commit that failed has done.
     pub(crate) fn forget_all(&mut self) {
+        self.runs.forget_all();
         self.by_stream.clear();
         self.bytes = 0;
         self.news.clear();

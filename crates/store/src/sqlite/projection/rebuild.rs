@@ -8,7 +8,8 @@ use super::super::error::{Fault, SqliteError};
 use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
 use super::super::numbers::int;
-use super::super::places;
+use super::super::orphans::remove_orphans;
+use super::super::{places, runs, turn_runs};
 use super::base::{base_behind, gone};
 use super::fold::Fold;
 use super::forks::{fork_base, hide, remove};
@@ -49,13 +50,13 @@ impl SqliteStore {
     ) -> Result<RebuildReport, SqliteError> {
         self.inner.writer()?.write(places::rebuild).await?;
         let streams = self.inner.readers.read(|reader| match names(reader) {
-            (mut streams, None) => {
-                streams.retain(|stream| !is_run_stream(&stream.key));
-                Ok(streams)
-            }
+            (streams, None) => Ok(streams),
             (_, Some(fault)) => Err(fault),
         });
         let streams = streams.await?;
+        let writer = self.inner.writer()?;
+        let cleared = writer.write(|work| remove_orphans(work.connection));
+        cleared.await?;
         let mut report = RebuildReport::default();
         self.rebuild_kept(&mut report).await?;
         let total = streams.len() as u64;
@@ -106,8 +107,12 @@ impl SqliteStore {
     ) -> Result<(), SqliteError> {
         let key = stream.key.clone();
         let done = self.inner.writer()?.write(move |work| {
+            if is_run_stream(&stream.key) {
+                return runs::refill(work, &stream);
+            }
             work.state.projections.give_up(stream.stream);
-            refill(work.connection, &stream, Marks::Made)
+            refill(work.connection, &stream, Marks::Made)?;
+            turn_runs::refill(work.connection, &stream)
         });
         match done.await {
             Ok(()) => report.streams += 1,

@@ -3,6 +3,7 @@
 //! The row is a fold of the records and changes in the commit that writes them. A run is found by the name of its stream,
 //! and from there by the position of its first record, so that a start touches no index but those that lists need.
 
+mod check;
 mod rows;
 mod write;
 
@@ -23,7 +24,8 @@ use super::record::{RECORD_VERSION, STORED_COLUMNS, Stored};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
 
-pub(super) use write::project;
+pub(super) use check::RunCheck;
+pub(super) use write::{project, refill};
 
 /// Runs in a SQLite database; clones share them.
 #[derive(Debug, Clone)]

@@ -41,6 +41,8 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
             status,
             outcome,
             turn_count: uint(row, 8)?,
+            session_id: None,
+            waiting_for: Vec::new(),
         },
         client: row.get(9)?,
         epoch: uint(row, 10)?,

@@ -1,14 +1,17 @@
 //! Writing runs: records and row in one commit.
 
+use rusqlite::OptionalExtension;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
-use super::super::journal::{Append, claim, remove};
+use super::super::heads::Head;
+use super::super::journal::{Append, StreamInfo, claim, find, remove};
 use super::super::numbers::{int, uint};
-use super::super::record::Encoded;
+use super::super::record::{Encoded, STORED_COLUMNS, Stored};
 use super::super::times;
 use super::super::writer::Work;
-use super::rows;
+use super::{decode, rows};
+use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, run_stream};
 
@@ -31,13 +34,14 @@ impl Begin {
     }
 
     pub(super) fn run(self, work: &mut Work<'_>) -> Result<Begun, Fault> {
-        if let Some(existing) = rows::get(work.connection, &self.summary.run_id)? {
-            return Ok(Begun::Existing(existing));
-        }
-        let claim = claim(work, &self.key)?;
+        // Mostly the id is new: then the stream is made at once, and nothing has to be looked up.
+        let (stream, epoch) = match self.open(work)? {
+            Opened::New { stream, epoch } => (stream, epoch),
+            Opened::Taken(run) => return Ok(Begun::Existing(run)),
+        };
         let append = Append {
-            stream: claim.stream,
-            epoch: claim.epoch,
+            stream,
+            epoch,
             first_seq: 1,
             records: vec![self.record],
             events: Vec::new(),
@@ -47,11 +51,57 @@ impl Begin {
             position: work.state.position,
             summary: self.summary,
             client: self.client,
-            epoch: claim.epoch,
+            epoch,
         };
-        insert(work, claim.stream, &run)?;
+        insert(work, stream, &run)?;
         Ok(Begun::New(run))
     }
+
+    /// Makes the stream of the run, unless there is one of that id. It refuses before anything is changed.
+    fn open(&self, work: &mut Work<'_>) -> Result<Opened, Fault> {
+        let made = work
+            .connection
+            .prepare_cached(
+                "INSERT INTO streams (key, epoch) VALUES (?1, 1) ON CONFLICT (key) DO NOTHING RETURNING id",
+            )?
+            .query_row([self.key.as_str()], |row| uint(row, 0))
+            .optional()?;
+        if let Some(stream) = made {
+            let head = Head {
+                key: self.key.clone(),
+                epoch: 1,
+                seq: 0,
+                chain: work.state.heads.chain().start(&self.key),
+                open: OpenTurns::default(),
+            };
+            work.state.heads.put(stream, head);
+            return Ok(Opened::New { stream, epoch: 1 });
+        }
+        if let Some(run) = rows::get(work.connection, &self.summary.run_id)? {
+            return Ok(Opened::Taken(run));
+        }
+        if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
+            let what = "the run has records and no row; rebuild the store".to_owned();
+            return Err(JournalError::Damaged {
+                stream: self.key.to_string(),
+                seq: 1,
+                what,
+            }
+            .into());
+        }
+        // An empty stream is left where somebody claimed it and wrote nothing.
+        let claim = claim(work, &self.key)?;
+        Ok(Opened::New {
+            stream: claim.stream,
+            epoch: claim.epoch,
+        })
+    }
+}
+
+/// What came of making a stream.
+enum Opened {
+    New { stream: u64, epoch: u64 },
+    Taken(KeptRun),
 }
 
 /// Further records of a run.
@@ -94,7 +144,6 @@ impl AppendToRun {
 }
 
 fn stream_of(work: &Work<'_>, run: &KeptRun) -> Result<u64, Fault> {
-    use rusqlite::OptionalExtension;
     let stream = work
         .connection
         .prepare_cached("SELECT stream FROM runs WHERE position = ?1")?
@@ -208,6 +257,50 @@ pub(in super::super) fn project(
         update(work, &run)?;
     }
     Ok(())
+}
+
+/// Makes the row of a run anew from its records. Which connection may write is not in them, so that stays.
+pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Result<(), Fault> {
+    let connection = work.connection;
+    let number = int(stream.stream);
+    let client = {
+        let mut statement = connection.prepare_cached(
+            "SELECT client FROM runs WHERE position = \
+             (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
+        )?;
+        let client = statement.query_row([number], |row| row.get::<_, String>(0));
+        client.optional()?.unwrap_or_default()
+    };
+    let mut run: Option<KeptRun> = None;
+    {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {STORED_COLUMNS}, position FROM placed WHERE stream = ?1 ORDER BY seq"
+        ))?;
+        let mut rows = statement.query([number])?;
+        while let Some(row) = rows.next()? {
+            let stored = Stored::from_row(connection, row)?;
+            let (_, record) = decode(&stored, &stream.key)?;
+            match (&mut run, &record) {
+                (None, RunRecord::Started(started)) => {
+                    run = Some(KeptRun {
+                        position: uint(row, 5)?,
+                        summary: RunSummary::of(started),
+                        client: client.clone(),
+                        epoch: 0,
+                    });
+                }
+                (Some(run), record) => run.summary.apply(record),
+                (None, _) => {}
+            }
+        }
+    }
+    let Some(run) = run else {
+        return Ok(());
+    };
+    connection
+        .prepare_cached("DELETE FROM runs WHERE position = ?1")?
+        .execute([int(run.position)])?;
+    insert(work, stream.stream, &run)
 }
 
 /// Removes runs that ended before a time. Runs end in about the order in which they began, so the walk from the oldest

@@ -39,8 +39,9 @@ async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
     }
 }
 
-fn turn(text: &str) -> RunRecord {
+fn turn(index: u64, text: &str) -> RunRecord {
     RunRecord::Turn(RunTurn {
+        index,
         output: Some(json!(text)),
         ..RunTurn::default()
     })
@@ -60,7 +61,7 @@ async fn full_store(home: &Home) -> SqliteStore {
     let store = home.open().await;
     fill(&store, "session", vec![custom("a")]).await;
     let open = begin(&store, "open").await;
-    let turns = vec![turn("small"), turn(&"x".repeat(50_000))];
+    let turns = vec![turn(0, "small"), turn(1, &"x".repeat(50_000))];
     store.runs().append(&open, turns).await.unwrap();
     let done = begin(&store, "done").await;
     store
@@ -146,4 +147,73 @@ async fn runs_are_exported_and_imported_with_their_rows() {
         summaries(everything(&copy).await),
         summaries(everything(&store).await)
     );
+}
+
+/// Changes the database behind the store's back; says what is found, and that a rebuild puts it right.
+async fn check(change: &str, expected: &[&str]) {
+    let home = Home::new();
+    let store = full_store(&home).await;
+    let before = everything(&store).await;
+    store.close().await;
+    home.database().execute_batch(change).unwrap();
+    let store = home.open().await;
+    let findings = store.verify().await.unwrap().findings;
+    let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert_eq!(findings, expected, "{change}");
+    let report = store.rebuild(|_| {}).await.unwrap();
+    assert_eq!((report.streams, report.findings), (3, vec![]), "{change}");
+    assert_eq!(store.verify().await.unwrap().findings, [], "{change}");
+    let anew = everything(&store).await;
+    let plain = |all: Vec<(KeptRun, Vec<RunRecord>)>| {
+        let each = all.into_iter().map(|(run, _)| run.summary);
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(plain(anew), plain(before), "{change}");
+}
+
+#[tokio::test]
+async fn a_row_that_is_not_what_its_records_say_is_found_and_made_anew() {
+    let wrong = "the row of the run is not what its records say";
+    check("", &[]).await;
+    check(
+        "UPDATE runs SET turns = 7 WHERE status = 'in_progress'",
+        &[&format!("stream run:open: {wrong}")],
+    )
+    .await;
+    check(
+        "UPDATE runs SET agent = 'x' WHERE status = 'incomplete'",
+        &[&format!("stream run:done: {wrong}")],
+    )
+    .await;
+    check(
+        "UPDATE runs SET status = 'in_progress' WHERE status = 'incomplete'",
+        &[
+            "1 runs are in a state that cannot be",
+            &format!("stream run:done: {wrong}"),
+        ],
+    )
+    .await;
+    check(
+        "DELETE FROM runs WHERE status = 'incomplete'",
+        &["stream run:done: the row of the run is missing"],
+    )
+    .await;
+    check(
+        "INSERT INTO runs SELECT 99, 99, agent, intent, status, outcome, started_at, ended_at, turns, client FROM runs LIMIT 1",
+        &["1 rows of runs belong to no run"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn records_that_cannot_follow_each_other_are_found() {
+    let home = Home::new();
+    let store = home.open().await;
+    let run = begin(&store, "odd").await;
+    let records = vec![turn(5, "a"), ended(&run)];
+    let run = store.runs().append(&run, records).await.unwrap();
+    let findings = store.verify().await.unwrap().findings;
+    let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert_eq!(findings, ["stream run:odd: record 2 is not the next turn"]);
+    assert_eq!(run.head(), 3);
 }

@@ -8,3 +8,4 @@ mod lists;
 mod newest;
 mod play;
 mod shown;
+mod turn_runs;

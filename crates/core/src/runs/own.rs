@@ -1,0 +1,81 @@
+//! Turns of our own sessions as runs: what a list shows of them follows from the events alone.
+
+use serde_json::Value;
+
+use super::{OutcomeStatus, RunStatus};
+use crate::events::{Event, EventData};
+use crate::typed_id::TurnId;
+
+/// Whose runs the turns of a session are that belongs to no agent.
+pub const OWN_AGENT: &str = "windlass:main";
+
+/// What the ids of agents begin with that only Windlass itself records runs for.
+pub const OWN_AGENTS: &str = "windlass:";
+
+/// Why a turn was stopped that was not to outlive its process.
+pub const PROCESS_STOPPED: &str = "the process stopped";
+
+/// Returns the id of a turn's run. Ids of other runs do not look like it.
+#[must_use]
+pub fn run_of_turn(turn_id: TurnId) -> String {
+    turn_id.to_string()
+}
+
+/// Returns the turn whose run has that id, if it is the run of a turn.
+#[must_use]
+pub fn turn_of_run(run_id: &str) -> Option<TurnId> {
+    run_id.parse().ok()
+}
+
+/// Returns the agent that a session belongs to, where an event says so: the host's record of the session names it. The
+/// inner `None` is a session of no agent.
+#[must_use]
+pub fn owner_in(event: &Event) -> Option<Option<&str>> {
+    let record = match &event.data {
+        EventData::SessionStarted(data) => &data.record,
+        EventData::SessionUpdated(data) => &data.record,
+        EventData::SessionForked(data) => &data.record,
+        _ => return None,
+    };
+    let record = record.as_ref()?;
+    Some(record.get("agent").and_then(Value::as_str))
+}
+
+/// Tells whether an event of a turn is a turn of its run: [`TurnTrace`](super::TurnTrace) makes one record of it.
+#[must_use]
+pub fn is_step(data: &EventData) -> bool {
+    matches!(
+        data,
+        EventData::ReasonCompleted(_)
+            | EventData::ToolCompleted(_)
+            | EventData::ApprovalRequired(_)
+            | EventData::ApprovalDecided(_)
+            | EventData::UserInputRequired(_)
+            | EventData::UserInputAnswered(_)
+            | EventData::UserInputCanceled(_)
+            | EventData::TurnSteered(_)
+            | EventData::TurnResumed(_)
+            | EventData::ContextCompacted(_)
+            | EventData::SubagentStarted(_)
+            | EventData::SubagentCompleted(_)
+    )
+}
+
+/// Returns where a run is after the event that ends its turn; `None` for any other event.
+#[must_use]
+pub fn end_in(data: &EventData) -> Option<(RunStatus, Option<OutcomeStatus>)> {
+    let outcome = match data {
+        EventData::TurnCompleted(_) => OutcomeStatus::Success,
+        EventData::TurnFailed(data) => match data.error_code.as_deref() {
+            Some("turn_timeout") => OutcomeStatus::Timeout,
+            Some("max_iterations") => OutcomeStatus::GiveUp,
+            _ => OutcomeStatus::Failure,
+        },
+        EventData::TurnCancelled(data) if data.reason.as_deref() == Some(PROCESS_STOPPED) => {
+            return Some((RunStatus::Incomplete, None));
+        }
+        EventData::TurnCancelled(_) => return Some((RunStatus::Cancelled, None)),
+        _ => return None,
+    };
+    Some((RunStatus::Completed, Some(outcome)))
+}

@@ -1,0 +1,378 @@
+//! The records of a turn's run, made from its events.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::own::{end_in, is_step, run_of_turn};
+use super::{
+    Evidence, EvidenceKind, ModelTurn, Outcome, OutcomeMetrics, OutcomeStatus, PolicyRejected,
+    RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
+};
+use crate::events::{
+    Decision, Event, EventData, LlmGenerationData, ReasonCompletedData, TokenUsage,
+    ToolCompletedData, TurnStartedData,
+};
+use crate::items::plain_text;
+use crate::message::ContentPart;
+use crate::typed_id::{ExecId, TurnId};
+
+/// What a reason to stop begins with that was given by `runs.cancel`; its receipt follows as JSON.
+pub const CALLED_OFF: &str = "runs.cancel ";
+
+/// What is shown in the place of an answer that is meant for the model only.
+const ANSWERED: &str = "User input submitted";
+
+/// The records of a turn's run, event by event. It begins with the event that starts the turn.
+#[derive(Debug, Clone)]
+pub struct TurnTrace {
+    turn_id: TurnId,
+    agent_id: String,
+    /// How many turns the run has so far.
+    turns: u64,
+    model_call: ModelCall,
+    /// What the calls that run were given.
+    arguments: HashMap<ExecId, Value>,
+    metrics: OutcomeMetrics,
+}
+
+/// What is known of the model call that runs.
+#[derive(Debug, Clone, Default)]
+struct ModelCall {
+    iteration: u64,
+    text: String,
+    generation: Option<Box<LlmGenerationData>>,
+}
+
+impl TurnTrace {
+    /// Begins before the first event of a turn.
+    #[must_use]
+    pub fn new(turn_id: TurnId, agent_id: impl Into<String>) -> Self {
+        Self {
+            turn_id,
+            agent_id: agent_id.into(),
+            turns: 0,
+            model_call: ModelCall::default(),
+            arguments: HashMap::new(),
+            metrics: OutcomeMetrics::default(),
+        }
+    }
+
+    /// Takes the next event of the session; returns the record that it is, if it is one of this turn.
+    pub fn apply(&mut self, event: &Event) -> Option<RunRecord> {
+        if event.context.turn_id.is_some_and(|id| id != self.turn_id) {
+            return None;
+        }
+        match &event.data {
+            EventData::TurnStarted(data) if data.turn_id == self.turn_id => {
+                return Some(RunRecord::Started(self.started(event, data)));
+            }
+            EventData::TurnCompleted(data) if data.turn_id != self.turn_id => return None,
+            EventData::TurnFailed(data) if data.turn_id != self.turn_id => return None,
+            EventData::TurnCancelled(data) if data.turn_id != self.turn_id => return None,
+            _ => {}
+        }
+        if let Some((status, outcome)) = end_in(&event.data) {
+            return Some(RunRecord::Ended(self.ended(event, status, outcome)));
+        }
+        // What names no turn is not of this one.
+        event.context.turn_id?;
+        self.note(event);
+        if !is_step(&event.data) {
+            return None;
+        }
+        let mut record = self.step(event);
+        record.set_index(self.turns);
+        self.turns += 1;
+        Some(record)
+    }
+
+    fn started(&self, event: &Event, data: &TurnStartedData) -> RunStarted {
+        RunStarted {
+            run_id: run_of_turn(self.turn_id),
+            agent_id: self.agent_id.clone(),
+            intent: intent(data),
+            outcome_description: None,
+            started_at: event.ts,
+        }
+    }
+
+    /// Remembers what a later step shows.
+    fn note(&mut self, event: &Event) {
+        match &event.data {
+            EventData::ReasonStarted(data) => {
+                self.model_call = ModelCall {
+                    iteration: data.iteration as u64,
+                    ..ModelCall::default()
+                };
+            }
+            EventData::LlmGeneration(data) => {
+                if let Some(retry) = &data.metadata.retry {
+                    self.metrics.retries = self.metrics.retries.saturating_add(retry.retries);
+                }
+                self.model_call.generation = Some(data.clone());
+            }
+            EventData::OutputMessageCompleted(data) => {
+                self.model_call.text = plain_text(&data.message.content).into_owned();
+            }
+            EventData::OutputMessageReplaced(data) => {
+                self.model_call.text = plain_text(&data.message.content).into_owned();
+            }
+            EventData::ToolStarted(data) => {
+                if let Some(exec_id) = event.context.exec_id {
+                    let arguments = data.tool_call.arguments.clone();
+                    self.arguments.insert(exec_id, arguments);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, event: &Event) -> RunRecord {
+        let turn = match &event.data {
+            EventData::ReasonCompleted(data) => {
+                return RunRecord::ModelTurn(self.model_turn(event.ts, data));
+            }
+            EventData::ToolCompleted(data) => self.tool_turn(event.context.exec_id, data),
+            EventData::TurnSteered(data) => RunTurn {
+                prompt: data.input_text.clone(),
+                ..named(&event.event_type, None, None)
+            },
+            EventData::ApprovalRequired(data) => {
+                let call = json!({"tool_call_id": data.tool_call.id, "tool": data.tool_call.name,
+                    "arguments": data.tool_call.arguments, "expires_at": data.expires_at});
+                named(&event.event_type, Some(call), None)
+            }
+            EventData::ApprovalDecided(data) => {
+                let call = json!({"tool_call_id": data.tool_call_id});
+                let decision = json!({"decision": data.decision, "reason": data.reason});
+                RunTurn {
+                    policy_rejected: (data.decision == Decision::Deny).then(|| PolicyRejected {
+                        rule: data.reason.clone().unwrap_or_else(|| "denied".to_owned()),
+                        param: None,
+                    }),
+                    ..named(&event.event_type, Some(call), Some(decision))
+                }
+            }
+            EventData::UserInputRequired(data) => {
+                let question = json!({"request_id": data.request_id, "prompt": data.prompt});
+                named(&event.event_type, Some(question), None)
+            }
+            EventData::UserInputAnswered(data) => {
+                let question = json!({"request_id": data.request_id});
+                named(&event.event_type, Some(question), Some(ANSWERED.into()))
+            }
+            EventData::UserInputCanceled(data) => {
+                let question = json!({"request_id": data.request_id});
+                let output = json!({"canceled": data.reason});
+                named(&event.event_type, Some(question), Some(output))
+            }
+            EventData::TurnResumed(data) => {
+                let attempt = json!({"attempt": data.attempt});
+                named(&event.event_type, Some(attempt), None)
+            }
+            EventData::ContextCompacted(data) => {
+                let output = json!({"messages_before": data.messages_before,
+                    "messages_after": data.messages_after, "error": data.error});
+                named(&event.event_type, None, Some(output))
+            }
+            EventData::SubagentStarted(data) => {
+                let child = json!({"session_id": data.child_session_id, "name": data.name, "task": data.task});
+                named(&event.event_type, Some(child), None)
+            }
+            EventData::SubagentCompleted(data) => {
+                let child = json!({"session_id": data.child_session_id, "name": data.name});
+                let output = json!({"success": data.success, "result": data.result});
+                named(&event.event_type, Some(child), Some(output))
+            }
+            _ => RunTurn::default(),
+        };
+        RunRecord::Turn(turn)
+    }
+
+    fn model_turn(&mut self, at: DateTime<Utc>, data: &ReasonCompletedData) -> ModelTurn {
+        let call = std::mem::take(&mut self.model_call);
+        let generation = call.generation.map(|generation| *generation);
+        let (calls, metadata) = match generation {
+            Some(generation) => (generation.output.tool_calls, Some(generation.metadata)),
+            None => (Vec::new(), None),
+        };
+        let usage = data
+            .usage
+            .or(metadata.as_ref().and_then(|known| known.usage));
+        let duration = metadata.as_ref().and_then(|known| known.duration_ms);
+        ModelTurn {
+            index: 0,
+            turn_index: call.iteration,
+            assistant_text: call.text,
+            requested_tool_calls: calls.iter().map(|call| json!(call)).collect(),
+            model_id: metadata.map(|known| known.model).unwrap_or_default(),
+            token_usage: usage.as_ref().map(usage_of),
+            duration_ms: duration.or(data.duration_ms).unwrap_or_default() as f64,
+            recorded_at: at,
+            error: data.error.clone(),
+        }
+    }
+
+    fn tool_turn(&mut self, exec_id: Option<ExecId>, data: &ToolCompletedData) -> RunTurn {
+        let begun = exec_id.and_then(|exec_id| self.arguments.remove(&exec_id));
+        let count = match data.success {
+            true => &mut self.metrics.actions_succeeded,
+            false => &mut self.metrics.actions_failed,
+        };
+        *count = count.saturating_add(1);
+        let is_denied = data.approval == Some(Decision::Deny);
+        let mut turn = RunTurn {
+            policy_rejected: is_denied.then(|| PolicyRejected {
+                rule: data.error.clone().unwrap_or_else(|| "denied".to_owned()),
+                param: None,
+            }),
+            ..named(
+                &data.tool_name,
+                data.arguments.clone().or(begun),
+                Some(output(data)),
+            )
+        };
+        turn.derive_outcomes();
+        turn
+    }
+
+    fn ended(
+        &mut self,
+        event: &Event,
+        status: RunStatus,
+        outcome: Option<OutcomeStatus>,
+    ) -> RunEnded {
+        let run_id = run_of_turn(self.turn_id);
+        let termination = match (status, outcome) {
+            (_, Some(outcome)) => Termination::Outcome {
+                status: outcome,
+                outcome: Box::new(self.outcome(event, outcome)),
+            },
+            (RunStatus::Cancelled, None) => Termination::Cancelled {
+                cancellation: cancellation(event, &run_id),
+            },
+            (_, None) => Termination::Incomplete,
+        };
+        RunEnded {
+            run_id,
+            agent_id: self.agent_id.clone(),
+            termination,
+            ended_at: event.ts,
+        }
+    }
+
+    fn outcome(&self, event: &Event, status: OutcomeStatus) -> Outcome {
+        let mut metrics = self.metrics;
+        let (summary, evidence, figures) = match &event.data {
+            EventData::TurnCompleted(data) => {
+                let preview = data.final_answer_preview.clone().unwrap_or_default();
+                let figures = (data.llm_call_count, data.tool_call_count, data.duration_ms);
+                (preview, Vec::new(), figures)
+            }
+            EventData::TurnFailed(data) => {
+                let why = Evidence {
+                    kind: EvidenceKind::StopReason,
+                    description: data.error_code.clone().unwrap_or_default(),
+                    data: json!(data.error_fields),
+                };
+                let figures = (data.llm_call_count, data.tool_call_count, data.duration_ms);
+                (data.error.clone(), vec![why], figures)
+            }
+            _ => (String::new(), Vec::new(), (None, None, None)),
+        };
+        let (models, tools, duration) = figures;
+        metrics.turns = small(models);
+        metrics.tool_calls = small(tools);
+        metrics.duration_ms = duration.unwrap_or_default() as f64;
+        Outcome {
+            status,
+            summary,
+            evidence,
+            metrics,
+            timestamp: event.ts,
+        }
+    }
+}
+
+/// Returns what a turn is to do, in words.
+#[must_use]
+pub fn intent(data: &TurnStartedData) -> String {
+    let outline = data.outline.as_ref();
+    match outline.map(|outline| outline.input_summary.as_str()) {
+        Some(summary) if !summary.trim().is_empty() => summary.to_owned(),
+        _ if outline.is_some_and(|outline| outline.compaction == Some(true)) => {
+            "make the history shorter".to_owned()
+        }
+        _ => "answer an input".to_owned(),
+    }
+}
+
+fn named(tool: &str, parameters: Option<Value>, output: Option<Value>) -> RunTurn {
+    RunTurn {
+        tool: Some(tool.to_owned()),
+        parameters,
+        output,
+        ..RunTurn::default()
+    }
+}
+
+fn small(count: Option<usize>) -> u32 {
+    u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX)
+}
+
+fn usage_of(usage: &TokenUsage) -> Value {
+    let mut shown = json!({
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": u64::from(usage.input_tokens) + u64::from(usage.output_tokens),
+    });
+    let caches = [
+        ("cache_read_input_tokens", usage.cache_read_tokens),
+        ("cache_creation_input_tokens", usage.cache_creation_tokens),
+    ];
+    for (name, tokens) in caches {
+        if let Some(tokens) = tokens {
+            shown[name] = json!(tokens);
+        }
+    }
+    shown
+}
+
+fn output(data: &ToolCompletedData) -> Value {
+    if data.private == Some(true) {
+        return ANSWERED.into();
+    }
+    let parts = data.result.as_deref().unwrap_or_default();
+    match (parts, &data.error) {
+        ([], Some(error)) => json!({"status": data.status, "error": error}),
+        ([], None) => json!({"status": data.status}),
+        ([part], _) => of_part(part),
+        (parts, _) => parts.iter().map(of_part).collect(),
+    }
+}
+
+fn of_part(part: &ContentPart) -> Value {
+    match part {
+        ContentPart::ToolResult(result) => match (&result.error, &result.result) {
+            (Some(error), _) => json!({"error": error}),
+            (None, Some(value)) => value.clone(),
+            (None, None) => Value::Null,
+        },
+        other => plain_text(std::slice::from_ref(other)).into_owned().into(),
+    }
+}
+
+/// Says how a turn was stopped: with the receipt of `runs.cancel`, where it was that.
+fn cancellation(event: &Event, run_id: &str) -> Value {
+    let reason = match &event.data {
+        EventData::TurnCancelled(data) => data.reason.as_deref(),
+        _ => None,
+    };
+    let receipt = reason.and_then(|reason| reason.strip_prefix(CALLED_OFF));
+    match receipt.and_then(|receipt| serde_json::from_str(receipt).ok()) {
+        Some(receipt) => receipt,
+        None => json!({"run_id": run_id, "status": "cancelled_confirmed", "reason": reason}),
+    }
+}

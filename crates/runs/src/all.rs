@@ -1,0 +1,239 @@
+//! All runs in one list: those that are reported from outside, and the turns of our own sessions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use windlass_core::runs::{RunRecord, RunStatus, RunSummary, TurnTrace, turn_of_run};
+use windlass_store::{
+    Journal, JournalError, KeptRun, RunFilter, RunLog, RunPage, StreamKey, TurnRun,
+};
+
+use crate::limits::{RunLimits, size};
+use crate::record::fit;
+
+/// How many events are read at a time.
+const EVENTS: usize = 256;
+/// How many places in traces are remembered.
+const MARKS: usize = 256;
+
+/// A run of either kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AnyRun {
+    /// One that is reported from outside.
+    Reported(KeptRun),
+    /// A turn of one of our own sessions. Its records are made from the events of the session.
+    Turn(TurnRun),
+}
+
+impl AnyRun {
+    /// Returns what a list shows of it.
+    #[must_use]
+    pub fn summary(&self) -> &RunSummary {
+        match self {
+            Self::Reported(run) => &run.summary,
+            Self::Turn(run) => &run.summary,
+        }
+    }
+
+    /// Returns its place among all runs.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        match self {
+            Self::Reported(run) => run.position,
+            Self::Turn(run) => run.position,
+        }
+    }
+
+    /// Returns how many records it has.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        let summary = self.summary();
+        1 + summary.turn_count + u64::from(summary.status != RunStatus::InProgress)
+    }
+
+    fn into_summary(self) -> RunSummary {
+        match self {
+            Self::Reported(run) => run.summary,
+            Self::Turn(run) => run.summary,
+        }
+    }
+}
+
+impl From<AnyRun> for RunSummary {
+    fn from(run: AnyRun) -> Self {
+        run.into_summary()
+    }
+}
+
+/// All runs, to be read; clones share them.
+#[derive(Clone)]
+pub struct AllRuns {
+    log: Arc<dyn RunLog>,
+    turns: Option<Arc<dyn Journal>>,
+    limits: RunLimits,
+    marks: Arc<Mutex<Vec<Mark>>>,
+}
+
+impl std::fmt::Debug for AllRuns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AllRuns").finish_non_exhaustive()
+    }
+}
+
+impl AllRuns {
+    /// Joins a log of reported runs and a journal whose turns are runs too.
+    #[must_use]
+    pub fn new(log: Arc<dyn RunLog>, turns: Option<Arc<dyn Journal>>, limits: RunLimits) -> Self {
+        Self {
+            log,
+            turns,
+            limits,
+            marks: Arc::default(),
+        }
+    }
+
+    /// Finds the run of a turn; `None` for any other.
+    pub async fn turn(&self, run_id: &str) -> Result<Option<TurnRun>, JournalError> {
+        match (&self.turns, turn_of_run(run_id)) {
+            (Some(turns), Some(turn_id)) => turns.turn_run(turn_id).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Finds a run.
+    pub async fn get(&self, run_id: &str) -> Result<Option<AnyRun>, JournalError> {
+        if let Some(run) = self.turn(run_id).await? {
+            return Ok(Some(AnyRun::Turn(run)));
+        }
+        Ok(self.log.get(run_id).await?.map(AnyRun::Reported))
+    }
+
+    /// Lists runs, the newest first; costs what it returns.
+    pub async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<AnyRun>, JournalError> {
+        let mut runs = Vec::new();
+        if let Some(turns) = &self.turns {
+            let turns = turns.turn_runs(filter.clone(), limit).await?;
+            runs.extend(turns.into_iter().map(AnyRun::Turn));
+        }
+        let reported = self.log.list(filter, limit).await?;
+        runs.extend(reported.into_iter().map(AnyRun::Reported));
+        runs.sort_by_key(|run| std::cmp::Reverse(run.position()));
+        runs.truncate(limit);
+        Ok(runs)
+    }
+
+    /// Returns the records of a run after a number: at most `limit`, and no more once they have `max_bytes`.
+    pub async fn read(
+        &self,
+        run: &AnyRun,
+        after: u64,
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<RunPage, JournalError> {
+        match (run, &self.turns) {
+            (AnyRun::Turn(turn), Some(turns)) => {
+                let most = (limit, max_bytes);
+                let mut page = self.read_turn(turns.as_ref(), turn, after, most).await?;
+                page.head = page.head.max(run.head());
+                Ok(page)
+            }
+            (run, _) => {
+                let run_id = &run.summary().run_id;
+                self.log.read(run_id, after, limit, max_bytes).await
+            }
+        }
+    }
+
+    /// Makes records of the events of a turn. Whoever reads on finds the place where he was before.
+    async fn read_turn(
+        &self,
+        turns: &dyn Journal,
+        turn: &TurnRun,
+        after: u64,
+        (limit, max_bytes): (usize, usize),
+    ) -> Result<RunPage, JournalError> {
+        let mut mark = self.mark(turn, after);
+        let mut page = RunPage::default();
+        let mut bytes = 0;
+        'reading: while !mark.is_ended && page.records.len() < limit && bytes < max_bytes {
+            let events = turns.read(&mark.stream, mark.seq, EVENTS).await?.events;
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                mark.seq = event.seq();
+                let Some(record) = mark.trace.apply(&event) else {
+                    continue;
+                };
+                mark.records += 1;
+                mark.is_ended = matches!(record, RunRecord::Ended(_));
+                if mark.records > after {
+                    let record = fit(record, &self.limits);
+                    bytes += size(&record);
+                    page.records.push(record);
+                }
+                if mark.is_ended || page.records.len() >= limit || bytes >= max_bytes {
+                    break 'reading;
+                }
+            }
+        }
+        page.head = mark.records;
+        self.remember(mark);
+        Ok(page)
+    }
+
+    /// Returns a doorbell that rings when a run may have more records.
+    pub async fn watch(&self, run: &AnyRun) -> Result<watch::Receiver<u64>, JournalError> {
+        match (run, &self.turns) {
+            (AnyRun::Turn(turn), Some(turns)) => turns.watch(&turn.stream).await,
+            (run, _) => self.log.watch(&run.summary().run_id).await,
+        }
+    }
+
+    /// Plain data is left behind by a panic elsewhere, so a poisoned lock is still good.
+    fn marks(&self) -> MutexGuard<'_, Vec<Mark>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up a place in a trace: the one where somebody stopped, or its beginning.
+    fn mark(&self, turn: &TurnRun, after: u64) -> Mark {
+        let is_it = |mark: &Mark| (mark.position, mark.records) == (turn.position, after);
+        let marks = self.marks();
+        match marks.iter().rfind(|mark| is_it(mark)) {
+            Some(mark) => mark.clone(),
+            None => Mark {
+                position: turn.position,
+                stream: turn.stream.clone(),
+                seq: turn.first_seq - 1,
+                records: 0,
+                is_ended: false,
+                trace: TurnTrace::new(turn.turn_id, turn.summary.agent_id.clone()),
+            },
+        }
+    }
+
+    /// Remembers a place. One reader of a run leaves one: where he reads on, the one before goes.
+    fn remember(&self, mark: Mark) {
+        let mut marks = self.marks();
+        marks.retain(|known| known.position != mark.position || known.records > mark.records);
+        if marks.len() >= MARKS {
+            marks.remove(0);
+        }
+        if !mark.is_ended {
+            marks.push(mark);
+        }
+    }
+}
+
+/// A place in the trace of a turn.
+#[derive(Debug, Clone)]
+struct Mark {
+    position: u64,
+    stream: StreamKey,
+    /// The newest event that was taken.
+    seq: u64,
+    /// How many records have been made so far.
+    records: u64,
+    is_ended: bool,
+    trace: TurnTrace,
+}

@@ -1,0 +1,47 @@
+//! Line 25 of where the original falls short: the disk is waited for on a thread of its own.
+
+use serde_json::json;
+use windlass_server::Access;
+
+use crate::rpc::socket::Socket;
+use crate::support::Setup;
+
+/// This test and the daemon have one thread together. Whoever waits for the disk in it would wait for ever.
+#[tokio::test(flavor = "current_thread")]
+async fn n25_who_waits_for_the_disk_holds_up_nobody_else() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().join("data");
+    let setup = Setup {
+        data: Some(directory.clone()),
+        ..Setup::settings(|settings| settings.access = Access::Open)
+    };
+    let daemon = setup.start().await;
+    let address = daemon.client.address;
+    let (mut writer, mut other) = (
+        Socket::connect(address).await,
+        Socket::connect(address).await,
+    );
+    let before = other.start("other").await;
+
+    // As long as somebody else holds the database, nothing can be written.
+    let disk = rusqlite::Connection::open(directory.join("windlass.db")).unwrap();
+    disk.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let params = json!({"agent_id": "a", "intent": "wait for the disk"});
+    let start = writer.post("runs.start", params).await;
+    for _ in 0..20 {
+        let shaken = other
+            .ok("server.handshake", json!({"protocol_version": 3}))
+            .await;
+        assert_eq!(shaken["protocol_version"], 3);
+        let listed = other.ok("runs.list", json!({})).await;
+        let ids: Vec<_> = listed["runs"].as_array().unwrap().iter().collect();
+        assert_eq!((ids.len(), &ids[0]["run_id"]), (1, &json!(before)));
+    }
+    disk.execute_batch("ROLLBACK").unwrap();
+    let started = writer.answer(start).await;
+    assert!(started.get("error").is_none(), "{started}");
+    assert_eq!(
+        other.ok("runs.list", json!({})).await["runs"][0]["agent_id"],
+        "a"
+    );
+}

@@ -1,0 +1,113 @@
+//! Folding what the table does not have.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_core::events::Event;
+
+use super::super::error::Fault;
+use super::super::journal::named;
+use super::super::numbers::{int, uint};
+use super::super::record::{STORED_COLUMNS, Stored};
+use super::newest::Rows;
+use super::rows::{owner, projected};
+use crate::journal::StreamKey;
+use crate::journal::turn_runs::{RunFold, RunNews};
+use crate::runs::is_run_stream;
+
+/// Returns the fold of a stream before one of its records: its turns that are open there.
+pub(super) fn fold_before(
+    connection: &Connection,
+    name: &StreamKey,
+    stream: u64,
+    before: u64,
+) -> Result<RunFold, Fault> {
+    let mut fold = RunFold::of(owner(connection, stream)?);
+    let mut statement = connection.prepare_cached(
+        "SELECT open_from FROM placed WHERE stream = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1",
+    )?;
+    let open_from = statement.query_row([int(stream), int(before)], |row| uint(row, 0));
+    let from = open_from.optional()?.unwrap_or(0);
+    if from > 0 {
+        replay(
+            connection,
+            (stream, name),
+            (from, before),
+            |event, position| {
+                fold.apply(event, (stream, position));
+            },
+        )?;
+    }
+    Ok(fold)
+}
+
+/// Goes through the events of a stream from one record until before another, without text chunks.
+pub(super) fn replay(
+    connection: &Connection,
+    (stream, name): (u64, &StreamKey),
+    (from, before): (u64, u64),
+    mut each: impl FnMut(&Event, u64),
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {STORED_COLUMNS}, position FROM placed \
+         WHERE stream = ?1 AND seq >= ?2 AND seq < ?3 AND chunk = 0 ORDER BY seq"
+    ))?;
+    let mut rows = statement.query([int(stream), int(from), int(before)])?;
+    while let Some(row) = rows.next()? {
+        let stored = Stored::from_row(connection, row)?;
+        each(&*stored.decode(name)?, uint(row, 5)?);
+    }
+    Ok(())
+}
+
+/// Follows the events of a stream with a fold, and keeps the rows that they make.
+pub(super) fn collect(
+    connection: &Connection,
+    (stream, name): (u64, &StreamKey),
+    from: u64,
+    mut fold: RunFold,
+    rows: &mut Rows,
+) -> Result<RunFold, Fault> {
+    let range = (from, i64::MAX as u64);
+    replay(connection, (stream, name), range, |event, position| {
+        if RunFold::concerns(&event.data) {
+            match fold.apply(event, (stream, position)) {
+                Some(RunNews::Row(row)) => drop(rows.insert(row.position, row)),
+                Some(RunNews::Forked) => rows.retain(|_, row| row.stream != stream),
+                Some(RunNews::Owner) | None => {}
+            }
+        }
+    })?;
+    Ok(fold)
+}
+
+/// Folds the rows of all turns that went on behind the position up to which the table is exact. A stream that cannot be
+/// read has none.
+pub(super) fn fold_tail(connection: &Connection) -> Result<Rows, Fault> {
+    let after = projected(connection)?;
+    let mut statement =
+        connection.prepare_cached("SELECT stream, seq FROM records WHERE position > ?1")?;
+    let mut first: HashMap<u64, u64> = HashMap::new();
+    let mut records = statement.query([int(after)])?;
+    while let Some(record) = records.next()? {
+        // Positions follow numbers, so the first one that is seen is the smallest.
+        let (stream, seq) = (uint(record, 0)?, uint(record, 1)?);
+        first.entry(stream).or_insert(seq);
+    }
+    let mut rows = Rows::new();
+    for (stream, seq) in first {
+        let name = named(connection, stream)?;
+        let Some(name) = name.filter(|name| !is_run_stream(name)) else {
+            continue;
+        };
+        let mut of_stream = Rows::new();
+        let folded = fold_before(connection, &name, stream, seq)
+            .and_then(|fold| collect(connection, (stream, &name), seq, fold, &mut of_stream));
+        match folded {
+            Ok(_) => rows.append(&mut of_stream),
+            Err(Fault::Journal(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(rows)
+}
