@@ -209,6 +209,13 @@ pub trait Journal: Send + Sync {
         Ok(fold.entry(stream, 0))
     }
 
+    /// Returns the number of the newest record of each stream that has one, in any order.
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
+        let threads = threads.await?.entries.into_iter();
+        Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
+    }
+
     /// Lists turns as runs, the one that began last first. What a stream has from another one by a fork is that one's.
     ///
     /// A journal that does not look them up shows none.
@@ -223,13 +230,6 @@ pub trait Journal: Send + Sync {
     /// Finds the run of a turn.
     async fn turn_run(&self, _turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
         Ok(None)
-    }
-
-    /// Returns the number of the newest record of each stream that has one, in any order.
-    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
-        let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
-        let threads = threads.await?.entries.into_iter();
-        Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
     }
 
     /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with

@@ -128,6 +128,10 @@ impl Journal for SqliteJournal {
         Ok(found.await?)
     }
 
+    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
+        Ok(self.inner.readers.read(streams::heads).await?)
+    }
+
     async fn turn_runs(
         &self,
         filter: RunFilter,
@@ -143,10 +147,6 @@ impl Journal for SqliteJournal {
         let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
         let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
         Ok(found.await?)
-    }
-
-    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
-        Ok(self.inner.readers.read(streams::heads).await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
