@@ -27,11 +27,12 @@ pub(in super::super) struct Append {
 }
 
 impl Append {
-    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<(), Fault> {
+    /// Writes the records and gives them back: to free them is work for another thread.
+    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         self.check(head)?;
         if self.records.is_empty() {
-            return Ok(());
+            return Ok(self.records);
         }
         let mut head = head.clone();
         let mut insert = Insert::new(work.connection)?;
@@ -61,7 +62,7 @@ impl Append {
         let ring = Ring::Head(head.key.clone(), head.seq, written);
         work.state.rings.push(ring);
         work.state.heads.put(self.stream, head);
-        Ok(())
+        Ok(self.records)
     }
 
     fn check(&self, head: &Head) -> Result<(), JournalError> {

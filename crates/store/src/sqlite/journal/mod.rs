@@ -63,7 +63,9 @@ impl Journal for SqliteJournal {
             records: encode(&batch.records)?,
             events: batch.records,
         };
-        Ok(writer.write_checked(move |work| append.run(work)).await?)
+        let written = writer.write_checked(move |work| append.run(work)).await?;
+        drop(written);
+        Ok(())
     }
 
     async fn read(

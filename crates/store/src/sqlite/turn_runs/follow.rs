@@ -16,7 +16,7 @@ use crate::journal::turn_runs::{RunFold, RunNews, RunRow};
 /// How many rows stay in memory.
 const MAX_ROWS: usize = 1024;
 /// How many records may be newer than the table is exact: what is looked through after a crash.
-const MAX_RECORDS: u64 = 8192;
+const MAX_RECORDS: u64 = 2048;
 /// How many folds are remembered; making one again costs its open turn.
 const MAX_FOLDS: usize = 4096;
 
@@ -40,9 +40,11 @@ pub(crate) struct TurnRuns {
 impl TurnRuns {
     /// Goes on from what is stored; rows that the table lacks are folded.
     pub(crate) fn open(connection: &Connection) -> Result<Self, Fault> {
+        // One look at the database for all queries: each for itself would lock it.
+        let transaction = connection.unchecked_transaction()?;
         Ok(Self {
-            newest: Arc::new(NewestRuns::new(fold_tail(connection)?)),
-            projected: projected(connection)?,
+            newest: Arc::new(NewestRuns::new(fold_tail(&transaction)?)),
+            projected: projected(&transaction)?,
             ..Self::default()
         })
     }
