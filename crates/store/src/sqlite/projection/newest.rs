@@ -21,7 +21,7 @@ use crate::runs::is_run_stream;
 /// How many rows stay in memory.
 pub(crate) const MAX_ROWS: usize = 512;
 /// How many records may be newer than the table is exact: what is looked through after a crash.
-pub(crate) const MAX_RECORDS: u64 = 8192;
+pub(crate) const MAX_RECORDS: u64 = 2048;
 
 /// The newest rows by their streams.
 pub(super) type ThreadRows = HashMap<u64, ThreadRow>;
