@@ -26,6 +26,8 @@ const PARALLEL: usize = 64;
 const KEPT: usize = 1_000;
 /// How many make those threads at once; divides their number.
 const WORKERS: usize = 8;
+/// How long threads rest before they are looked at: what the daemon does a little later is done by then.
+const REST: Duration = Duration::from_secs(1);
 
 /// Measures the daemon.
 pub fn run(mut report: Report) -> Result<Report> {
@@ -161,6 +163,7 @@ async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
     while let Some(done) = work.join_next().await {
         done??;
     }
+    tokio::time::sleep(REST).await;
     let per_thread = (daemon.resident_bytes() as f64 - before) / KEPT as f64 / 1e3;
     report.figure(
         "resident set per idle thread",
