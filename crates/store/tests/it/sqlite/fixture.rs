@@ -12,7 +12,7 @@ use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
-use windlass_store::{Journal, SqliteStore, conformance};
+use windlass_store::{Journal, RunFilter, SqliteStore, conformance};
 
 use super::support::{Home, completed, custom, delta, fill, fork as fork_of, key, read, started};
 
@@ -37,7 +37,33 @@ async fn version_3_opens() {
 #[tokio::test]
 async fn version_6_opens() {
     let (_home, store) = check("sqlite-6").await;
-    let (turns, fork) = (read(&store, "turns").await, read(&store, "fork").await);
+    check_forks(&store).await;
+}
+
+#[tokio::test]
+async fn version_7_opens() {
+    let (_home, store) = check("sqlite-7").await;
+    check_forks(&store).await;
+}
+
+#[tokio::test]
+async fn turns_of_every_version_are_runs() {
+    for name in [
+        "sqlite-1",
+        "sqlite-1-packed",
+        "sqlite-3",
+        "sqlite-6",
+        "sqlite-7",
+    ] {
+        let (_home, store) = check(name).await;
+        let runs = store.journal().turn_runs(RunFilter::default(), 9).await;
+        let runs = runs.unwrap();
+        assert_eq!(runs.len(), 2, "{name}: {runs:?}");
+    }
+}
+
+async fn check_forks(store: &SqliteStore) {
+    let (turns, fork) = (read(store, "turns").await, read(store, "fork").await);
     let (turns, fork) = (turns.unwrap(), fork.unwrap());
     assert_eq!(fork.len(), 3, "the turn without its text, and the fork");
     for (ours, theirs) in turns.iter().zip(&fork[..2]) {
@@ -45,7 +71,7 @@ async fn version_6_opens() {
         assert_eq!(same(ours), same(theirs));
         assert_ne!(ours.session_id, theirs.session_id);
     }
-    assert_eq!(read(&store, "orphan").await.unwrap().len(), 3);
+    assert_eq!(read(store, "orphan").await.unwrap().len(), 3);
     assert_eq!(
         store.journal().read(&key("gone"), 0, 9).await.unwrap().head,
         0
