@@ -1,12 +1,12 @@
 //! The token that clients show: given, read from a file, or made.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use uuid::Uuid;
+
+use super::private_file;
 
 /// Reads a token from a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
@@ -26,17 +26,6 @@ pub(super) fn make(directory: &Path) -> anyhow::Result<(String, PathBuf)> {
         Uuid::new_v4().as_simple(),
         Uuid::new_v4().as_simple()
     );
-    let path = directory.join("token");
-    // A file of another making may be open to others: it is replaced, not written into.
-    let fresh = directory.join(format!(".token-{}", Uuid::new_v4().as_simple()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)
-        .with_context(cannot)?;
-    file.write_all(token.as_bytes()).with_context(cannot)?;
-    file.sync_all().with_context(cannot)?;
-    fs::rename(&fresh, &path).with_context(cannot)?;
+    let path = private_file::put(directory, "token", &token).with_context(cannot)?;
     Ok((token, path))
 }

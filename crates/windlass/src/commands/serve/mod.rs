@@ -3,6 +3,7 @@
 mod access;
 mod agent;
 mod made_token;
+mod private_file;
 mod retention;
 mod secrets_key;
 mod tools;

@@ -1,13 +1,14 @@
 //! The key that secrets of sessions are sealed with: given, or made at the first start.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use uuid::Uuid;
 use windlass_runtime::SecretsKey;
+
+use super::private_file;
 
 /// The file that is made where none is given.
 pub(super) const FILE: &str = "secrets.key";
@@ -22,7 +23,7 @@ pub(super) fn load(given: Option<&Path>, directory: &Path) -> anyhow::Result<Sec
             let path = directory.join(FILE);
             match read(&path)? {
                 Some(key) => Ok(key),
-                None => make(directory, &path),
+                None => make(directory),
             }
         }
     }
@@ -69,22 +70,13 @@ fn parse(text: &str) -> Option<[u8; BYTES]> {
     Some(key)
 }
 
-/// Makes a key in a file that only its owner can read; it is there whole, or not at all.
-fn make(directory: &Path, path: &Path) -> anyhow::Result<SecretsKey> {
+/// Makes a key in a file that only its owner can read.
+fn make(directory: &Path) -> anyhow::Result<SecretsKey> {
     let cannot = || format!("cannot keep a key for secrets in {}", directory.display());
     let mut key = [0; BYTES];
     let mut random = File::open("/dev/urandom").with_context(cannot)?;
     random.read_exact(&mut key).with_context(cannot)?;
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    let fresh = directory.join(format!(".{FILE}-{}", Uuid::new_v4().as_simple()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)
-        .with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.sync_all().with_context(cannot)?;
-    fs::rename(&fresh, path).with_context(cannot)?;
+    private_file::put(directory, FILE, &text).with_context(cannot)?;
     Ok(SecretsKey::new(key))
 }
