@@ -26,6 +26,7 @@ pub mod mcp;
 pub mod message;
 pub mod message_filter;
 pub mod message_retriever;
+mod moment;
 pub mod network_access;
 pub mod platform_definition;
 pub mod runs;

@@ -245,6 +245,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_actor: Option<ExternalActor>,
     /// When it was said.
+    #[serde(with = "crate::moment")]
     pub created_at: DateTime<Utc>,
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 const HEX_DIGITS: usize = 32;
+/// Room for the printed form of every kind that we have.
+const PRINTED: usize = 64;
 
 /// Names a kind of identifier.
 pub trait IdMarker {
@@ -79,6 +81,16 @@ impl<T: IdMarker> TypedId<T> {
     #[must_use]
     pub fn prefix() -> &'static str {
         T::PREFIX
+    }
+
+    /// Prints without a formatter: an event holds several ids. `None` where there is no room.
+    fn print<'a>(&self, room: &'a mut [u8; PRINTED]) -> Option<&'a str> {
+        let start = T::PREFIX.len() + 1;
+        let digits = room.get_mut(start..start + HEX_DIGITS)?;
+        self.uuid.as_simple().encode_lower(digits);
+        room[..start - 1].copy_from_slice(T::PREFIX.as_bytes());
+        room[start - 1] = b'_';
+        std::str::from_utf8(&room[..start + HEX_DIGITS]).ok()
     }
 
     /// Reads the printed form; checks prefix, length and digits, in this order.
@@ -187,7 +199,10 @@ impl<T: IdMarker> PartialEq<TypedId<T>> for Uuid {
 }
 impl<T: IdMarker> Serialize for TypedId<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self.print(&mut [0; PRINTED]) {
+            Some(text) => serializer.serialize_str(text),
+            None => serializer.collect_str(self),
+        }
     }
 }
 impl<'de, T: IdMarker> Deserialize<'de> for TypedId<T> {

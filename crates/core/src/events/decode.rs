@@ -46,30 +46,9 @@ enum Payload {
     Waiting(Value),
 }
 
-/// A time as events write it, which is read quickly, or in any other form that is one.
-struct Moment(DateTime<Utc>);
-
-impl<'de> Deserialize<'de> for Moment {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(MomentVisitor)
-    }
-}
-
-struct MomentVisitor;
-
-impl Visitor<'_> for MomentVisitor {
-    type Value = Moment;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a time")
-    }
-    fn visit_str<E: Error>(self, text: &str) -> Result<Moment, E> {
-        match DateTime::parse_from_rfc3339(text) {
-            Ok(time) => Ok(Moment(time.to_utc())),
-            Err(_) => text.parse().map(Moment).map_err(E::custom),
-        }
-    }
-}
+/// A time, read quickly.
+#[derive(Deserialize)]
+struct Moment(#[serde(with = "crate::moment")] DateTime<Utc>);
 
 /// Reads the payload of a type.
 struct PayloadOf<'a>(&'a str);

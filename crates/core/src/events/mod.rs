@@ -70,6 +70,7 @@ pub struct Event {
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it happened.
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub ts: DateTime<Utc>,
     /// The session.
     pub session_id: SessionId,

@@ -12,8 +12,8 @@ use super::places;
 /// about as much as the rows alone would in a table with pages of 4 KiB.
 const PAGE_BYTES: u32 = 2048;
 
-/// After how many pages the write-ahead log is written back (8 MiB).
-const CHECKPOINT_PAGES: u32 = 4096;
+/// After how many pages the write-ahead log is written back (4 MiB).
+pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
 
 /// How big the file of the write-ahead log stays when it is empty again.
 const LOG_BYTES: u32 = 32 * 1024 * 1024;
@@ -52,7 +52,8 @@ impl Location {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        // The thread that writes is to see to it before; this is for what was larger than it thought.
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 2)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
         if let Some(bytes) = max_bytes {

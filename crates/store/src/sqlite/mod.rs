@@ -1,7 +1,7 @@
 //! All stores in one SQLite database: the journal, records, files, keys and secrets.
 //!
 //! A data directory holds `windlass.db` with its write-ahead log, `windlass.lock`, which names the process that may
-//! write, and `windlass.commits`, which finds a log that was lost. One thread writes and commits in groups; readers have
+//! write, and `windlass.commits`, which finds a log that was lost. One connection writes, in groups; readers have
 //! connections of their own. The pages of these modules say what is decided where.
 
 mod afterwards;
@@ -28,7 +28,9 @@ mod open;
 mod options;
 mod orphans;
 mod owner;
+mod pace;
 mod pack;
+mod pen;
 mod places;
 mod projection;
 mod prune;

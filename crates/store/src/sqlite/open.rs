@@ -24,12 +24,14 @@ use super::inspect::{
 };
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
+use super::pace::{Log, Pace};
+use super::pen::{Pen, State};
 use super::places::Recent;
 use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
 use super::secrets::Vault;
-use super::thread::{State, Thread};
+use super::thread;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location {
@@ -83,7 +85,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     .map_err(no_thread)?;
     let check = afterwards.check();
     let recent = Recent::open(&connection)?;
-    let thread = Thread {
+    let pen = Pen {
         connection,
         counter,
         _owner: owner,
@@ -101,8 +103,10 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         commits: Arc::default(),
         broken,
         afterwards,
+        pace: Pace::default(),
+        log: Log::default(),
     };
-    let writer = thread.start().map_err(no_thread)?;
+    let writer = thread::start(pen).map_err(no_thread)?;
     Ok(Inner {
         readers: Readers::new(location, reader),
         chain,

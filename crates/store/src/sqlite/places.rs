@@ -80,9 +80,14 @@ impl Recent {
         self.rows += 1;
     }
 
+    /// Tells whether the rows have become many.
+    pub(crate) fn is_due(&self) -> bool {
+        self.rows >= MAX_RECENT
+    }
+
     /// Moves the rows to the large table if they have become many.
     pub(crate) fn settle_if_due(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.rows < MAX_RECENT {
+        if !self.is_due() {
             return Ok(());
         }
         connection

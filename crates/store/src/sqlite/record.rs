@@ -20,6 +20,9 @@ pub(crate) const RECORD_VERSION: u32 = 1;
 /// Bytes above this are a blob of their own, so that the table of records stays quick to walk.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
 
+/// Most events have fewer bytes than this.
+const USUAL_BYTES: usize = 1024;
+
 /// Where the bytes of a record are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -65,7 +68,8 @@ pub(crate) struct Encoded {
 
 impl Encoded {
     pub(crate) fn new(event: &Arc<Event>) -> Result<Self, Fault> {
-        let bytes = serde_json::to_vec(event.as_ref())
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        serde_json::to_writer(&mut bytes, event.as_ref())
             .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
         Ok(Self::with_bytes(event, bytes))
     }

@@ -1,303 +1,79 @@
-//! The one thread that writes, and the groups it commits.
+//! The thread that writes groups.
 //!
-//! A sync to disk costs the same for one append as for a hundred. So the writer takes all jobs that wait, runs them in
-//! one transaction and syncs once; what arrives meanwhile forms the next group. A job that may be refused half-way runs in
-//! a savepoint of its own, and is undone alone. Nobody hears of success before the commit is durable.
+//! A sync to disk costs the same for one append as for a hundred. So the thread takes all jobs that wait, makes one commit
+//! of them and syncs once; what arrives meanwhile forms the next group. What takes longer is done here too, once those
+//! who wait have their answers.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, ErrorCode};
 use tokio::sync::mpsc;
 
-use super::afterwards::Afterwards;
-use super::counter::Counter;
-use super::doorbells::{Doorbells, Ring};
-use super::error::{Fault, SqliteError, explain};
-use super::heads::Heads;
-use super::numbers::int;
-use super::owner::Owner;
-use super::places::Recent;
-use super::projection::Projections;
-use super::writer::{Job, Order, Reply, Writer};
+use super::pen::{Hand, Pen};
+use super::writer::{Order, Writer};
 
 /// How many jobs may wait; whoever brings another waits for room.
 const QUEUE: usize = 1024;
 /// How many jobs go into one commit at most.
 const MAX_GROUP: usize = 512;
 
-/// What a job works with.
-pub(crate) struct Work<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) state: &'a mut State,
+/// The pen, where a writer finds it; it is gone when the store is closed.
+pub(crate) type Stand = Mutex<Option<Pen>>;
+
+/// Starts the thread.
+pub(crate) fn start(pen: Pen) -> io::Result<Writer> {
+    let (orders, queue) = mpsc::channel(QUEUE);
+    let commits = pen.show_commits();
+    let stand = Arc::new(Mutex::new(Some(pen)));
+    let writer = Writer::new(orders, commits, Arc::clone(&stand));
+    std::thread::Builder::new()
+        .name("windlass-sqlite".to_owned())
+        .spawn(move || run(&stand, queue))?;
+    Ok(writer)
 }
 
-/// What the writer knows without asking the database.
-pub(crate) struct State {
-    pub(crate) heads: Heads,
-    pub(crate) projections: Projections,
-    pub(crate) recent: Recent,
-    /// The newest position that was given out.
-    pub(crate) position: u64,
-    /// The number of the commit that is being made.
-    pub(crate) commit: u64,
-    /// Who must hear of this commit, and what.
-    pub(crate) rings: Vec<Ring>,
-    /// Whether a record of this commit carries its number.
-    pub(crate) is_numbered: bool,
-    /// Whether records went away, so that the newest one may no longer carry the newest number.
-    pub(crate) lost_records: bool,
-}
-
-/// What the thread owns. Fields are dropped in this order: the lock is given up last.
-pub(crate) struct Thread {
-    pub(crate) connection: Connection,
-    pub(crate) counter: Counter,
-    pub(crate) _owner: Owner,
-    pub(crate) doorbells: Arc<Doorbells>,
-    pub(crate) state: State,
-    /// The number of the newest commit, for whoever asks.
-    pub(crate) commits: Arc<AtomicU64>,
-    /// Why nothing can be written any more.
-    pub(crate) broken: Arc<OnceLock<String>>,
-    pub(crate) afterwards: Afterwards,
-}
-
-impl Thread {
-    pub(crate) fn start(self) -> io::Result<Writer> {
-        let (orders, queue) = mpsc::channel(QUEUE);
-        self.commits.store(self.state.commit, Ordering::Relaxed);
-        let writer = Writer {
-            orders,
-            commits: Arc::clone(&self.commits),
+fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
+    let mut closing = None;
+    while closing.is_none() {
+        let Some(first) = queue.blocking_recv() else {
+            break;
         };
-        std::thread::Builder::new()
-            .name("windlass-sqlite".to_owned())
-            .spawn(move || self.run(queue))?;
-        Ok(writer)
-    }
-
-    fn run(mut self, mut queue: mpsc::Receiver<Order>) {
-        let mut closing = None;
-        while closing.is_none() {
-            let Some(first) = queue.blocking_recv() else {
-                break;
-            };
-            let mut group = Vec::new();
-            let mut next = Some(first);
-            while let Some(order) = next {
-                match order {
-                    Order::Do(job) => group.push(job),
-                    Order::Close(done) => {
-                        closing = Some(done);
-                        break;
-                    }
-                }
-                next = (group.len() < MAX_GROUP)
-                    .then(|| queue.try_recv().ok())
-                    .flatten();
-            }
-            self.commit(group);
-        }
-        self.finish();
-        if let Some(done) = closing {
-            let _ = done.send(());
-        }
-    }
-
-    /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
-    fn finish(mut self) {
-        self.afterwards.end();
-        if !self.state.projections.is_persisted(self.state.position) {
-            self.commit(vec![Box::new(Persist)]);
-        }
-        let _ = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let _ = self.counter.sync(self.state.commit);
-    }
-
-    fn commit(&mut self, group: Vec<Box<dyn Job>>) {
-        let mut jobs = group.into_iter();
-        while jobs.len() > 0 {
-            if let Some(why) = self.broken.get() {
-                jobs.for_each(|job| job.refuse(why));
-                return;
-            }
-            let mut replies = Vec::with_capacity(jobs.len());
-            let done = self.transact(&mut jobs, &mut replies);
-            self.commits.store(self.state.commit, Ordering::Relaxed);
-            match &done {
-                Ok(()) => {
-                    self.state.projections.publish();
-                    let rings = self.state.rings.drain(..);
-                    rings.for_each(|ring| self.doorbells.ring(ring));
-                }
-                Err(_) => {
-                    self.state.rings.clear();
-                    self.state.heads.forget_all();
-                    self.state.projections.forget_all();
+        let mut pen = take(stand);
+        let mut group = Vec::new();
+        let mut next = Some(first);
+        while let Some(order) = next {
+            match order {
+                Order::Do(job) => group.push(job),
+                Order::Close(done) => {
+                    closing = Some(done);
+                    break;
                 }
             }
-            let done = done.map_err(|error| self.note_failure(&error));
-            for reply in replies {
-                reply(done.as_ref().copied().map_err(String::as_str));
-            }
+            next = (group.len() < MAX_GROUP)
+                .then(|| queue.try_recv().ok())
+                .flatten();
+        }
+        if let Some(pen) = pen.as_mut() {
+            pen.commit(group, Hand::Thread);
+            pen.tidy_up();
         }
     }
-
-    /// Runs jobs in one transaction. It ends early when SQLite takes the whole transaction back because of one of them.
-    fn transact(
-        &mut self,
-        jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-        replies: &mut Vec<Reply>,
-    ) -> rusqlite::Result<()> {
-        let connection = &self.connection;
-        let state = &mut self.state;
-        let changes = connection.total_changes();
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
-            let why = explain(&error);
-            jobs.for_each(|job| job.refuse(&why));
-            return Err(error);
-        }
-        let before = state.commit;
-        state.commit += 1;
-        (state.is_numbered, state.lost_records) = (false, false);
-        let finished = run_jobs(connection, state, jobs, replies).and_then(|is_kept| {
-            if !is_kept || connection.total_changes() == changes {
-                connection.prepare_cached("ROLLBACK")?.execute([])?;
-                state.commit = before;
-                return Ok(false);
-            }
-            let position = state.position;
-            let persisted = state.projections.persist_if_due(connection, position);
-            persisted.map_err(sql_error)?;
-            state.recent.settle_if_due(connection)?;
-            state.note(connection)?;
-            connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok(true)
-        });
-        match finished {
-            Ok(true) => {
-                // A counter that cannot be written is behind, and that is allowed.
-                let _ = self.counter.note(state.commit);
-                Ok(())
-            }
-            Ok(false) => Ok(()),
-            Err(error) => {
-                state.commit = before;
-                if !connection.is_autocommit() {
-                    let _ = connection.execute_batch("ROLLBACK");
-                }
-                Err(error)
-            }
-        }
+    let pen = take(stand).take();
+    if let Some(pen) = pen {
+        pen.finish();
     }
-
-    /// Decides whether a failure is for good. A sync that failed once may have lost pages that a second one does not
-    /// write again, so the database must be opened anew; a full disk only needs room.
-    fn note_failure(&mut self, error: &rusqlite::Error) -> String {
-        const FSYNC: i32 = rusqlite::ffi::SQLITE_IOERR_FSYNC;
-        let why = explain(error);
-        let is_final = match error.sqlite_error() {
-            Some(inner) => inner.extended_code == FSYNC || inner.code == ErrorCode::DatabaseCorrupt,
-            None => false,
-        };
-        if is_final {
-            let _ = self.broken.set(why.clone());
-        }
-        why
+    if let Some(done) = closing {
+        let _ = done.send(());
     }
 }
 
-/// Runs the jobs; tells whether one of them is to be kept. A job that is alone, or checks before it changes anything, needs
-/// no savepoint.
-fn run_jobs(
-    connection: &Connection,
-    state: &mut State,
-    jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-    replies: &mut Vec<Reply>,
-) -> rusqlite::Result<bool> {
-    let is_alone = jobs.len() == 1;
-    for job in jobs {
-        let is_marked = !is_alone && !job.is_checked();
-        let mark = |statement| match is_marked {
-            true => connection.prepare_cached(statement)?.execute([]),
-            false => Ok(0),
-        };
-        let changes = connection.total_changes();
-        mark("SAVEPOINT job")?;
-        state.heads.begin();
-        state.projections.begin();
-        let (rings, position, recent) = (state.rings.len(), state.position, state.recent);
-        let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
-        match job.run(&mut Work { connection, state }) {
-            Ok(reply) => replies.push(reply),
-            Err(()) if connection.is_autocommit() => return Err(taken_back()),
-            Err(()) if !is_alone && !is_marked && connection.total_changes() != changes => {
-                return Err(taken_back());
-            }
-            Err(()) => {
-                mark("ROLLBACK TO job")?;
-                state.heads.take_back();
-                state.projections.take_back();
-                state.rings.truncate(rings);
-                (state.position, state.recent) = (position, recent);
-                (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
-            }
+/// Takes the pen from its stand. Whoever panicked with it may have left half of a job behind, so nothing is written any more.
+fn take(stand: &Stand) -> MutexGuard<'_, Option<Pen>> {
+    stand.lock().unwrap_or_else(|poisoned| {
+        let pen = PoisonError::into_inner(poisoned);
+        if let Some(pen) = pen.as_ref() {
+            pen.give_up("a commit was broken off by a panic; open the store anew");
         }
-        mark("RELEASE job")?;
-    }
-    Ok(!replies.is_empty())
-}
-
-/// Whatever kept rows from being written takes the commit back.
-fn sql_error(fault: Fault) -> rusqlite::Error {
-    match fault {
-        Fault::Sql(error) => error,
-        other => rusqlite::Error::ToSqlConversionFailure(Box::new(SqliteError::from(other))),
-    }
-}
-
-/// Writes the newest rows of threads, so that the next open finds them.
-struct Persist;
-
-impl Job for Persist {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
-        let State {
-            projections,
-            position,
-            ..
-        } = work.state;
-        match projections.persist(work.connection, *position) {
-            Ok(()) => Ok(Box::new(|_| {})),
-            // The next open folds them.
-            Err(_) => Err(()),
-        }
-    }
-
-    fn refuse(self: Box<Self>, _why: &str) {}
-}
-
-/// The whole group goes: SQLite ends a transaction by itself when there is no room for it, and one that failed in the
-/// middle of a checked job cannot be kept.
-fn taken_back() -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(
-        rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
-        Some("the group of commits was taken back".to_owned()),
-    )
-}
-
-impl State {
-    /// Keeps the number of the commit, unless a record carries it.
-    fn note(&self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.is_numbered && !self.lost_records {
-            return Ok(());
-        }
-        connection
-            .prepare_cached("UPDATE state SET commits = ?1, position = ?2")?
-            .execute([int(self.commit), int(self.position)])?;
-        Ok(())
-    }
+        pen
+    })
 }

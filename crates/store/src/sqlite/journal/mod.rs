@@ -63,7 +63,9 @@ impl Journal for SqliteJournal {
             records: encode(&batch.records)?,
             events: batch.records,
         };
-        let written = writer.write_checked(move |work| append.run(work)).await?;
+        let bytes = size(&append.records);
+        let written = writer.write_checked(bytes, move |work| append.run(work));
+        let written = written.await?;
         drop(written);
         Ok(())
     }
@@ -188,6 +190,11 @@ impl Journal for SqliteJournal {
         };
         Ok(writer.write(move |work| fork.run(work)).await?)
     }
+}
+
+/// Returns how many bytes records have together.
+pub(super) fn size(records: &[Encoded]) -> usize {
+    records.iter().map(|record| record.bytes.len()).sum()
 }
 
 fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {

@@ -31,6 +31,8 @@ const PLACES: usize = 1024;
 pub(super) struct Codes {
     /// Whether a byte is a code, so that a text that holds it has no short form.
     pub(super) is_code: [bool; 256],
+    /// Whether a byte is nothing but itself: no code, nothing that a phrase begins with or that comes before a value.
+    pub(super) is_plain: [bool; 256],
     /// What a byte stands for, where it stands for a phrase.
     pub(super) short: [Option<&'static [u8]>; 256],
     /// In alphabetical order.
@@ -56,6 +58,10 @@ impl Codes {
         }
         let mut is_code = short.map(|phrase| phrase.is_some());
         is_code[..=usize::from(PHRASE)].fill(true);
+        let mut is_plain = is_code.map(|is_code| !is_code);
+        for byte in b"\"{}[],:_" {
+            is_plain[usize::from(*byte)] = false;
+        }
         let mut sorted: Vec<Sorted> = (0..=u8::MAX)
             .zip(PHRASES)
             .map(|(number, phrase)| Sorted {
@@ -80,6 +86,7 @@ impl Codes {
         }
         Self {
             is_code,
+            is_plain,
             short,
             sorted,
             places,

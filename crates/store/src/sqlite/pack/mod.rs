@@ -42,8 +42,13 @@ pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
         } else if codes.is_code[usize::from(byte)] {
             return None;
         } else {
-            packed.push(byte);
-            at += 1;
+            // Behind a plain byte no value begins, so all that follow go along.
+            let is_plain = |byte: &u8| codes.is_plain[usize::from(*byte)];
+            let rest = &text[at..];
+            let plain = rest.iter().position(|byte| !is_plain(byte));
+            let length = plain.unwrap_or(rest.len()).max(1);
+            packed.extend_from_slice(&rest[..length]);
+            at += length;
         }
     }
     (packed.len() < text.len()).then_some(packed)
@@ -114,20 +119,31 @@ fn is_time(text: &[u8]) -> bool {
 }
 
 fn put_value(packed: &mut Vec<u8>, value: &[u8]) {
-    let is_id = value.len() == ID_DIGITS;
-    packed.push(if is_id { ID } else { TIME });
-    let mut digits = value.iter().filter_map(|byte| digit(*byte));
-    while let Some(high) = digits.next() {
-        packed.push(high << 4 | digits.next().unwrap_or(0));
+    if value.len() == ID_DIGITS {
+        packed.push(ID);
+        return put_digits(packed, value);
     }
+    let mut digits = [b'0'; TIME_BYTES * 2];
+    let places = value.iter().zip(TIME_FORM);
+    let of_time = places.filter(|(_, form)| **form == b'0');
+    for (digit, (byte, _)) in digits.iter_mut().zip(of_time) {
+        *digit = *byte;
+    }
+    packed.push(TIME);
+    put_digits(packed, &digits);
 }
 
-/// Returns the value of a hex digit; what only separates the digits of a time has none.
-fn digit(byte: u8) -> Option<u8> {
+/// Writes two hex digits as a byte.
+fn put_digits(packed: &mut Vec<u8>, digits: &[u8]) {
+    let pairs = digits.as_chunks::<2>().0.iter();
+    packed.extend(pairs.map(|[high, low]| digit(*high) << 4 | digit(*low)));
+}
+
+/// Returns the value of a hex digit.
+const fn digit(byte: u8) -> u8 {
     match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
+        b'a'..=b'f' => byte - b'a' + 10,
+        _ => byte.wrapping_sub(b'0'),
     }
 }
 

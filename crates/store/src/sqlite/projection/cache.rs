@@ -213,12 +213,21 @@ impl Projections {
         position: u64,
     ) -> Result<(), Fault> {
         self.runs.persist_if_due(connection, position)?;
-        let is_due = self.newest.len() + self.news.len() > MAX_ROWS
-            || position - self.projected.min(position) >= MAX_RECORDS;
-        match is_due && self.projecting.is_none() && self.newest.is_whole() {
+        match self.are_threads_due(position) {
             true => self.persist_threads(connection, position),
             false => Ok(()),
         }
+    }
+
+    /// Tells whether rows have become many.
+    pub(crate) fn is_due(&self, position: u64) -> bool {
+        self.runs.is_due(position) || self.are_threads_due(position)
+    }
+
+    fn are_threads_due(&self, position: u64) -> bool {
+        let is_due = self.newest.len() + self.news.len() > MAX_ROWS
+            || position - self.projected.min(position) >= MAX_RECORDS;
+        is_due && self.projecting.is_none() && self.newest.is_whole()
     }
 
     /// Writes all rows that are newer than the tables.

@@ -18,7 +18,7 @@ use super::ancestry::Lineage;
 use super::chain::Chain;
 use super::error::Fault;
 use super::inner::Inner;
-use super::journal::{Walk, find};
+use super::journal::{Walk, find, size};
 use super::numbers::int;
 use super::record::{RECORD_VERSION, STORED_COLUMNS, Stored};
 use crate::journal::{JournalError, StreamKey};
@@ -38,7 +38,9 @@ impl RunLog for SqliteRuns {
     async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
         let begin = write::Begin::new(started, client)?;
         let writer = self.inner.writer()?;
-        Ok(writer.write_checked(move |work| begin.run(work)).await?)
+        let bytes = begin.record.bytes.len();
+        let begun = writer.write_checked(bytes, move |work| begin.run(work));
+        Ok(begun.await?)
     }
 
     async fn append(
@@ -48,7 +50,9 @@ impl RunLog for SqliteRuns {
     ) -> Result<KeptRun, JournalError> {
         let append = write::AppendToRun::new(run, records)?;
         let writer = self.inner.writer()?;
-        Ok(writer.write_checked(move |work| append.run(work)).await?)
+        let bytes = size(&append.records);
+        let appended = writer.write_checked(bytes, move |work| append.run(work));
+        Ok(appended.await?)
     }
 
     async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {

@@ -20,7 +20,7 @@ pub(super) struct Begin {
     key: StreamKey,
     summary: RunSummary,
     client: String,
-    record: Encoded,
+    pub(super) record: Encoded,
 }
 
 impl Begin {
@@ -108,7 +108,7 @@ enum Opened {
 pub(super) struct AppendToRun {
     run: KeptRun,
     first_seq: u64,
-    records: Vec<Encoded>,
+    pub(super) records: Vec<Encoded>,
 }
 
 impl AppendToRun {

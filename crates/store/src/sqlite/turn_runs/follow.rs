@@ -143,12 +143,17 @@ impl TurnRuns {
         connection: &Connection,
         position: u64,
     ) -> Result<(), Fault> {
-        let is_due = self.newest.len() + self.news.len() > MAX_ROWS
-            || position - self.projected.min(position) >= MAX_RECORDS;
-        match is_due && self.projecting.is_none() {
+        match self.is_due(position) {
             true => self.persist(connection, position),
             false => Ok(()),
         }
+    }
+
+    /// Tells whether rows have become many.
+    pub(crate) fn is_due(&self, position: u64) -> bool {
+        let is_due = self.newest.len() + self.news.len() > MAX_ROWS
+            || position - self.projected.min(position) >= MAX_RECORDS;
+        is_due && self.projecting.is_none()
     }
 
     /// Writes all rows that are newer than the table.

@@ -1,12 +1,18 @@
-//! The way to the thread that writes.
+//! The way into the database.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Fault;
-pub(crate) use super::thread::Work;
+use super::pen::Hand;
+pub(crate) use super::pen::Work;
+use super::thread::Stand;
+
+/// Up to how many bytes a caller may write itself.
+const MAX_IN_PLACE: usize = 64 * 1024;
 
 /// What is told to whoever waits, once it is known whether the commit is durable.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
@@ -27,6 +33,22 @@ struct Task<F, T> {
     work: F,
     is_checked: bool,
     answer: oneshot::Sender<Result<T, Fault>>,
+}
+
+impl<F, T> Task<F, T>
+where
+    F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    T: Send + 'static,
+{
+    fn begin(work: F, is_checked: bool) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>) {
+        let (answer, answered) = oneshot::channel();
+        let task = Self {
+            work,
+            is_checked,
+            answer,
+        };
+        (Box::new(task), answered)
+    }
 }
 
 impl<F, T> Job for Task<F, T>
@@ -65,47 +87,80 @@ pub(super) enum Order {
     Close(oneshot::Sender<()>),
 }
 
-/// The way to the thread that writes.
-#[derive(Debug, Clone)]
+/// The way to the pen, and to the thread that mostly holds it.
+#[derive(Clone)]
 pub(crate) struct Writer {
-    pub(super) orders: mpsc::Sender<Order>,
-    pub(super) commits: Arc<AtomicU64>,
+    orders: mpsc::Sender<Order>,
+    commits: Arc<AtomicU64>,
+    stand: Arc<Stand>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
 }
 
 impl Writer {
+    pub(super) fn new(
+        orders: mpsc::Sender<Order>,
+        commits: Arc<AtomicU64>,
+        stand: Arc<Stand>,
+    ) -> Self {
+        Self {
+            orders,
+            commits,
+            stand,
+        }
+    }
+
     /// Does some work in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.ask(work, false).await
+        let (job, answered) = Task::begin(work, false);
+        self.hand_over(job).await?;
+        answered.await.map_err(|_| closed())?
     }
 
-    /// The same, for work that refuses before its first change or not at all.
+    /// The same, for work that refuses before its first change or not at all. It is done here and now where it is small
+    /// and [nobody else writes](super::pace).
     pub(crate) async fn write_checked<T: Send + 'static>(
         &self,
+        bytes: usize,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.ask(work, true).await
+        let (job, answered) = Task::begin(work, true);
+        let left = match bytes <= MAX_IN_PLACE {
+            true => self.write_in_place(job),
+            false => Some(job),
+        };
+        if let Some(job) = left {
+            self.hand_over(job).await?;
+        }
+        answered.await.map_err(|_| closed())?
     }
 
-    async fn ask<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
-        is_checked: bool,
-    ) -> Result<T, Fault> {
-        let (answer, answered) = oneshot::channel();
-        let closed = || Fault::unavailable("it was closed");
-        let task = Task {
-            work,
-            is_checked,
-            answer,
+    /// Does a job if the pen is at hand; gives it back otherwise.
+    fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
+        let mut stand = match nobody_waits.then(|| self.stand.try_lock()) {
+            Some(Ok(stand)) => stand,
+            _ => return Some(job),
         };
-        self.orders
-            .send(Order::Do(Box::new(task)))
-            .await
-            .map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        match stand.as_mut().filter(|pen| pen.is_at_hand()) {
+            Some(pen) => {
+                pen.commit(vec![job], Hand::Caller);
+                None
+            }
+            None => Some(job),
+        }
+    }
+
+    async fn hand_over(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+        let sent = self.orders.send(Order::Do(job)).await;
+        sent.map_err(|_| closed())
     }
 
     /// The same, for a thread that may block.
@@ -113,15 +168,9 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let (answer, answered) = oneshot::channel();
-        let closed = || Fault::unavailable("it was closed");
-        self.orders
-            .blocking_send(Order::Do(Box::new(Task {
-                work,
-                is_checked: false,
-                answer,
-            })))
-            .map_err(|_| closed())?;
+        let (job, answered) = Task::begin(work, false);
+        let sent = self.orders.blocking_send(Order::Do(job));
+        sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?
     }
 
@@ -138,3 +187,10 @@ impl Writer {
         }
     }
 }
+
+fn closed() -> Fault {
+    Fault::unavailable("it was closed")
+}
+
+#[cfg(test)]
+mod tests;
