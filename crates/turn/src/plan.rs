@@ -44,7 +44,7 @@ pub struct TurnPlan {
     /// How many model calls the turn may make.
     pub max_iterations: usize,
     /// The tools by name.
-    pub tools: HashMap<String, ToolSpec>,
+    pub tools: Arc<HashMap<String, ToolSpec>>,
     /// Their names as the model sees them, in order.
     pub tool_names: Arc<[String]>,
     /// How many calls run at once.
@@ -67,7 +67,7 @@ impl Default for TurnPlan {
             digest: String::new(),
             model: String::new(),
             max_iterations: windlass_core::runtime_agent::DEFAULT_MAX_ITERATIONS,
-            tools: HashMap::new(),
+            tools: Arc::default(),
             tool_names: Arc::new([]),
             max_parallel_calls: 32,
             max_pending_calls: None,

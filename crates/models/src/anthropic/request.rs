@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::path;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::Call;
+use crate::http::{Call, json_body};
 use crate::prompt::{Agent, Block, Image, Part, Prompt, Said, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
@@ -173,7 +173,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     Ok(Call {
         path: path(options.base, "/messages"),
         query: Vec::new(),
-        body: serde_json::to_vec(&body)?,
+        body: json_body(&body)?,
         model: config.model.clone(),
         call_seed: prompt.call_seed.clone(),
     })

@@ -68,11 +68,15 @@ impl Answer {
         }
     }
 
+    /// Takes text. What waits to be taken from here grows, so that pieces that arrive together stay together.
     pub(crate) fn text(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.text_bytes += text.len();
-            self.pieces
-                .push_back(LlmStreamEvent::TextDelta(text.to_owned()));
+        self.text_bytes += text.len();
+        match self.pieces.back_mut() {
+            _ if text.is_empty() => {}
+            Some(LlmStreamEvent::TextDelta(waiting)) => waiting.push_str(text),
+            _ => self
+                .pieces
+                .push_back(LlmStreamEvent::TextDelta(text.to_owned())),
         }
     }
 

@@ -10,7 +10,7 @@ use super::path;
 use crate::api::Api;
 use crate::decode::OWN_CALL_ID;
 use crate::drivers::RequestOptions;
-use crate::http::Call;
+use crate::http::{Call, json_body};
 use crate::prompt::{self, Agent, Block, Image, Prompt, Said, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
@@ -167,7 +167,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             &format!("/models/{segment}:streamGenerateContent"),
         ),
         query: vec![("alt", "sse".to_owned())],
-        body: serde_json::to_vec(&body)?,
+        body: json_body(&body)?,
         model: config.model.clone(),
         call_seed: prompt.call_seed.clone(),
     })

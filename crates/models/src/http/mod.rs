@@ -10,6 +10,7 @@ use chrono::Utc;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -85,6 +86,13 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
     pub(crate) model: String,
     pub(crate) call_seed: String,
+}
+
+/// Returns the bytes of a request, and no more room than they need: they wait until the provider has taken them.
+pub(crate) fn json_body(body: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(body)?;
+    bytes.shrink_to_fit();
+    Ok(bytes)
 }
 
 impl Endpoint {
@@ -240,23 +248,35 @@ impl Endpoint {
     }
 
     /// Sends a request and returns the response when it is a success.
-    async fn send(&self, request: Request, until: Instant) -> Result<Response> {
-        let client = self.shared.clients.of(request.url())?;
-        let response = timeout_at(until, client.execute(request))
-            .await
-            .map_err(|_| stalled("the provider did not answer in time"))?
-            .map_err(|error| AgentLoopError::provider(self.masked(network(error))))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
+    /// Many wait here at once, so the future holds neither the request, which the client has, nor room for a refusal.
+    fn send(
+        &self,
+        request: Request,
+        until: Instant,
+    ) -> impl Future<Output = Result<Response>> + use<'_> {
+        let client = self.shared.clients.of(request.url());
+        let sent = client.map(|client| client.execute(request));
+        async move {
+            let response = timeout_at(until, sent?)
+                .await
+                .map_err(|_| stalled("the provider did not answer in time"))?
+                .map_err(|error| AgentLoopError::provider(self.masked(network(error))))?;
+            match response.status().is_success() {
+                true => Ok(response),
+                false => Err(Box::pin(self.refusal(response, until)).await),
+            }
         }
-        let head = response.headers().clone();
+    }
+
+    /// Reads why the provider refuses.
+    async fn refusal(&self, response: Response, until: Instant) -> AgentLoopError {
+        let (status, head) = (response.status(), response.headers().clone());
         // An error without its text is still an error of this status.
         let body = self.read(response, until, MAX_ERROR_BODY).await;
         let body = body_value(&body.unwrap_or_default());
         let mut error = (self.classify)(Some(status.as_u16()), &body);
         add_head(&mut error, &head, Utc::now());
-        Err(AgentLoopError::provider(self.masked(error)))
+        AgentLoopError::provider(self.masked(error))
     }
 
     async fn read(&self, mut response: Response, until: Instant, limit: usize) -> Result<Vec<u8>> {

@@ -9,7 +9,7 @@ use windlass_core::message::ExecutionPhase;
 
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::Call;
+use crate::http::{Call, json_body};
 use crate::prompt::{Agent, Block, Part, Prompt, Said, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
@@ -160,7 +160,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     Ok(Call {
         path: "/responses".to_owned(),
         query: Vec::new(),
-        body: serde_json::to_vec(&body)?,
+        body: json_body(&body)?,
         model: config.model.clone(),
         call_seed: prompt.call_seed.clone(),
     })

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
-use crate::http::Call;
+use crate::http::{Call, json_body};
 use crate::prompt::{Agent, Image, Part, Prompt, Said};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
@@ -190,7 +190,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     Ok(Call {
         path: "/chat/completions".to_owned(),
         query: Vec::new(),
-        body: serde_json::to_vec(&body)?,
+        body: json_body(&body)?,
         model: config.model.clone(),
         call_seed: prompt.call_seed.clone(),
     })

@@ -39,22 +39,21 @@ impl Drop for CallerGuard {
 
 impl InProcessRuntime {
     /// Says a text and waits until the turn ends or waits for somebody.
-    pub async fn run_text_turn(
+    pub fn run_text_turn(
         &self,
         session_id: SessionId,
         text: impl Into<String>,
-    ) -> Result<TurnResult> {
-        self.run_turn(session_id, text.into()).await
+    ) -> impl Future<Output = Result<TurnResult>> {
+        self.run_turn(session_id, text.into())
     }
 
     /// Runs a turn and waits until it ends or waits for somebody. Dropping the future cancels the turn.
-    pub async fn run_turn(
+    pub fn run_turn(
         &self,
         session_id: SessionId,
         input: impl Into<InputMessage>,
-    ) -> Result<TurnResult> {
+    ) -> impl Future<Output = Result<TurnResult>> {
         self.run_turn_with(session_id, input, TurnOptions::default())
-            .await
     }
 
     /// Runs a turn with wishes of its own.
@@ -81,24 +80,31 @@ impl InProcessRuntime {
     /// # Ok::<(), windlass_core::AgentLoopError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn run_turn_with(
+    pub fn run_turn_with(
         &self,
         session_id: SessionId,
         input: impl Into<InputMessage>,
         options: TurnOptions,
+    ) -> impl Future<Output = Result<TurnResult>> {
+        self.run_boxed(session_id, Box::new((input.into(), options)))
+    }
+
+    /// What is said is boxed, and so is saying it: the wait for the turn takes longer, and many wait at once.
+    async fn run_boxed(
+        &self,
+        session_id: SessionId,
+        said: Box<(InputMessage, TurnOptions)>,
     ) -> Result<TurnResult> {
-        let cancel = options.cancel.clone();
+        let cancel = said.1.cancel.clone();
         if cancel.as_ref().is_some_and(|cancel| cancel.is_cancelled()) {
             return Err(AgentLoopError::Cancelled);
         }
         let slot = self.inner.slot(session_id).await?;
         let mut guard = self.guard(&slot);
         let ticket = guard.ticket;
-        let running = async {
-            // Boxed, because the wait for the turn takes longer than the submission and should not hold its room.
-            let submitted = Box::pin(self.submit_to(&slot, ticket, input.into(), options, None));
-            submitted.await?.wait().await
-        };
+        let (input, options) = *said;
+        let submitted = Box::pin(self.submit_to(&slot, ticket, input, options, None));
+        let running = async { submitted.await?.wait().await };
         let result = match cancel {
             None => running.await,
             Some(cancel) => {

@@ -19,11 +19,10 @@ use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
-use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::{ModelId, SessionId};
-use windlass_turn::{ToolSpec, TurnPlan};
+use windlass_turn::TurnPlan;
 
 use crate::inner::Inner;
 use crate::panics::caught_in;
@@ -185,16 +184,8 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
             .overlay
             .max_iterations
             .unwrap_or(DEFAULT_MAX_ITERATIONS),
-        tool_names: offer
-            .tools()
-            .iter()
-            .map(|tool| tool.name().to_owned())
-            .collect(),
-        tools: offer
-            .tools()
-            .iter()
-            .map(|tool| (tool.name().to_owned(), spec(tool)))
-            .collect(),
+        tool_names: Arc::clone(&offer.names_in_order),
+        tools: Arc::clone(&offer.specs),
         max_parallel_calls: settings.max_parallel_calls,
         max_pending_calls: settings.max_pending_calls,
         max_waiting_inputs: settings.max_waiting_inputs,
@@ -219,22 +210,6 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
         context,
         model_id,
     })
-}
-
-fn spec(tool: &ToolDefinition) -> ToolSpec {
-    let hints = tool.hints();
-    ToolSpec {
-        policy: tool.policy(),
-        concurrency_class: hints.concurrency_class.clone(),
-        side_effects: hints.side_effects(),
-        display_name: tool.display_name().map(str::to_owned),
-        capability_id: hints.capability_id.clone(),
-        shape: hints.shape,
-        wait_timeout: hints
-            .timeout_ms
-            .filter(|_| tool.policy() == ToolPolicy::ClientSide)
-            .map(Duration::from_millis),
-    }
 }
 
 /// Names the configuration: what the model is told and offered, and which model it is. Never the key.

@@ -5,16 +5,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use windlass_core::digest::Digest128;
 use windlass_core::llm_driver_registry::LlmCallConfig;
-use windlass_core::tools::ToolDefinition;
+use windlass_core::tools::{ToolDefinition, ToolPolicy};
+use windlass_turn::ToolSpec;
 
 /// The settings of model calls, and the tools in them by name.
 pub(crate) struct Offer {
     pub(crate) config: Arc<LlmCallConfig>,
     /// What the tools are called.
     pub(crate) names: Arc<HashSet<String>>,
+    /// The same in the order in which they are offered.
+    pub(crate) names_in_order: Arc<[String]>,
+    /// What the machine must know of them.
+    pub(crate) specs: Arc<HashMap<String, ToolSpec>>,
     places: HashMap<String, usize>,
 }
 
@@ -23,6 +29,8 @@ impl Offer {
         let names = || config.tools.iter().map(|tool| tool.name().to_owned());
         Self {
             names: Arc::new(names().collect()),
+            names_in_order: names().collect(),
+            specs: Arc::new(names().zip(config.tools.iter().map(spec)).collect()),
             places: names().zip(0..).collect(),
             config: Arc::new(config),
         }
@@ -36,6 +44,22 @@ impl Offer {
     /// Returns the tool of this name.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolDefinition> {
         self.config.tools.get(*self.places.get(name)?)
+    }
+}
+
+fn spec(tool: &ToolDefinition) -> ToolSpec {
+    let hints = tool.hints();
+    ToolSpec {
+        policy: tool.policy(),
+        concurrency_class: hints.concurrency_class.clone(),
+        side_effects: hints.side_effects(),
+        display_name: tool.display_name().map(str::to_owned),
+        capability_id: hints.capability_id.clone(),
+        shape: hints.shape,
+        wait_timeout: hints
+            .timeout_ms
+            .filter(|_| tool.policy() == ToolPolicy::ClientSide)
+            .map(Duration::from_millis),
     }
 }
 

@@ -107,10 +107,12 @@ pub(crate) fn plan() -> TurnPlan {
     ];
     TurnPlan {
         model: "model".to_owned(),
-        tools: tools
-            .into_iter()
-            .map(|(name, spec)| (name.to_owned(), spec))
-            .collect(),
+        tools: Arc::new(
+            tools
+                .into_iter()
+                .map(|(name, spec)| (name.to_owned(), spec))
+                .collect(),
+        ),
         ..TurnPlan::default()
     }
 }

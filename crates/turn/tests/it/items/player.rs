@@ -66,10 +66,12 @@ fn plan() -> TurnPlan {
     TurnPlan {
         model: "model".to_owned(),
         max_iterations: 5,
-        tools: TOOLS
-            .iter()
-            .map(|name| ((*name).to_owned(), spec(name)))
-            .collect(),
+        tools: Arc::new(
+            TOOLS
+                .iter()
+                .map(|name| ((*name).to_owned(), spec(name)))
+                .collect(),
+        ),
         max_parallel_calls: 2,
         turn_timeout: Some(Duration::from_secs(60)),
         wait_timeout: Some(Duration::from_secs(5)),
