@@ -52,8 +52,8 @@ impl Location {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // The thread that writes is to see to it before; this is for what was larger than it thought.
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 2)?;
+        // The [log](super::log) is seen to before; this is for what was larger than expected.
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 4)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
         if let Some(bytes) = max_bytes {

@@ -22,6 +22,7 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
+mod log;
 mod maintain;
 mod numbers;
 mod open;

@@ -22,9 +22,10 @@ use super::inspect::{
     Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
+use super::log::Log;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
-use super::pace::{Log, Pace};
+use super::pace::Pace;
 use super::pen::{Pen, State};
 use super::places::Recent;
 use super::projection::Projections;
@@ -86,6 +87,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let check = afterwards.check();
     let recent = Recent::open(&connection)?;
     let pen = Pen {
+        log: Log::new(location.clone()),
         connection,
         counter,
         _owner: owner,
@@ -104,7 +106,6 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         broken,
         afterwards,
         pace: Pace::default(),
-        log: Log::default(),
     };
     let writer = thread::start(pen).map_err(no_thread)?;
     Ok(Inner {

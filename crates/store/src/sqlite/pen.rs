@@ -14,9 +14,10 @@ use super::counter::Counter;
 use super::doorbells::{Doorbells, Ring};
 use super::error::{Fault, SqliteError, explain};
 use super::heads::Heads;
+use super::log::Log;
 use super::numbers::int;
 use super::owner::Owner;
-use super::pace::{Log, Pace};
+use super::pace::Pace;
 use super::places::Recent;
 use super::projection::Projections;
 use super::writer::{Job, Reply};
@@ -46,6 +47,7 @@ pub(crate) struct State {
 
 /// Fields are dropped in this order: the lock is given up last.
 pub(crate) struct Pen {
+    pub(crate) log: Log,
     pub(crate) connection: Connection,
     pub(crate) counter: Counter,
     pub(crate) _owner: Owner,
@@ -57,7 +59,6 @@ pub(crate) struct Pen {
     pub(crate) broken: Arc<OnceLock<String>>,
     pub(crate) afterwards: Afterwards,
     pub(crate) pace: Pace,
-    pub(crate) log: Log,
 }
 
 /// Who writes a group.
@@ -89,6 +90,7 @@ impl Pen {
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     pub(crate) fn finish(mut self) {
         self.afterwards.end();
+        self.log.end();
         if !self.state.projections.is_persisted(self.state.position) {
             self.commit(vec![Box::new(Persist)], Hand::Thread);
         }
@@ -183,15 +185,11 @@ impl Pen {
         }
     }
 
-    /// Writes the log back if it has become long. Trouble here loses nothing: the log stays.
+    /// Does what takes longer, once those who wait have their answers.
     pub(crate) fn tidy_up(&mut self) {
-        if !self.log.is_due() || self.broken.get().is_some() {
-            return;
+        if self.broken.get().is_none() {
+            self.log.tidy_up(&self.connection);
         }
-        let pages = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
-        self.log.note_written_back(pages.unwrap_or(0));
     }
 
     /// Writes nothing any more.

@@ -61,3 +61,24 @@ async fn one_refused_append_fails_alone() {
     assert_eq!(read(&store, "good").await.unwrap().len(), 4);
     assert!(read(&store, "stale").await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn the_log_is_written_back_while_the_store_is_in_use() {
+    const MIB: u64 = 1024 * 1024;
+    let home = Home::new();
+    let store = home.open().await;
+    let journal = store.journal();
+    let claim = journal.claim(&key("s")).await.unwrap();
+    let text = "x".repeat(MIB as usize / 64);
+    let size = |name: &str| std::fs::metadata(home.path().join(name)).unwrap().len();
+    for seq in 1..=4_000 {
+        let written = journal.append(&claim, events(seq, [custom(&text)])).await;
+        written.unwrap();
+        let log = size("windlass.db-wal");
+        assert!(log <= 24 * MIB, "the log has {log} bytes at {seq}");
+    }
+    assert!(size("windlass.db") >= 32 * MIB, "the rest is in its place");
+    store.close().await;
+    let read = home.open().await.journal().read(&key("s"), 3_999, 10).await;
+    assert_eq!(read.unwrap().events.len(), 1);
+}

@@ -1,0 +1,130 @@
+//! The write-ahead log, and writing it back.
+//!
+//! That takes many times as long as a commit, and nobody should wait for it. So a thread with a connection of its own
+//! does it while others write on. What they write keeps the log from starting over, so the rest, which is little, is
+//! written back between two commits.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+
+use super::connect::{CHECKPOINT_PAGES, Location};
+
+/// After how many jobs the log is written back for the first time.
+const FIRST: u64 = 512;
+/// It is never written back sooner than after so many.
+const FEWEST: u64 = 16;
+
+/// The log, as the one who writes knows it. How long it is only SQLite knows, so what is counted is jobs.
+#[derive(Debug)]
+pub(crate) struct Log {
+    location: Location,
+    jobs: u64,
+    /// How many fill it.
+    due: u64,
+    /// The thread that writes it back; it ends with its connection.
+    underway: Option<JoinHandle<Option<Connection>>>,
+    /// The connection of the last one.
+    spare: Option<Connection>,
+}
+
+impl Log {
+    pub(crate) fn new(location: Location) -> Self {
+        Self {
+            location,
+            jobs: 0,
+            due: FIRST,
+            underway: None,
+            spare: None,
+        }
+    }
+
+    pub(crate) fn note_jobs(&mut self, jobs: usize) {
+        self.jobs += jobs as u64;
+    }
+
+    /// Tells whether there is something to do.
+    pub(crate) fn is_due(&self) -> bool {
+        match &self.underway {
+            Some(thread) => thread.is_finished(),
+            None => self.jobs >= self.due,
+        }
+    }
+
+    /// Writes the log back if it has become long. Trouble here loses nothing: the log stays.
+    pub(crate) fn tidy_up(&mut self, writer: &Connection) {
+        if !self.is_due() {
+            return;
+        }
+        match self.underway.take() {
+            Some(thread) => {
+                self.spare = thread.join().ok().flatten();
+                self.write_rest_back(writer);
+            }
+            None => match self.begin() {
+                Ok(thread) => self.underway = Some(thread),
+                Err(_) => self.write_rest_back(writer),
+            },
+        }
+    }
+
+    fn begin(&mut self) -> io::Result<JoinHandle<Option<Connection>>> {
+        let (location, spare) = (self.location.clone(), self.spare.take());
+        let name = "windlass-sqlite-log".to_owned();
+        thread::Builder::new().name(name).spawn(move || {
+            let connection = match spare {
+                Some(connection) => connection,
+                None => location.connect_to_write(None).ok()?,
+            };
+            write_back(&connection).ok()?;
+            Some(connection)
+        })
+    }
+
+    /// Writes back what came while the thread was at it, and learns how many jobs fill the log.
+    fn write_rest_back(&mut self, writer: &Connection) {
+        let pages = write_back(writer).unwrap_or(0);
+        self.due = next_due(self.jobs, self.due, pages);
+        self.jobs = 0;
+    }
+
+    /// Waits for the thread.
+    pub(crate) fn end(&mut self) {
+        self.spare = None;
+        if let Some(thread) = self.underway.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Writes back as much as nobody reads; returns how many pages the log has.
+fn write_back(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+}
+
+/// Returns how many jobs fill the log, after so many made so many pages.
+fn next_due(jobs: u64, due: u64, pages: u32) -> u64 {
+    let filling = jobs * u64::from(CHECKPOINT_PAGES) / u64::from(pages.max(1));
+    filling.clamp(FEWEST, due.max(FEWEST) * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_jobs_fill_the_log_is_learned() {
+        assert_eq!(next_due(512, 512, CHECKPOINT_PAGES / 2), 1024);
+        assert_eq!(next_due(512, 512, 10), 1024, "at most twice as many");
+        assert_eq!(next_due(512, 512, CHECKPOINT_PAGES * 4), 128);
+        assert_eq!(next_due(1, 16, u32::MAX), FEWEST);
+        assert_eq!(next_due(0, 0, 0), FEWEST);
+    }
+}
