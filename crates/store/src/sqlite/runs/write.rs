@@ -62,11 +62,11 @@ impl Begin {
         let made = work
             .connection
             .prepare_cached(
-                "INSERT INTO streams (key, epoch) VALUES (?1, 1) ON CONFLICT (key) DO NOTHING RETURNING id",
+                "INSERT INTO streams (key, epoch) VALUES (?1, 1) ON CONFLICT (key) DO NOTHING",
             )?
-            .query_row([self.key.as_str()], |row| uint(row, 0))
-            .optional()?;
-        if let Some(stream) = made {
+            .execute([self.key.as_str()])?;
+        if made > 0 {
+            let stream = work.connection.last_insert_rowid().cast_unsigned();
             let head = Head {
                 key: self.key.clone(),
                 epoch: 1,
