@@ -139,5 +139,8 @@ fn checked_key(key: &str) -> Result<String, RunError> {
 /// newest runs lie together in every index.
 fn new_run_id() -> String {
     let ordered = Builder::from_bytes(Uuid::now_v7().into_bytes());
-    ordered.with_version(Version::Random).into_uuid().to_string()
+    ordered
+        .with_version(Version::Random)
+        .into_uuid()
+        .to_string()
 }

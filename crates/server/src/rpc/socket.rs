@@ -3,6 +3,7 @@
 //! What was read is done to its end, whatever becomes of the socket. The close of a client is answered at once, while the
 //! worker still works.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing};
 
 use super::{Rpc, gate};
@@ -33,7 +34,7 @@ const MAX_REASON: usize = 123;
 
 /// What the worker gets.
 enum Received {
-    Text(String),
+    Text(Utf8Bytes),
     TooBig(usize),
     Close(u16, String),
 }
@@ -88,40 +89,48 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let idle = rpc.app.settings.rpc.idle;
-    let stopping = rpc.app.stopping.clone();
+    let mut stopping = pin!(rpc.app.stopping.cancelled());
+    // The alarm is set anew only when it rings, not for each message.
+    let mut heard = Instant::now();
+    let mut alarm = pin!(sleep_until(heard + idle));
     let last = loop {
         let message = tokio::select! {
-            () = stopping.cancelled() => break Received::Close(1001, "the server stops".to_owned()),
-            message = timeout(idle, stream.next()) => message,
+            () = &mut stopping => break Received::Close(1001, "the server stops".to_owned()),
+            message = stream.next() => message,
+            () = &mut alarm => {
+                if heard.elapsed() < idle {
+                    alarm.as_mut().reset(heard + idle);
+                    continue;
+                }
+                let reason = format!("no sign of life for {} s", idle.as_secs());
+                break Received::Close(1001, reason);
+            }
         };
         match message {
-            Ok(Some(Ok(Message::Text(text)))) => {
-                let text = Received::Text(text.as_str().to_owned());
-                if frames.send(text).await.is_err() {
+            Some(Ok(Message::Text(text))) => {
+                if frames.send(Received::Text(text)).await.is_err() {
                     // The worker has closed the connection, and the writer says so.
                     return false;
                 }
             }
-            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
-            Ok(Some(Ok(Message::Binary(_)))) => {
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+            Some(Ok(Message::Binary(_))) => {
                 break Received::Close(1003, "only text frames are understood".to_owned());
             }
-            Ok(Some(Ok(Message::Close(_))) | None) => return true,
-            Ok(Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, .. })))) => {
+            Some(Ok(Message::Close(_))) | None => return true,
+            Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, .. }))) => {
                 break Received::TooBig(size);
             }
-            Ok(Some(Err(Error::Utf8(_)))) => {
+            Some(Err(Error::Utf8(_))) => {
                 break Received::Close(1007, "a text frame is not UTF-8".to_owned());
             }
-            Ok(Some(Err(Error::Protocol(error)))) => {
+            Some(Err(Error::Protocol(error))) => {
                 break Received::Close(1002, error.to_string());
             }
-            Ok(Some(Err(_))) => return true,
-            Err(_) => {
-                let reason = format!("no sign of life for {} s", idle.as_secs());
-                break Received::Close(1001, reason);
-            }
+            Some(Err(_)) => return true,
         }
+        // Only now: the worker may have kept us from listening.
+        heard = Instant::now();
     };
     // After everything that was read before it.
     let _ = frames.send(last).await;
@@ -155,10 +164,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut pings = tokio::time::interval_at(Instant::now() + ping, ping);
+    let mut hurry = pin!(hurry.notified());
     loop {
         let message = tokio::select! {
             // The client is gone or going: nobody hears what is left.
-            () = hurry.notified() => {
+            () = &mut hurry => {
                 let _ = sink.close().await;
                 return Some(sink);
             }

@@ -116,6 +116,7 @@ impl RunLog for MemoryRunLog {
             summary: RunSummary::of(&started),
             client: client.to_owned(),
             epoch: 1,
+            stream: 0,
         };
         let agent: Arc<str> = started.agent_id.as_str().into();
         state.by_id.insert(started.run_id.as_str().into(), position);

@@ -40,6 +40,8 @@ pub struct KeptRun {
     pub client: String,
     /// Raised whenever that right changes hands.
     pub epoch: u64,
+    /// The stream of its records, where the store has such.
+    pub(crate) stream: u64,
 }
 
 impl KeptRun {

@@ -10,7 +10,7 @@ use super::super::times::time;
 use crate::runs::{KeptRun, PREFIX, RunFilter, newest_of, run_stream};
 
 const ROW: &str = "SELECT runs.position, streams.key, agent, intent, status, outcome, started_at, ended_at, turns, \
-     client, streams.epoch FROM runs JOIN streams ON streams.id = runs.stream";
+     client, streams.epoch, streams.id FROM runs JOIN streams ON streams.id = runs.stream";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
     let unknown = |column| {
@@ -46,6 +46,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
         },
         client: row.get(9)?,
         epoch: uint(row, 10)?,
+        stream: uint(row, 11)?,
     })
 }
 

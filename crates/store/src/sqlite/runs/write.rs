@@ -52,8 +52,9 @@ impl Begin {
             summary: self.summary,
             client: self.client,
             epoch,
+            stream,
         };
-        insert(work, stream, &run)?;
+        insert(work, &run)?;
         Ok(Begun::New(run))
     }
 
@@ -129,9 +130,8 @@ impl AppendToRun {
 
     pub(super) fn run(self, work: &mut Work<'_>) -> Result<KeptRun, Fault> {
         let run = self.run;
-        let stream = stream_of(work, &run)?;
         let append = Append {
-            stream,
+            stream: run.stream,
             epoch: run.epoch,
             first_seq: self.first_seq,
             records: self.records,
@@ -141,15 +141,6 @@ impl AppendToRun {
         update(work, &run)?;
         Ok(run)
     }
-}
-
-fn stream_of(work: &Work<'_>, run: &KeptRun) -> Result<u64, Fault> {
-    let stream = work
-        .connection
-        .prepare_cached("SELECT stream FROM runs WHERE position = ?1")?
-        .query_row([int(run.position)], |row| uint(row, 0))
-        .optional()?;
-    Ok(stream.ok_or(JournalError::Removed(run.position))?)
 }
 
 fn check_open(run: &KeptRun) -> Result<(), JournalError> {
@@ -170,10 +161,9 @@ pub(super) fn take_over(
     client: String,
 ) -> Result<KeptRun, Fault> {
     check_open(&run)?;
-    let stream = stream_of(work, &run)?;
     // What an append of nothing checks is what must hold here.
     let append = Append {
-        stream,
+        stream: run.stream,
         epoch: run.epoch,
         first_seq: run.head() + 1,
         records: Vec::new(),
@@ -188,7 +178,7 @@ pub(super) fn take_over(
     Ok(run)
 }
 
-fn insert(work: &Work<'_>, stream: u64, run: &KeptRun) -> Result<(), Fault> {
+fn insert(work: &Work<'_>, run: &KeptRun) -> Result<(), Fault> {
     let summary = &run.summary;
     work.connection
         .prepare_cached(
@@ -198,7 +188,7 @@ fn insert(work: &Work<'_>, stream: u64, run: &KeptRun) -> Result<(), Fault> {
         )?
         .execute((
             int(run.position),
-            int(stream),
+            int(run.stream),
             &summary.agent_id,
             &summary.intent,
             summary.status.as_str(),
@@ -248,8 +238,9 @@ pub(in super::super) fn project(
             summary: RunSummary::of(started),
             client: String::new(),
             epoch: 0,
+            stream,
         };
-        return insert(work, stream, &run);
+        return insert(work, &run);
     }
     let run_id = key.as_str().strip_prefix(crate::runs::PREFIX);
     if let Some(mut run) = rows::get(work.connection, run_id.unwrap_or_default())? {
@@ -287,6 +278,7 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
                         summary: RunSummary::of(started),
                         client: client.clone(),
                         epoch: 0,
+                        stream: stream.stream,
                     });
                 }
                 (Some(run), record) => run.summary.apply(record),
@@ -300,7 +292,7 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
     connection
         .prepare_cached("DELETE FROM runs WHERE position = ?1")?
         .execute([int(run.position)])?;
-    insert(work, stream.stream, &run)
+    insert(work, &run)
 }
 
 /// Removes runs that ended before a time. Runs end in about the order in which they began, so the walk from the oldest
