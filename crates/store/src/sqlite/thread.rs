@@ -5,6 +5,7 @@
 //! who wait have their answers.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
@@ -17,14 +18,50 @@ const QUEUE: usize = 1024;
 /// How many jobs go into one commit at most.
 const MAX_GROUP: usize = 512;
 
-/// The pen, where a writer finds it; it is gone when the store is closed.
-pub(crate) type Stand = Mutex<Option<Pen>>;
+/// Where a writer finds the pen; it is gone when the store is closed.
+pub(crate) struct Stand {
+    pen: Mutex<Option<Pen>>,
+    /// Whether the thread waits for it, and goes before all others.
+    is_wanted: AtomicBool,
+}
+
+impl Stand {
+    fn new(pen: Pen) -> Self {
+        Self {
+            pen: Mutex::new(Some(pen)),
+            is_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits for the pen. Whoever panicked with it may have left half of a job behind, so then nothing is written any
+    /// more.
+    fn take(&self) -> MutexGuard<'_, Option<Pen>> {
+        self.is_wanted.store(true, Ordering::Relaxed);
+        let pen = self.pen.lock().unwrap_or_else(|poisoned| {
+            let pen = PoisonError::into_inner(poisoned);
+            if let Some(pen) = pen.as_ref() {
+                pen.give_up("a commit was broken off by a panic; open the store anew");
+            }
+            pen
+        });
+        self.is_wanted.store(false, Ordering::Relaxed);
+        pen
+    }
+
+    /// Returns the pen if it is free and nobody waits for it.
+    pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, Option<Pen>>> {
+        match self.is_wanted.load(Ordering::Relaxed) {
+            true => None,
+            false => self.pen.try_lock().ok(),
+        }
+    }
+}
 
 /// Starts the thread.
 pub(crate) fn start(pen: Pen) -> io::Result<Writer> {
     let (orders, queue) = mpsc::channel(QUEUE);
     let commits = pen.show_commits();
-    let stand = Arc::new(Mutex::new(Some(pen)));
+    let stand = Arc::new(Stand::new(pen));
     let writer = Writer::new(orders, commits, Arc::clone(&stand));
     std::thread::Builder::new()
         .name("windlass-sqlite".to_owned())
@@ -38,7 +75,7 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
         let Some(first) = queue.blocking_recv() else {
             break;
         };
-        let mut pen = take(stand);
+        let mut pen = stand.take();
         let mut group = Vec::new();
         let mut next = Some(first);
         while let Some(order) = next {
@@ -58,22 +95,11 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
             pen.tidy_up();
         }
     }
-    let pen = take(stand).take();
+    let pen = stand.take().take();
     if let Some(pen) = pen {
         pen.finish();
     }
     if let Some(done) = closing {
         let _ = done.send(());
     }
-}
-
-/// Takes the pen from its stand. Whoever panicked with it may have left half of a job behind, so nothing is written any more.
-fn take(stand: &Stand) -> MutexGuard<'_, Option<Pen>> {
-    stand.lock().unwrap_or_else(|poisoned| {
-        let pen = PoisonError::into_inner(poisoned);
-        if let Some(pen) = pen.as_ref() {
-            pen.give_up("a commit was broken off by a panic; open the store anew");
-        }
-        pen
-    })
 }

@@ -145,11 +145,9 @@ impl Writer {
     /// Does a job if the pen is at hand; gives it back otherwise.
     fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
-        let mut stand = match nobody_waits.then(|| self.stand.try_lock()) {
-            Some(Ok(stand)) => stand,
-            _ => return Some(job),
-        };
-        match stand.as_mut().filter(|pen| pen.is_at_hand()) {
+        let mut taken = nobody_waits.then(|| self.stand.try_take()).flatten();
+        let pen = taken.as_mut().and_then(|pen| pen.as_mut());
+        match pen.filter(|pen| pen.is_at_hand()) {
             Some(pen) => {
                 pen.commit(vec![job], Hand::Caller);
                 None

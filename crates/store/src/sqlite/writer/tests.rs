@@ -1,8 +1,10 @@
+use std::sync::MutexGuard;
 use std::thread::{self, ThreadId};
 
 use super::super::error::SqliteError;
 use super::super::options::{OpenCheck, SqliteOptions};
 use super::super::pace::Pace;
+use super::super::pen::Pen;
 use super::super::{Inner, SqliteStore};
 use super::*;
 use crate::journal::{Journal, StreamKey};
@@ -20,10 +22,20 @@ fn writer(store: &SqliteStore) -> &Writer {
     inner.writer().unwrap()
 }
 
+/// Takes the pen as soon as the thread has tidied up.
+fn take_up(stand: &Stand) -> MutexGuard<'_, Option<Pen>> {
+    loop {
+        match stand.try_take() {
+            Some(pen) => return pen,
+            None => thread::yield_now(),
+        }
+    }
+}
+
 impl Writer {
     fn be_quick(&self) {
-        let mut stand = self.stand.lock().unwrap();
-        stand.as_mut().unwrap().pace = Pace::quick();
+        let mut pen = take_up(&self.stand);
+        pen.as_mut().unwrap().pace = Pace::quick();
     }
 
     /// Makes a commit, and tells which thread made it.
@@ -66,7 +78,7 @@ async fn who_finds_the_pen_taken_waits_for_the_thread() {
     let (taken, is_taken) = std::sync::mpsc::channel();
     let (let_go, may_go) = std::sync::mpsc::channel::<()>();
     let holder = thread::spawn(move || {
-        let _pen = stand.lock().unwrap();
+        let _pen = take_up(&stand);
         taken.send(()).unwrap();
         may_go.recv().unwrap();
     });
