@@ -1,5 +1,6 @@
 //! The configurations that turns run under.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::tools::{SideEffectClass, ToolPolicy};
@@ -23,7 +24,7 @@ pub(super) fn plan(bytes: &mut Bytes<'_>) -> TurnPlan {
         digest: "plan".to_owned(),
         model: "model".to_owned(),
         max_iterations: 1 + bytes.below(5),
-        tools,
+        tools: Arc::new(tools),
         max_parallel_calls: bytes.below(4),
         turn_timeout: bytes.one_in(4).then(|| seconds(20)),
         wait_timeout: bytes.one_in(2).then(|| seconds(5)),
