@@ -144,3 +144,16 @@ fn new_run_id() -> String {
         .into_uuid()
         .to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_runs_read_as_version_4_and_sort_by_their_time() {
+        let ids: Vec<_> = std::iter::repeat_with(new_run_id).take(1_000).collect();
+        assert!(ids.is_sorted_by(|before, after| before < after));
+        let version = |id: &String| Uuid::parse_str(id).unwrap().get_version();
+        assert!(ids.iter().all(|id| version(id) == Some(Version::Random)));
+    }
+}

@@ -63,6 +63,14 @@ impl Location {
         Ok(connection)
     }
 
+    /// Opens a connection that writes the log back. A database that is no longer there is not made anew.
+    pub(crate) fn connect_to_write_back(&self) -> Result<Connection, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(self.database(), flags)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(connection)
+    }
+
     /// Opens a connection that cannot write.
     ///
     /// A database in WAL mode cannot be read where no file can be made beside it, except as one that nobody changes; that

@@ -75,7 +75,7 @@ impl Log {
         thread::Builder::new().name(name).spawn(move || {
             let connection = match spare {
                 Some(connection) => connection,
-                None => location.connect_to_write(None).ok()?,
+                None => location.connect_to_write_back().ok()?,
             };
             write_back(&connection).ok()?;
             Some(connection)

@@ -139,10 +139,12 @@ impl Pen {
         replies: &mut Vec<Reply>,
         hand: Hand,
     ) -> rusqlite::Result<()> {
+        let begun = Instant::now();
         let connection = &self.connection;
         let state = &mut self.state;
         let changes = connection.total_changes();
         if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+            self.pace.note_commit(begun.elapsed());
             let why = explain(&error);
             jobs.for_each(|job| job.refuse(&why));
             return Err(error);
@@ -163,11 +165,11 @@ impl Pen {
                 state.recent.settle_if_due(connection)?;
             }
             state.note(connection)?;
-            let begun = Instant::now();
             connection.prepare_cached("COMMIT")?.execute([])?;
-            self.pace.note_commit(begun.elapsed());
             Ok(true)
         });
+        // With the wait for another program that holds the database, and also where it came to nothing.
+        self.pace.note_commit(begun.elapsed());
         match finished {
             Ok(true) => {
                 // A counter that cannot be written is behind, and that is allowed.
