@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
-use super::places;
+use super::spans;
 
 /// The size of a page. A commit writes whole pages, and an append touches few bytes of each: with small ones it writes
 /// about as much as the rows alone would in a table with pages of 4 KiB.
@@ -99,7 +99,7 @@ impl Location {
         };
         connection.set_prepared_statement_cache_capacity(32);
         // Of a database that is too damaged to tell its version, the first query says more.
-        let _ = places::stand_in(&connection);
+        let _ = spans::stand_in(&connection);
         Ok(connection)
     }
 }

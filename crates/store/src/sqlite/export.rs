@@ -20,8 +20,9 @@ use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, Walk, names};
 use super::numbers::int;
-use super::record::{STORED_COLUMNS, Stored};
+use super::record::Stored;
 use super::schema::{FORKS, version};
+use super::spans::{IN_ORDER, PLACED_COLUMNS};
 use crate::journal::{JournalError, StreamKey};
 
 /// The version of the format. Without forks it is the first one, which earlier programs read too.
@@ -260,8 +261,7 @@ impl<W: Write> Export<W> {
     ) -> Result<(), Fault> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM placed \
-             WHERE stream = ?1 ORDER BY seq"
+            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
         ))?;
         let mut rows = statement.query([int(stream.stream)])?;
         let walk = Lineage::of(&transaction, &stream.key, stream.stream).and_then(|lineage| {

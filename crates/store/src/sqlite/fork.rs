@@ -15,7 +15,8 @@ use super::error::Fault;
 use super::journal::{Append, claim, find};
 use super::numbers::{int, uint};
 use super::projection;
-use super::record::{Encoded, STORED_COLUMNS, Stored};
+use super::record::{Encoded, Stored};
+use super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
 use super::writer::Work;
 use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
@@ -182,8 +183,10 @@ fn record(
     lineage: &Lineage,
     seq: u64,
 ) -> Result<Option<(Digest, u64)>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT chain, open_from FROM placed WHERE stream = ?1 AND seq = ?2")?;
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT chain, open_from FROM placed WHERE stream = ?1 AND ",
+        at!("?2")
+    ))?;
     let at = [int(lineage.part_of(seq).stream), int(seq)];
     let found = statement.query_row(at, |row| Ok((row.get(0)?, uint(row, 1)?)));
     Ok(found.optional()?)
@@ -211,8 +214,8 @@ pub(super) fn replay(
     mut each: impl FnMut(&Arc<Event>),
 ) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM placed \
-         WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND chunk = 0 ORDER BY seq"
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
+        between!("?2 + 1", "?3")
     ))?;
     let parts = &lineage.parts()[lineage.place_of(after + 1)..=lineage.place_of(upto)];
     for part in parts {

@@ -13,8 +13,8 @@ use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::fork::place;
 use super::numbers::{int, uint};
-use super::places::{self, newest_position};
-use super::record::{STORED_COLUMNS, Stored};
+use super::record::Stored;
+use super::spans::{self, IN_ORDER, PLACED_COLUMNS, from, newest_position};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 
@@ -108,7 +108,7 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fau
         })
         .optional()?;
     let Some((seq, chain, open_from)) = newest else {
-        let kept = places::newest(connection, stream)?;
+        let kept = spans::newest(connection, stream)?;
         // A stream whose newest record is gone must not be taken for an empty one.
         if kept > 0 {
             let damage = JournalError::Damaged {
@@ -162,8 +162,8 @@ fn open_turns(
     from: u64,
 ) -> Result<OpenTurns, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM placed \
-         WHERE stream = ?1 AND seq >= ?2 AND chunk = 0 ORDER BY seq"
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
+        from!("?2")
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;
     let mut open = OpenTurns::default();

@@ -5,15 +5,16 @@ use rusqlite::{Connection, OptionalExtension};
 use super::ancestry::{is_kept, shared_upto};
 use super::error::Fault;
 use super::numbers::{int, uint};
+use super::spans::{self, from};
 use super::writer::Work;
-use super::{places, projection, turn_runs};
+use super::{projection, turn_runs};
 
 /// Takes the records, ranges and rows of a stream out that no fork shares.
 pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
     let connection = work.connection;
     let upto = shared_upto(connection, stream)?;
     let blobs = blobs_of(connection, stream, upto)?;
-    places::remove(connection, stream, upto + 1, u64::MAX)?;
+    spans::remove(connection, stream, upto + 1, u64::MAX)?;
     connection
         .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first > ?2")?
         .execute([int(stream), int(upto)])?;
@@ -81,8 +82,10 @@ pub(super) fn drop_unneeded(work: &mut Work<'_>, stream: u64) -> Result<(), Faul
 }
 
 fn blobs_of(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT body FROM placed WHERE stream = ?1 AND seq > ?2 AND form = 1")?;
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
+        from!("?2 + 1")
+    ))?;
     let names = statement.query_map([int(stream), int(after)], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }

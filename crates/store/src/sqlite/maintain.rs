@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::SqliteStore;
 use super::ancestry::shared_upto;
@@ -14,8 +14,8 @@ use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, list};
 use super::numbers::{int, uint};
-use super::places::oldest_position;
 use super::prune::{Which, is_full, prune};
+use super::spans::{IN_ORDER, from, oldest_position};
 use crate::journal::JournalError;
 
 /// How many places between turns one step against too many bytes goes on.
@@ -158,8 +158,11 @@ impl SqliteStore {
         let found = self.inner.readers.read(move |reader| {
             filtered(
                 reader,
-                "SELECT id FROM streams WHERE EXISTS (SELECT 1 FROM placed \
-                 WHERE stream = streams.id AND seq > streams.swept AND chunk = 1 AND at < ?1)",
+                concat!(
+                    "SELECT id FROM streams WHERE EXISTS (SELECT 1 FROM placed WHERE stream = streams.id AND ",
+                    from!("streams.swept + 1"),
+                    " AND chunk = 1 AND at < ?1)"
+                ),
                 before,
             )
         });
@@ -208,12 +211,12 @@ fn by_age(reader: &Connection) -> Result<BinaryHeap<(Reverse<u64>, StreamInfo)>,
 fn oldest(reader: &Connection, stream: &StreamInfo) -> Result<u64, Fault> {
     let shared = shared_upto(reader, stream.stream)?;
     if shared > 0 {
-        let mut statement = reader.prepare_cached(
-            "SELECT coalesce((SELECT position FROM placed WHERE stream = ?1 AND seq > ?2 \
-             ORDER BY seq LIMIT 1), 0)",
-        )?;
+        let mut statement = reader.prepare_cached(&format!(
+            "SELECT position, last FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT 1",
+            from!("?2 + 1")
+        ))?;
         let found = statement.query_row([int(stream.stream), int(shared)], |row| uint(row, 0));
-        return Ok(found?);
+        return Ok(found.optional()?.unwrap_or(0));
     }
     let mut statement =
         reader.prepare_cached(concat!("SELECT coalesce(", oldest_position!("?1"), ", 0)"))?;

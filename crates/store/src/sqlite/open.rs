@@ -27,11 +27,11 @@ use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
 use super::pace::Pace;
 use super::pen::{Pen, State};
-use super::places::Recent;
 use super::projection::Projections;
 use super::readers::Readers;
 use super::schema;
 use super::secrets::Vault;
+use super::spans::Recent;
 use super::thread;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
@@ -59,7 +59,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     }
 
     let mut connection = location.connect_to_write(options.max_bytes)?;
-    schema::migrate(&mut connection, &location)?;
+    let was_older = schema::migrate(&mut connection, &location)?;
     // A new database gets its identity before it has a log, so that losing the log cannot lose the identity.
     let identity = identify(&connection, &chain)?;
     connection
@@ -109,7 +109,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     };
     let writer = thread::start(pen).map_err(no_thread)?;
     Ok(Inner {
-        readers: Readers::new(location, reader),
+        // A reader of the earlier version would go on to read it as such.
+        readers: Readers::new(location, reader.filter(|_| !was_older)),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,

@@ -21,16 +21,17 @@ const ORPHANS: [Orphans; 5] = [
     (
         "records have no place in their stream",
         "SELECT count(*) FROM records WHERE NOT EXISTS \
-         (SELECT 1 FROM places WHERE places.stream = records.stream AND places.seq = records.seq \
-         AND places.position = records.position) AND NOT EXISTS \
-         (SELECT 1 FROM recent_places WHERE recent_places.stream = records.stream \
-         AND recent_places.seq = records.seq AND recent_places.position = records.position)",
+         (SELECT 1 FROM spans AS span WHERE span.stream = records.stream \
+         AND last BETWEEN seq AND 63 + seq AND last - count < seq AND last - seq = span.position - records.position) \
+         AND NOT EXISTS (SELECT 1 FROM recent_spans AS span WHERE span.stream = records.stream \
+         AND last BETWEEN seq AND 63 + seq AND last - count < seq AND last - seq = span.position - records.position)",
     ),
     (
         "places in streams are those of no record",
-        "SELECT count(*) FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places) AS place \
-         WHERE NOT EXISTS (SELECT 1 FROM records WHERE records.position = place.position \
-         AND records.stream = place.stream AND records.seq = place.seq)",
+        "SELECT coalesce(sum(count - (SELECT count(*) FROM records \
+         WHERE records.position BETWEEN span.position - count + 1 AND span.position \
+         AND records.stream = span.stream AND last - seq = span.position - records.position)), 0) \
+         FROM (SELECT * FROM spans UNION ALL SELECT * FROM recent_spans) AS span",
     ),
     (
         "pruned ranges belong to no stream",

@@ -18,8 +18,8 @@ use super::log::Log;
 use super::numbers::int;
 use super::owner::Owner;
 use super::pace::Pace;
-use super::places::Recent;
 use super::projection::Projections;
+use super::spans::Recent;
 use super::writer::{Job, Reply};
 
 /// What a job works with.

@@ -14,9 +14,10 @@ use super::error::Fault;
 use super::journal::{StreamInfo, Walk};
 use super::kept::drop_blobs;
 use super::numbers::{int, uint};
-use super::record::{STORED_COLUMNS, Stored};
+use super::record::Stored;
+use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
+use super::turn_runs;
 use super::writer::Work;
-use super::{places, turn_runs};
 
 /// How many digests one row holds at most.
 const MAX_DIGESTS: u64 = 4096;
@@ -102,9 +103,14 @@ fn chunks(
 ) -> Result<Numbers, Fault> {
     collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?4 \
-         AND seq > max(?2, (SELECT swept FROM streams WHERE id = ?1)) AND seq <= ?3 \
-         ORDER BY seq LIMIT ?5",
+        &format!(
+            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?4 AND {} \
+             {IN_ORDER} LIMIT ?5",
+            between!(
+                "1 + max(?2, (SELECT swept FROM streams WHERE id = ?1))",
+                "?3"
+            )
+        ),
         (
             int(stream.stream),
             int(*may_go.start()),
@@ -126,7 +132,10 @@ fn up_to(
     };
     collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4",
+        &format!(
+            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?4",
+            between!("?2 + 1", "?3")
+        ),
         [int(stream.stream), int(after), int(last), int(STEP)],
     )
 }
@@ -140,8 +149,11 @@ fn older(
 ) -> Result<Option<u64>, Fault> {
     let found = collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
-         AND at < ?4 ORDER BY seq DESC LIMIT 1",
+        &format!(
+            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} AND open_from = 0 AND at < ?4 \
+             {NEWEST_FIRST} LIMIT 1",
+            between!("?2 + 1", "?3")
+        ),
         (
             int(stream.stream),
             int(*may_go.start()),
@@ -161,8 +173,10 @@ fn oldest(
 ) -> Result<Option<u64>, Fault> {
     let mut numbers = collect(
         connection,
-        "SELECT seq FROM placed WHERE stream = ?1 AND seq > ?2 AND seq <= ?3 AND open_from = 0 \
-         ORDER BY seq LIMIT ?4",
+        &format!(
+            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} AND open_from = 0 {IN_ORDER} LIMIT ?4",
+            between!("?2 + 1", "?3")
+        ),
         [
             int(stream.stream),
             int(*may_go.start()),
@@ -193,8 +207,8 @@ fn take_out(
         let lineage = Lineage::of(connection, &stream.key, stream.stream)?;
         let mut walk = Walk::after(connection, chain, lineage, first - 1)?;
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM placed \
-             WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq"
+            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
+            between!("?2", "?3")
         ))?;
         let mut rows = statement.query(range)?;
         while let Some(row) = rows.next()? {
@@ -208,7 +222,7 @@ fn take_out(
         *walk.link()
     };
     turn_runs::remove(connection, stream.stream, &(first..=last))?;
-    places::remove(connection, stream.stream, first, last)?;
+    spans::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
     let gone = Gone {

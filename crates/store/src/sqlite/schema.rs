@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
-use super::{places, projection, turn_runs};
+use super::{projection, spans, turn_runs};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -32,15 +32,16 @@ const STEPS: &[Step] = &[
     Step::of(include_str!("schema/2.sql")),
     Step {
         tables: include_str!("schema/3.sql"),
-        fill: |connection| places::with_stand_in(connection, projection::fill),
+        fill: |connection| spans::with_stand_in(connection, projection::fill),
     },
     Step::of(include_str!("schema/4.sql")),
     Step::of(include_str!("schema/5.sql")),
     Step::of(include_str!("schema/6.sql")),
     Step {
         tables: include_str!("schema/7.sql"),
-        fill: turn_runs::fill,
+        fill: |connection| spans::with_stand_in(connection, turn_runs::fill),
     },
+    Step::of(include_str!("schema/8.sql")),
 ];
 
 /// The first version that has projections.
@@ -49,7 +50,7 @@ pub(crate) const PROJECTIONS: u32 = 3;
 /// The first version that has runs from outside.
 pub(crate) const RUNS: u32 = 4;
 
-/// The first version that says where the records of a stream are.
+/// The first version that says where each record of a stream is.
 pub(crate) const PLACES: u32 = 5;
 
 /// The first version in which forks share records.
@@ -57,6 +58,9 @@ pub(crate) const FORKS: u32 = 6;
 
 /// The first version that has turns as runs.
 pub(crate) const TURN_RUNS: u32 = 7;
+
+/// The first version that says where the records of a stream are by spans.
+pub(crate) const SPANS: u32 = 8;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
@@ -80,8 +84,9 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
     Ok(newest.unwrap_or(0))
 }
 
-/// Brings the tables up to date. Each step is one transaction, and before the first one the file is copied.
-pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
+/// Brings the tables up to date, and tells whether they were not. Each step is one transaction, and before the first one
+/// the file is copied.
+pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<bool, Fault> {
     migrate_by(connection, location, STEPS)
 }
 
@@ -89,7 +94,7 @@ fn migrate_by(
     connection: &mut Connection,
     location: &Location,
     steps: &[Step],
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let found = version(connection)?;
     let known = steps.len() as u32;
     if found > known {
@@ -111,7 +116,7 @@ fn migrate_by(
         )?;
         transaction.commit()?;
     }
-    Ok(())
+    Ok(found < known)
 }
 
 /// Copies the database as it is. A copy that is there already was made for the same step, before it failed: it stays.

@@ -21,9 +21,10 @@ use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
 use super::orphans::orphans;
 use super::projection::Check;
-use super::record::{STORED_COLUMNS, Stored};
+use super::record::Stored;
 use super::runs::{RunCheck, decode as decode_run};
 use super::schema::{PROJECTIONS, RUNS, TURN_RUNS, version};
+use super::spans::{IN_ORDER, PLACED_COLUMNS, at};
 use super::turn_runs::TurnRunCheck;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
@@ -257,8 +258,7 @@ fn walk(
 ) -> Result<(), Fault> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, open_from, position FROM placed \
-         WHERE stream = ?1 ORDER BY seq"
+        "SELECT {PLACED_COLUMNS}, open_from FROM placed WHERE stream = ?1 {IN_ORDER}"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
     let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
@@ -285,7 +285,7 @@ fn walk(
                 if let Said::Event(event) = &said {
                     open.apply(stored.seq, TurnChange::of(event));
                 }
-                if open.first().unwrap_or(0) != uint(row, 5)? {
+                if open.first().unwrap_or(0) != uint(row, 7)? {
                     let what = "its note of the oldest open turn is wrong";
                     report
                         .findings
@@ -355,10 +355,11 @@ fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<Stri
         return Ok(None);
     };
     let lineage = Lineage::of(reader, key, stream.stream)?;
-    let mut statement = reader.prepare_cached(
-        "SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2 \
-         UNION ALL SELECT chain FROM pruned WHERE stream = ?1 AND last = ?2",
-    )?;
+    let mut statement = reader.prepare_cached(concat!(
+        "SELECT chain FROM placed WHERE stream = ?1 AND ",
+        at!("?2"),
+        " UNION ALL SELECT chain FROM pruned WHERE stream = ?1 AND last = ?2"
+    ))?;
     let mut rows = statement.query([int(lineage.part_of(seq).stream), int(seq)])?;
     Ok(match rows.next()? {
         Some(row) => Some(hex(&row.get(0)?)),

@@ -60,6 +60,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                 head.open.apply(head.seq, record.turn);
                 insert.run(work.state, stream, &head, record)?;
                 if let Some(run_record) = run_record {
+                    insert.end(work.state)?;
                     project(work, stream, &head.key, run_record)?;
                 }
             }
@@ -85,6 +86,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
             }
         }
     }
+    insert.end(work.state)?;
     let records = pieces.iter().filter_map(|piece| match piece {
         Piece::Record(record, _) => Some(record),
         Piece::Gap(..) => None,

@@ -10,8 +10,8 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::numbers::int;
 use super::super::pen::State;
-use super::super::places::ADD_PLACE;
 use super::super::record::{Encoded, Form, RECORD_VERSION};
+use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::journal::JournalError;
 use crate::runs::is_run_stream;
@@ -46,6 +46,7 @@ impl Append {
             head.open.apply(head.seq, record.turn);
             insert.run(work.state, self.stream, &head, record)?;
         }
+        insert.end(work.state)?;
         // A run has a row of its own.
         if !is_run_stream(&head.key) {
             let (position, records) = (work.state.position, self.records.iter());
@@ -94,7 +95,7 @@ impl Append {
 pub(in super::super) struct Insert<'a> {
     connection: &'a Connection,
     record: CachedStatement<'a>,
-    place: CachedStatement<'a>,
+    placing: Placing<'a>,
 }
 
 impl<'a> Insert<'a> {
@@ -106,11 +107,11 @@ impl<'a> Insert<'a> {
                  (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
-            place: connection.prepare_cached(ADD_PLACE)?,
+            placing: Placing::new(connection)?,
         })
     }
 
-    /// Writes one record; `head` is the stream with the record in it.
+    /// Writes one record; `head` is the stream with the record in it. It can be read after the [end](Self::end).
     pub(in super::super) fn run(
         &mut self,
         state: &mut State,
@@ -126,9 +127,8 @@ impl<'a> Insert<'a> {
         }
         state.position += 1;
         state.is_numbered = true;
-        let position = int(state.position);
         self.record.execute((
-            position,
+            int(state.position),
             int(stream),
             int(head.seq),
             RECORD_VERSION,
@@ -140,8 +140,12 @@ impl<'a> Insert<'a> {
             head.chain,
             body,
         ))?;
-        self.place.execute([int(stream), int(head.seq), position])?;
-        state.recent.note();
-        Ok(())
+        self.placing
+            .add(&mut state.recent, (stream, head.seq), state.position)
+    }
+
+    /// Says where the records are that were written.
+    pub(in super::super) fn end(&mut self, state: &mut State) -> Result<(), Fault> {
+        self.placing.end(&mut state.recent)
     }
 }

@@ -14,9 +14,9 @@ use super::super::ancestry::Lineage;
 use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::places;
 use super::super::record::{STORED_COLUMNS, Stored};
 use super::super::schema::{FORKS, version};
+use super::super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
 use super::streams::find;
 use crate::journal::{JournalError, Page, StreamKey};
 
@@ -78,7 +78,10 @@ impl<'a> Walk<'a> {
         walk.part = walk.lineage.place_of(after);
         let at = [int(walk.lineage.parts()[walk.part].stream), int(after)];
         let kept: Option<Digest> = reader
-            .prepare_cached("SELECT chain FROM placed WHERE stream = ?1 AND seq = ?2")?
+            .prepare_cached(concat!(
+                "SELECT chain FROM placed WHERE stream = ?1 AND ",
+                at!("?2")
+            ))?
             .query_row(at, |row| row.get(0))
             .optional()?;
         if let Some(link) = kept {
@@ -172,7 +175,7 @@ impl<'a> Walk<'a> {
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
     pub(in super::super) fn end(&self) -> Result<(), Fault> {
-        match self.seq < places::newest(self.reader, self.lineage.own().stream)? {
+        match self.seq < spans::newest(self.reader, self.lineage.own().stream)? {
             true => Err(self.damaged(self.seq + 1, "it is missing").into()),
             false => Ok(()),
         }
@@ -221,8 +224,8 @@ impl<'a> Walk<'a> {
     fn read(&mut self, upto: u64, limit: usize) -> Result<Vec<Arc<Event>>, Fault> {
         let mut events = Vec::with_capacity(limit.min(1024));
         let mut statement = self.reader.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS} FROM placed \
-             WHERE stream = ?1 AND seq > ?2 AND seq <= ?4 ORDER BY seq LIMIT ?3"
+            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
+            between!("?2 + 1", "?4")
         ))?;
         for (stream, last) in self.ahead() {
             let left = limit - events.len();

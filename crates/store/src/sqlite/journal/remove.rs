@@ -7,6 +7,7 @@ use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::kept::{let_go, set_aside, trim};
 use super::super::numbers::{int, uint};
+use super::super::spans::at;
 use super::super::turn_runs;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
@@ -22,9 +23,11 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
     };
     // The row of a run has the position of its first record; a session has none.
     connection
-        .prepare_cached(
-            "DELETE FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
-        )?
+        .prepare_cached(concat!(
+            "DELETE FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND ",
+            at!("1"),
+            ")"
+        ))?
         .execute([int(stream)])?;
     turn_runs::remove(connection, stream, &(0..=i64::MAX as u64))?;
     turn_runs::remove_owner(connection, stream)?;

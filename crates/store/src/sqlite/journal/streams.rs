@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::places::{newest_position, newest_seq};
+use super::super::spans::{newest_position, newest_seq};
 use crate::journal::StreamKey;
 
 /// A stream without its records.

@@ -10,6 +10,7 @@ use super::super::ancestry::Lineage;
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
+use super::super::spans::at;
 use super::fold::Fold;
 use super::forks::{fork_base, kept_row};
 use super::load::thread;
@@ -243,10 +244,11 @@ impl<'a> Check<'a> {
 
     /// Tells whether the rows of threads must know a record.
     fn is_projected(&self, seq: u64) -> Result<bool, Fault> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM placed WHERE stream = ?1 AND seq = ?2 \
-             AND position <= (SELECT projected FROM state))",
-        )?;
+        let mut statement = self.connection.prepare_cached(concat!(
+            "SELECT EXISTS (SELECT 1 FROM placed WHERE stream = ?1 AND ",
+            at!("?2"),
+            " AND position <= (SELECT projected FROM state))"
+        ))?;
         Ok(statement.query_row([int(self.stream), int(seq)], |row| row.get(0))?)
     }
 

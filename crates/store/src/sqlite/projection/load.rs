@@ -7,8 +7,9 @@ use windlass_core::events::Event;
 
 use super::super::error::Fault;
 use super::super::numbers::int;
-use super::super::record::{STORED_COLUMNS, Stored};
+use super::super::record::Stored;
 use super::super::schema::{PROJECTIONS, version};
+use super::super::spans::{IN_ORDER, PLACED_COLUMNS, from};
 use super::fold::Fold;
 use super::rows::{THREAD_COLUMNS, ThreadRow};
 use crate::journal::StreamKey;
@@ -43,8 +44,8 @@ pub(super) fn fold(
 
 pub(super) fn replay_query() -> String {
     format!(
-        "SELECT {STORED_COLUMNS} FROM placed \
-         WHERE stream = ?1 AND seq > ?2 AND chunk = 0 ORDER BY seq"
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
+        from!("?2 + 1")
     )
 }
 

@@ -15,6 +15,8 @@ fn database() -> Connection {
         include_str!("../schema/4.sql"),
         include_str!("../schema/5.sql"),
         include_str!("../schema/6.sql"),
+        include_str!("../schema/7.sql"),
+        include_str!("../schema/8.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }
@@ -33,8 +35,8 @@ fn database() -> Connection {
              INSERT INTO messages (key, id, role, seq) \
              SELECT ((x % 100) << 32) + x / 100, CAST(x AS BLOB), 1, 1 FROM n;
              INSERT INTO records SELECT x + 1, x % 100, x / 100 + 1, 1, 0, 0, 0, 0, 1, x'00', x'00' FROM n;
-             INSERT INTO places SELECT stream, seq, position FROM records WHERE seq < 90;
-             INSERT INTO recent_places SELECT stream, seq, position FROM records WHERE seq >= 90;
+             INSERT INTO spans SELECT stream, seq, position, 1 FROM records WHERE seq < 90;
+             INSERT INTO recent_spans SELECT stream, seq, position, 1 FROM records WHERE seq >= 90;
              ANALYZE;",
         )
         .unwrap();

@@ -9,7 +9,7 @@ use super::super::findings::Finding;
 use super::super::journal::{StreamInfo, find, names};
 use super::super::numbers::int;
 use super::super::orphans::remove_orphans;
-use super::super::{places, runs, turn_runs};
+use super::super::{runs, spans, turn_runs};
 use super::base::{base_behind, gone};
 use super::fold::Fold;
 use super::forks::{fork_base, hide, remove};
@@ -48,7 +48,7 @@ impl SqliteStore {
         &self,
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
-        self.inner.writer()?.write(places::rebuild).await?;
+        self.inner.writer()?.write(spans::rebuild).await?;
         let streams = self.inner.readers.read(|reader| match names(reader) {
             (streams, None) => Ok(streams),
             (_, Some(fault)) => Err(fault),

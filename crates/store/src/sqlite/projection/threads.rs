@@ -7,7 +7,7 @@ use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find as find_stream;
 use super::super::numbers::{int, uint};
-use super::super::places::{newest_position, newest_seq};
+use super::super::spans::{newest_position, newest_seq};
 use super::load::{self, ready};
 use super::newest::{Newest, ThreadRows, fold_newest, projected};
 use super::rows::{THREAD_COLUMNS, ThreadRow, from_micros};

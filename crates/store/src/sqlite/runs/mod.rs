@@ -20,7 +20,8 @@ use super::error::Fault;
 use super::inner::Inner;
 use super::journal::{Walk, find, size};
 use super::numbers::int;
-use super::record::{RECORD_VERSION, STORED_COLUMNS, Stored};
+use super::record::{RECORD_VERSION, Stored};
+use super::spans::{IN_ORDER, PLACED_COLUMNS, from};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
 
@@ -141,8 +142,8 @@ fn read_page(
     }
     let mut walk = Walk::after(&transaction, chain, Lineage::plain(&stream), after)?;
     let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS} FROM placed \
-         WHERE stream = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
+        from!("?2 + 1")
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut rows = statement.query([int(number), int(walk.seq()), limit])?;

@@ -6,6 +6,7 @@ use windlass_core::runs::{OutcomeStatus, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::spans::at;
 use super::super::times::time;
 use crate::runs::{KeptRun, PREFIX, RunFilter, newest_of, run_stream};
 
@@ -53,8 +54,9 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
 /// Finds a run by the name of its stream.
 pub(super) fn get(connection: &Connection, run_id: &str) -> Result<Option<KeptRun>, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "{ROW} WHERE runs.position = (SELECT position FROM placed WHERE seq = 1 AND stream = \
-         (SELECT id FROM streams WHERE key = ?1))"
+        "{ROW} WHERE runs.position = (SELECT position FROM placed WHERE {} AND stream = \
+         (SELECT id FROM streams WHERE key = ?1))",
+        at!("1")
     ))?;
     Ok(statement
         .query_row([run_stream(run_id).as_str()], from_row)

@@ -7,7 +7,8 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::journal::{Append, StreamInfo, claim, find, remove};
 use super::super::numbers::{int, uint};
-use super::super::record::{Encoded, STORED_COLUMNS, Stored};
+use super::super::record::{Encoded, Stored};
+use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at};
 use super::super::times;
 use super::super::writer::Work;
 use super::{decode, rows};
@@ -255,17 +256,18 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
     let connection = work.connection;
     let number = int(stream.stream);
     let client = {
-        let mut statement = connection.prepare_cached(
-            "SELECT client FROM runs WHERE position = \
-             (SELECT position FROM placed WHERE stream = ?1 AND seq = 1)",
-        )?;
+        let mut statement = connection.prepare_cached(concat!(
+            "SELECT client FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND ",
+            at!("1"),
+            ")"
+        ))?;
         let client = statement.query_row([number], |row| row.get::<_, String>(0));
         client.optional()?.unwrap_or_default()
     };
     let mut run: Option<KeptRun> = None;
     {
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {STORED_COLUMNS}, position FROM placed WHERE stream = ?1 ORDER BY seq"
+            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
         ))?;
         let mut rows = statement.query([number])?;
         while let Some(row) = rows.next()? {
@@ -274,7 +276,7 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
             match (&mut run, &record) {
                 (None, RunRecord::Started(started)) => {
                     run = Some(KeptRun {
-                        position: uint(row, 5)?,
+                        position: uint(row, 6)?,
                         summary: RunSummary::of(started),
                         client: client.clone(),
                         epoch: 0,

@@ -86,8 +86,7 @@ impl<'a> TurnRunCheck<'a> {
 
     fn stored(&self) -> Result<BTreeMap<u64, RunRow>, Fault> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM placed JOIN turn_runs ON turn_runs.position = placed.position \
-             WHERE placed.stream = ?1"
+            "SELECT {COLUMNS} FROM turn_runs WHERE position IN (SELECT position FROM placed WHERE stream = ?1)"
         ))?;
         let rows = statement.query_map([int(self.stream)], read)?;
         let rows = rows.map(|row| row.map(|row| (row.position, row)));

@@ -11,6 +11,7 @@ use windlass_core::typed_id::TurnId;
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::spans::between;
 use crate::journal::turn_runs::{RunRow, Waiting};
 
 /// The columns that [`read`] reads.
@@ -91,10 +92,11 @@ pub(in super::super) fn remove(
     records: &RangeInclusive<u64>,
 ) -> Result<(), Fault> {
     connection
-        .prepare_cached(
-            "DELETE FROM turn_runs WHERE position IN \
-             (SELECT position FROM placed WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3)",
-        )?
+        .prepare_cached(concat!(
+            "DELETE FROM turn_runs WHERE position IN (SELECT position FROM placed WHERE stream = ?1 AND ",
+            between!("?2", "?3"),
+            ")"
+        ))?
         .execute([int(stream), int(*records.start()), int(*records.end())])?;
     Ok(())
 }

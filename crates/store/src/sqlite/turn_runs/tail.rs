@@ -8,7 +8,8 @@ use windlass_core::events::Event;
 use super::super::error::Fault;
 use super::super::journal::named;
 use super::super::numbers::{int, uint};
-use super::super::record::{STORED_COLUMNS, Stored};
+use super::super::record::Stored;
+use super::super::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
 use super::newest::Rows;
 use super::rows::{owner, projected};
 use crate::journal::StreamKey;
@@ -23,9 +24,10 @@ pub(super) fn fold_before(
     before: u64,
 ) -> Result<RunFold, Fault> {
     let mut fold = RunFold::of(owner(connection, stream)?);
-    let mut statement = connection.prepare_cached(
-        "SELECT open_from FROM placed WHERE stream = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT open_from, last, position FROM placed WHERE stream = ?1 AND {} {NEWEST_FIRST} LIMIT 1",
+        between!("1", "?2 - 1")
+    ))?;
     let open_from = statement.query_row([int(stream), int(before)], |row| uint(row, 0));
     let from = open_from.optional()?.unwrap_or(0);
     if from > 0 {
@@ -49,13 +51,13 @@ pub(super) fn replay(
     mut each: impl FnMut(&Event, u64),
 ) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, position FROM placed \
-         WHERE stream = ?1 AND seq >= ?2 AND seq < ?3 AND chunk = 0 ORDER BY seq"
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
+        between!("?2", "?3 - 1")
     ))?;
     let mut rows = statement.query([int(stream), int(from), int(before)])?;
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(connection, row)?;
-        each(&*stored.decode(name)?, uint(row, 5)?);
+        each(&*stored.decode(name)?, uint(row, 6)?);
     }
     Ok(())
 }

@@ -47,6 +47,12 @@ async fn version_7_opens() {
 }
 
 #[tokio::test]
+async fn version_8_opens() {
+    let (_home, store) = check("sqlite-8").await;
+    check_forks(&store).await;
+}
+
+#[tokio::test]
 async fn turns_of_every_version_are_runs() {
     for name in [
         "sqlite-1",
@@ -54,6 +60,7 @@ async fn turns_of_every_version_are_runs() {
         "sqlite-3",
         "sqlite-6",
         "sqlite-7",
+        "sqlite-8",
     ] {
         let (_home, store) = check(name).await;
         let runs = store.journal().turn_runs(RunFilter::default(), 9).await;
@@ -139,7 +146,13 @@ async fn check(fixture: &str) -> (Home, SqliteStore) {
 
 #[tokio::test]
 async fn earlier_versions_are_read_as_they_are() {
-    for name in ["sqlite-1", "sqlite-1-packed", "sqlite-3"] {
+    for (name, streams) in [
+        ("sqlite-1", 2),
+        ("sqlite-1-packed", 2),
+        ("sqlite-3", 2),
+        ("sqlite-6", 5),
+        ("sqlite-7", 5),
+    ] {
         let home = home_of(&Path::new(FIXTURES).join(name));
         let store = SqliteStore::open_read_only(home.options()).await.unwrap();
         assert_eq!(read(&store, "big").await.unwrap().len(), 1, "{name}");
@@ -150,7 +163,10 @@ async fn earlier_versions_are_read_as_they_are() {
         let report = store.verify().await.unwrap();
         assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
         let (lines, exported) = store.export(Vec::new()).await.unwrap();
-        assert!(exported.findings.is_empty() && exported.streams == 2);
+        assert!(
+            exported.findings.is_empty() && exported.streams == streams,
+            "{name}: {exported:?}"
+        );
         let other = Home::new();
         let copy = other.open().await;
         let taken = copy.import(std::io::Cursor::new(lines)).await.unwrap();

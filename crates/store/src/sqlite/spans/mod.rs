@@ -1,0 +1,322 @@
+//! Where the records of a stream are.
+//!
+//! The table of records grows at its end alone. What is appended together lies together there, and one row says where it
+//! is: a span. Two tables hold the spans (`schema/8.sql`): a large one, and a small one for what came last. A commit
+//! writes to the small one only, of which there are few pages however many streams there are; when it has
+//! [`MAX_RECENT`] rows they go to the large one together, in its order. Both are as durable as the records, so nothing
+//! is to be made again after a crash. What is in the small table comes behind all that the large one has of the same
+//! stream.
+//!
+//! The view `placed` shows the records of spans. A query that wants some of a stream names them with [`from`],
+//! [`between`] or [`at`], so that SQLite looks only at spans in which they can be, and sorts by [`IN_ORDER`], which is
+//! how spans lie; it must select what it sorts by ([`PLACED_COLUMNS`]).
+
+use rusqlite::{CachedStatement, Connection, params_from_iter};
+
+use super::error::Fault;
+use super::numbers::{int, uint};
+use super::schema::{PLACES, SPANS, version};
+use super::writer::Work;
+
+/// How many spans are recent.
+const MAX_RECENT: u64 = 1024;
+
+/// How many records a span has at most, so that few spans can hold one of a given number. The queries below know it.
+const MAX_COUNT: u64 = 64;
+
+/// The order of records in a stream.
+pub(crate) const IN_ORDER: &str = "ORDER BY last, position";
+
+/// The order of records in a stream, the newest first.
+pub(crate) const NEWEST_FIRST: &str = "ORDER BY last DESC, position DESC";
+
+/// The columns of `placed` that [`Stored::from_row`](super::record::Stored::from_row) reads, and then those that it is
+/// sorted by: column 5 and, for the position of the record, 6.
+pub(crate) const PLACED_COLUMNS: &str = "seq, version, form, chain, body, last, position";
+
+/// Names the records of `placed` from one number on.
+macro_rules! from {
+    ($first:literal) => {
+        concat!("last >= ", $first, " AND seq >= ", $first)
+    };
+}
+
+/// Names the records of `placed` from one number to another.
+macro_rules! between {
+    ($first:literal, $last:literal) => {
+        concat!(
+            "last BETWEEN ",
+            $first,
+            " AND 63 + ",
+            $last,
+            " AND first <= ",
+            $last,
+            " AND seq BETWEEN ",
+            $first,
+            " AND ",
+            $last
+        )
+    };
+}
+
+/// Names the record of `placed` with a number.
+macro_rules! at {
+    ($seq:literal) => {
+        $crate::sqlite::spans::between!($seq, $seq)
+    };
+}
+
+/// Names the position of a stream's newest record in a query; `$stream` is the stream there.
+macro_rules! newest_position {
+    ($stream:literal) => {
+        concat!(
+            "coalesce((SELECT position FROM recent_spans WHERE stream = ",
+            $stream,
+            " ORDER BY last DESC LIMIT 1), (SELECT position FROM spans WHERE stream = ",
+            $stream,
+            " ORDER BY last DESC LIMIT 1))"
+        )
+    };
+}
+
+/// Names the number of a stream's newest record in a query; it is NULL where there is none.
+macro_rules! newest_seq {
+    ($stream:literal) => {
+        concat!(
+            "coalesce((SELECT max(last) FROM recent_spans WHERE stream = ",
+            $stream,
+            "), (SELECT max(last) FROM spans WHERE stream = ",
+            $stream,
+            "))"
+        )
+    };
+}
+
+/// Names the position of a stream's oldest record in a query.
+macro_rules! oldest_position {
+    ($stream:literal) => {
+        concat!(
+            "coalesce((SELECT position - count + 1 FROM spans WHERE stream = ",
+            $stream,
+            " ORDER BY last LIMIT 1), (SELECT position - count + 1 FROM recent_spans WHERE stream = ",
+            $stream,
+            " ORDER BY last LIMIT 1))"
+        )
+    };
+}
+
+pub(super) use {at, between, from, newest_position, newest_seq, oldest_position};
+
+/// Records that lie together.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    stream: u64,
+    last: u64,
+    position: u64,
+    count: u64,
+}
+
+/// Says where new records are, one after the other.
+pub(crate) struct Placing<'a> {
+    insert: CachedStatement<'a>,
+    /// What was not yet written.
+    open: Option<Span>,
+}
+
+impl<'a> Placing<'a> {
+    pub(crate) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+        let insert =
+            "INSERT INTO recent_spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
+        Ok(Self {
+            insert: connection.prepare_cached(insert)?,
+            open: None,
+        })
+    }
+
+    /// Takes the next record. It can be read once the span is [ended](Self::end).
+    pub(crate) fn add(
+        &mut self,
+        recent: &mut Recent,
+        (stream, seq): (u64, u64),
+        position: u64,
+    ) -> Result<(), Fault> {
+        match &mut self.open {
+            Some(span) if span.is_followed_by(stream, seq, position) => {
+                (span.last, span.position) = (seq, position);
+                span.count += 1;
+            }
+            _ => {
+                self.end(recent)?;
+                self.open = Some(Span {
+                    stream,
+                    last: seq,
+                    position,
+                    count: 1,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the span of the last records.
+    pub(crate) fn end(&mut self, recent: &mut Recent) -> Result<(), Fault> {
+        if let Some(span) = self.open.take() {
+            let row = [span.stream, span.last, span.position, span.count];
+            self.insert.execute(row.map(int))?;
+            recent.rows += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Span {
+    fn is_followed_by(&self, stream: u64, seq: u64, position: u64) -> bool {
+        let next = (self.stream, self.last + 1, self.position + 1);
+        next == (stream, seq, position) && self.count < MAX_COUNT
+    }
+}
+
+/// What the writer knows of the small table.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Recent {
+    /// How many rows it has, or had before some were taken out.
+    rows: u64,
+}
+
+impl Recent {
+    pub(crate) fn open(connection: &Connection) -> Result<Self, Fault> {
+        let count = "SELECT count(*) FROM recent_spans";
+        let rows = connection.query_row(count, [], |row| uint(row, 0))?;
+        Ok(Self { rows })
+    }
+
+    /// Tells whether the rows have become many.
+    pub(crate) fn is_due(&self) -> bool {
+        self.rows >= MAX_RECENT
+    }
+
+    /// Moves the rows to the large table if they have become many.
+    pub(crate) fn settle_if_due(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if !self.is_due() {
+            return Ok(());
+        }
+        connection
+            .prepare_cached("INSERT INTO spans SELECT * FROM recent_spans ORDER BY stream, last")?
+            .execute([])?;
+        connection
+            .prepare_cached("DELETE FROM recent_spans")?
+            .execute([])?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// Returns the number of a stream's newest record; 0 where it has none.
+pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, Fault> {
+    let mut statement =
+        connection.prepare_cached(concat!("SELECT coalesce(", newest_seq!("?1"), ", 0)"))?;
+    Ok(statement.query_row([int(stream)], |row| uint(row, 0))?)
+}
+
+/// Takes the records of a stream out, from one number to another.
+pub(crate) fn remove(
+    connection: &Connection,
+    stream: u64,
+    first: u64,
+    last: u64,
+) -> Result<(), Fault> {
+    if last < first {
+        return Ok(());
+    }
+    let range = [int(stream), int(first), int(last)];
+    connection
+        .prepare_cached(concat!(
+            "DELETE FROM records WHERE position IN (SELECT position FROM placed WHERE stream = ?1 AND ",
+            between!("?2", "?3"),
+            ")"
+        ))?
+        .execute(range)?;
+    for table in ["spans", "recent_spans"] {
+        let change = |statement: String, range: &[i64]| {
+            let mut statement = connection.prepare_cached(&statement)?;
+            statement.execute(params_from_iter(range))
+        };
+        // What a span has before the first one becomes a span of its own, what it has behind the last one stays, and
+        // what lies between goes.
+        change(
+            format!(
+                "INSERT INTO {table} SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
+                 FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2"
+            ),
+            &range[..2],
+        )?;
+        change(
+            format!(
+                "UPDATE {table} SET count = last - ?2 \
+                 WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2"
+            ),
+            &[range[0], range[2]],
+        )?;
+        change(
+            format!("DELETE FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND ?3"),
+            &range,
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes both tables anew from the records. Of two records that claim one place, the second stays without; `verify` names
+/// it.
+pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
+    work.state.heads.forget_all();
+    work.connection.execute_batch(
+        "DELETE FROM recent_spans; DELETE FROM spans; \
+         INSERT INTO spans SELECT stream, max(seq), max(position), count(*) FROM \
+         (SELECT stream, seq, position, seq - row_number() OVER (PARTITION BY stream ORDER BY seq) AS gaps FROM \
+         (SELECT stream, seq, min(position) AS position FROM records GROUP BY stream, seq)) \
+         GROUP BY stream, gaps, seq - position, seq / 64 ORDER BY stream, max(seq)",
+    )?;
+    Ok(())
+}
+
+/// Shows a database of an earlier version to a reader as if it had spans.
+pub(crate) fn stand_in(connection: &Connection) -> Result<(), Fault> {
+    match (1..SPANS).contains(&version(connection)?) {
+        true => make_stand_in(connection),
+        false => Ok(()),
+    }
+}
+
+/// Does something with a database on its way to the version that has spans.
+pub(crate) fn with_stand_in(
+    connection: &Connection,
+    work: fn(&Connection) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    make_stand_in(connection)?;
+    work(connection)?;
+    connection.flush_prepared_statement_cache();
+    connection.execute_batch(
+        "DROP VIEW temp.placed; DROP VIEW temp.recent_spans; DROP VIEW temp.spans",
+    )?;
+    Ok(())
+}
+
+/// Each record is a span of its own.
+fn make_stand_in(connection: &Connection) -> Result<(), Fault> {
+    let (places, records) = match version(connection)? < PLACES {
+        true => ("records", "records"),
+        false => (
+            "(SELECT * FROM places UNION ALL SELECT * FROM recent_places)",
+            "main.placed",
+        ),
+    };
+    connection.execute_batch(&format!(
+        "CREATE TEMP VIEW spans AS SELECT stream, seq AS last, position, 1 AS count FROM {places}; \
+         CREATE TEMP VIEW recent_spans AS SELECT * FROM spans WHERE 0; \
+         CREATE TEMP VIEW placed AS SELECT *, seq AS last, seq AS first FROM {records}"
+    ))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

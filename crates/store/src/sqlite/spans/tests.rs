@@ -1,0 +1,167 @@
+use rusqlite::Connection;
+
+use super::*;
+
+/// Streams that take turns, with spans of 1, 2, 3 and 64 records, the last of them in the small table.
+fn database() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    for step in [
+        include_str!("../schema/1.sql"),
+        include_str!("../schema/5.sql"),
+        include_str!("../schema/8.sql"),
+    ] {
+        connection.execute_batch(step).unwrap();
+    }
+    let mut recent = Recent::default();
+    let (mut position, mut heads) = (0, [0; 2]);
+    for count in [1, 2, 3, 64] {
+        for stream in [1, 2] {
+            let mut placing = Placing::new(&connection).unwrap();
+            for _ in 0..count {
+                position += 1;
+                heads[stream - 1] += 1;
+                let place = (stream as u64, heads[stream - 1]);
+                insert(&connection, place, position);
+                placing.add(&mut recent, place, position).unwrap();
+            }
+            placing.end(&mut recent).unwrap();
+        }
+        if count == 3 {
+            recent.rows = MAX_RECENT;
+            recent.settle_if_due(&connection).unwrap();
+        }
+    }
+    connection
+}
+
+fn insert(connection: &Connection, (stream, seq): (u64, u64), position: u64) {
+    let row = "INSERT INTO records VALUES (?1, ?2, ?3, 1, 0, 0, 0, 0, 1, x'00', x'00')";
+    let row = connection.execute(row, [position, stream, seq].map(int));
+    assert_eq!(row.unwrap(), 1);
+}
+
+fn numbers(connection: &Connection, query: &str, range: [u64; 3]) -> Vec<u64> {
+    let mut statement = connection.prepare(query).unwrap();
+    let taken = statement.parameter_count();
+    let range = rusqlite::params_from_iter(range.into_iter().map(int).take(taken));
+    let rows = statement.query_map(range, |row| uint(row, 0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+fn rows(connection: &Connection, table: &str) -> Vec<u64> {
+    let query = format!("SELECT count FROM {table} WHERE stream = ?1 ORDER BY last");
+    numbers(connection, &query, [1, 0, 0])
+}
+
+/// Numbers at and around every edge of a span.
+const EDGES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 38, 69, 70, 71];
+
+#[test]
+fn records_that_lie_together_are_one_span() {
+    let connection = database();
+    assert_eq!(rows(&connection, "spans"), [1, 2, 3]);
+    assert_eq!(rows(&connection, "recent_spans"), [64]);
+    let mut recent = Recent::default();
+    let mut placing = Placing::new(&connection).unwrap();
+    for (seq, position) in [(71, 200), (72, 201), (74, 202), (75, 300)] {
+        placing.add(&mut recent, (1, seq), position).unwrap();
+    }
+    for n in 0..65 {
+        placing.add(&mut recent, (1, 76 + n), 301 + n).unwrap();
+    }
+    placing.end(&mut recent).unwrap();
+    let spans = rows(&connection, "recent_spans");
+    assert_eq!(
+        spans,
+        [64, 2, 1, 64, 2],
+        "gaps end a span, and so does its size"
+    );
+}
+
+#[test]
+fn queries_find_what_they_name() {
+    let connection = database();
+    let select = |which: &str, order: &str| {
+        format!("SELECT seq, last, position FROM placed WHERE stream = ?1 AND {which} {order}")
+    };
+    for first in EDGES {
+        let found = numbers(&connection, &select(from!("?2"), IN_ORDER), [2, first, 0]);
+        assert_eq!(found, (first..=70).collect::<Vec<_>>());
+        for last in EDGES {
+            let (query, range) = (between!("?2", "?3"), [2, first, last]);
+            let expected: Vec<_> = (first..=last.min(70)).collect();
+            let found = numbers(&connection, &select(query, IN_ORDER), range);
+            assert_eq!(found, expected, "{first} to {last}");
+            let found = numbers(&connection, &select(query, NEWEST_FIRST), range);
+            assert!(found.iter().rev().eq(&expected), "{first} to {last}");
+        }
+        let found = numbers(&connection, &select(at!("?2"), IN_ORDER), [2, first, 0]);
+        assert_eq!(found, (first..=first.min(70)).collect::<Vec<_>>());
+    }
+    let all = between!("1", "9223372036854775807");
+    let found = numbers(&connection, &select(all, IN_ORDER), [1, 0, 0]);
+    assert_eq!(found.len(), 70);
+}
+
+#[test]
+fn no_query_scans_and_none_sorts() {
+    let connection = database();
+    for which in [from!("?2 + 1"), between!("?2 + 1", "?3"), at!("?2")] {
+        for order in [IN_ORDER, NEWEST_FIRST] {
+            let query = format!(
+                "EXPLAIN QUERY PLAN SELECT {PLACED_COLUMNS} FROM placed \
+                 WHERE stream = ?1 AND {which} AND chunk = 0 {order} LIMIT 9"
+            );
+            let mut statement = connection.prepare(&query).unwrap();
+            let taken = vec![0; statement.parameter_count()];
+            let plan = statement.query_map(rusqlite::params_from_iter(taken), |row| row.get(3));
+            let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
+            let searches = |what: &str| {
+                let is_so = |line: &&String| line.starts_with("SEARCH") && line.contains(what);
+                plan.iter().filter(is_so).count()
+            };
+            let is_bad = |line: &String| line.contains("SCAN") || line.contains("TEMP B-TREE");
+            assert!(!plan.iter().any(is_bad), "{query}: {plan:#?}");
+            assert_eq!(searches("(stream=? AND last>?"), 2, "{query}: {plan:#?}");
+            assert_eq!(searches("(rowid>? AND rowid<?)"), 2, "{query}: {plan:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_out_leaves_the_rest_where_it_was() {
+    for first in EDGES {
+        for last in EDGES {
+            let connection = database();
+            remove(&connection, 1, first, last).unwrap();
+            let left = |stream| {
+                let query =
+                    format!("SELECT seq, last, position FROM placed WHERE stream = ?1 {IN_ORDER}");
+                numbers(&connection, &query, [stream, 0, 0])
+            };
+            let expected = (1..=70).filter(|seq| !(first..=last).contains(seq));
+            let expected: Vec<_> = expected.collect();
+            assert_eq!(left(1), expected, "without {first} to {last}");
+            assert_eq!(left(2), (1..=70).collect::<Vec<_>>());
+            let spans = [
+                rows(&connection, "spans"),
+                rows(&connection, "recent_spans"),
+            ];
+            let records = "SELECT count(*) FROM records WHERE stream = 1";
+            let kept = connection.query_row(records, [], |row| uint(row, 0));
+            let counted: u64 = spans.iter().flatten().sum();
+            assert_eq!([kept.unwrap(), counted], [expected.len() as u64; 2]);
+            let newest = newest(&connection, 1).unwrap();
+            assert_eq!(newest, expected.last().copied().unwrap_or(0));
+        }
+    }
+}
+
+#[test]
+fn a_span_shows_no_record_of_another_stream() {
+    let connection = database();
+    let damage = "UPDATE spans SET count = 5 WHERE stream = 1 AND last = 6";
+    assert_eq!(connection.execute(damage, []).unwrap(), 1);
+    let query = "SELECT DISTINCT records.stream FROM placed JOIN records USING (position) WHERE placed.stream = 1";
+    assert_eq!(numbers(&connection, query, [0; 3]), [1]);
+}
