@@ -68,8 +68,8 @@ pub fn live_as_child(directory: &str) -> ExitCode {
 fn serve(directory: &Path) -> Result<()> {
     let database = Connection::open(directory.join("bare.db"))?;
     database.execute_batch(
-        "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-         PRAGMA wal_autocheckpoint = 2048; CREATE TABLE bare (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+         CREATE TABLE bare (id INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     )?;
     let (jobs, queue) = mpsc::channel(1024);
     std::thread::spawn(move || write(&database, queue));

@@ -6,14 +6,11 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
+use super::numbers::uint;
 use super::spans;
 
-/// The size of a page. A commit writes whole pages, and an append touches few bytes of each: with small ones it writes
-/// about as much as the rows alone would in a table with pages of 4 KiB.
-const PAGE_BYTES: u32 = 2048;
-
-/// After how many pages the write-ahead log is written back (4 MiB).
-pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
+/// After how many pages the write-ahead log is written back: 4 MiB with pages as SQLite makes them.
+pub(crate) const CHECKPOINT_PAGES: u32 = 1024;
 
 /// How big the file of the write-ahead log stays when it is empty again.
 const LOG_BYTES: u32 = 32 * 1024 * 1024;
@@ -48,7 +45,6 @@ impl Location {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(self.database(), flags)?;
         connection.busy_timeout(BUSY)?;
-        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -57,7 +53,9 @@ impl Location {
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
         if let Some(bytes) = max_bytes {
-            let pages = (bytes / u64::from(PAGE_BYTES)).max(1);
+            // A database of an earlier version has smaller pages.
+            let page = connection.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
+            let pages = (bytes / page.max(1)).max(1);
             connection.pragma_update(None, "max_page_count", pages.cast_signed())?;
         }
         Ok(connection)

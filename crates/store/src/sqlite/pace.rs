@@ -5,19 +5,22 @@
 
 use std::time::Duration;
 
-/// A commit that takes longer is slow.
+/// Commits that take longer are slow.
 const QUICK: Duration = Duration::from_micros(500);
 
-/// How many commits the thread makes after a slow one.
-const DETOURS: u32 = 32;
+/// One commit counts for no more, so that a disk that once stood still is soon trusted again.
+const SLOW: Duration = QUICK.saturating_mul(4);
+
+/// How many commits the mean goes over.
+const SPAN: u32 = 16;
 
 /// How the last commits went.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// How many jobs came together.
     group: usize,
-    /// How many more commits the thread makes.
-    detours: u32,
+    /// How long commits take, the last ones counting most.
+    mean: Duration,
 }
 
 impl Default for Pace {
@@ -25,7 +28,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             group: 0,
-            detours: DETOURS,
+            mean: SLOW,
         }
     }
 }
@@ -36,7 +39,7 @@ impl Pace {
     pub(crate) fn quick() -> Self {
         Self {
             group: 0,
-            detours: 0,
+            mean: Duration::ZERO,
         }
     }
 
@@ -45,15 +48,12 @@ impl Pace {
     }
 
     pub(crate) fn note_commit(&mut self, time: Duration) {
-        self.detours = match time > QUICK {
-            true => DETOURS,
-            false => self.detours.saturating_sub(1),
-        };
+        self.mean = (self.mean * (SPAN - 1) + time.min(SLOW)) / SPAN;
     }
 
     /// Tells whether jobs come one at a time, and are soon done.
     pub(crate) fn is_quick(&self) -> bool {
-        self.group <= 1 && self.detours == 0
+        self.group <= 1 && self.mean <= QUICK
     }
 }
 
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
-        let mut pace = after(DETOURS - 1, QUICK);
+        let mut pace = after(SPAN, QUICK / 5);
         assert!(!pace.is_quick());
-        pace.note_commit(QUICK);
+        (0..SPAN).for_each(|_| pace.note_commit(QUICK / 5));
         assert!(pace.is_quick());
         pace.note_group(2);
         assert!(!pace.is_quick(), "others wait");
@@ -80,10 +80,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_commit_sends_the_next_ones_to_the_thread() {
-        let mut pace = after(DETOURS, QUICK);
-        pace.note_commit(QUICK * 2);
+    fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
+        let mut pace = after(SPAN * 4, QUICK / 5);
+        pace.note_commit(QUICK * 1000);
+        assert!(pace.is_quick());
+        (0..SPAN / 2).for_each(|_| pace.note_commit(QUICK * 3));
         assert!(!pace.is_quick());
-        assert!(!after(DETOURS * 2, QUICK * 2).is_quick());
+        assert!(!after(SPAN * 8, QUICK * 2).is_quick());
     }
 }

@@ -14,7 +14,9 @@ use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
 use windlass_store::{Journal, RunFilter, SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, delta, fill, fork as fork_of, key, read, started};
+use super::support::{
+    Home, completed, custom, delta, events, fill, fork as fork_of, key, read, started,
+};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
@@ -171,6 +173,26 @@ async fn earlier_versions_are_read_as_they_are() {
         let copy = other.open().await;
         let taken = copy.import(std::io::Cursor::new(lines)).await.unwrap();
         assert!(taken.findings.is_empty(), "{name}: {:?}", taken.findings);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_in_bytes_holds_with_pages_of_any_size() {
+    const LIMIT: u64 = 300_000;
+    for (name, page) in [("sqlite-7", 2048), ("sqlite-8", 4096)] {
+        let home = home_of(&Path::new(FIXTURES).join(name));
+        let options = home.options().with_max_bytes(LIMIT);
+        let store = SqliteStore::open(options).await.unwrap();
+        let journal = store.journal();
+        let claim = journal.claim(&key("s")).await.unwrap();
+        let append = |seq| journal.append(&claim, events(seq, [custom(&"x".repeat(1000))]));
+        let mut seq = 1;
+        while append(seq).await.is_ok() {
+            seq += 1;
+        }
+        store.close().await;
+        let bytes = fs::metadata(home.file("windlass.db")).unwrap().len();
+        assert_eq!((bytes % page, bytes / page), (0, LIMIT / page), "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::support::{Home, custom, events, fill, key, read};
 #[tokio::test]
 async fn a_full_database_refuses_keeps_what_it_has_and_goes_on_with_space() {
     let home = Home::new();
-    let small = home.options().with_max_bytes(400_000);
+    let small = home.options().with_max_bytes(500_000);
     let store = SqliteStore::open(small).await.unwrap();
     fill(&store, "ballast", vec![custom(&"x".repeat(30_000)); 4]).await;
     let journal = store.journal();
