@@ -14,7 +14,13 @@ pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
     let connection = work.connection;
     let upto = shared_upto(connection, stream)?;
     let blobs = blobs_of(connection, stream, upto)?;
-    spans::remove(connection, stream, upto + 1, u64::MAX)?;
+    spans::remove(
+        connection,
+        &mut work.state.recent,
+        stream,
+        upto + 1,
+        u64::MAX,
+    )?;
     connection
         .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first > ?2")?
         .execute([int(stream), int(upto)])?;

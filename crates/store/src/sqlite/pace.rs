@@ -8,8 +8,11 @@ use std::time::Duration;
 /// Commits that take longer are slow.
 const QUICK: Duration = Duration::from_micros(500);
 
-/// One commit counts for no more, so that a disk that once stood still is soon trusted again.
-const SLOW: Duration = QUICK.saturating_mul(4);
+/// One commit counts for no more: a single slow one is not held against the disk, one in six is.
+const SLOW: Duration = QUICK.saturating_mul(8);
+
+/// Who waits that long might again, such as for another program that holds the database.
+const STANDSTILL: Duration = QUICK.saturating_mul(40);
 
 /// How many commits the mean goes over.
 const SPAN: u32 = 16;
@@ -48,7 +51,10 @@ impl Pace {
     }
 
     pub(crate) fn note_commit(&mut self, time: Duration) {
-        self.mean = (self.mean * (SPAN - 1) + time.min(SLOW)) / SPAN;
+        self.mean = match time < STANDSTILL {
+            true => (self.mean * (SPAN - 1) + time.min(SLOW)) / SPAN,
+            false => SLOW,
+        };
     }
 
     /// Tells whether jobs come one at a time, and are soon done.
@@ -71,7 +77,7 @@ mod tests {
     fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
         let mut pace = after(SPAN, QUICK / 5);
         assert!(!pace.is_quick());
-        (0..SPAN).for_each(|_| pace.note_commit(QUICK / 5));
+        (0..SPAN * 2).for_each(|_| pace.note_commit(QUICK / 5));
         assert!(pace.is_quick());
         pace.note_group(2);
         assert!(!pace.is_quick(), "others wait");
@@ -82,10 +88,22 @@ mod tests {
     #[test]
     fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
         let mut pace = after(SPAN * 4, QUICK / 5);
-        pace.note_commit(QUICK * 1000);
+        pace.note_commit(STANDSTILL - QUICK);
         assert!(pace.is_quick());
-        (0..SPAN / 2).for_each(|_| pace.note_commit(QUICK * 3));
-        assert!(!pace.is_quick());
+        for _ in 0..SPAN {
+            pace.note_commit(QUICK * 10);
+            (0..5).for_each(|_| pace.note_commit(QUICK / 5));
+        }
+        assert!(!pace.is_quick(), "one in six is slow");
         assert!(!after(SPAN * 8, QUICK * 2).is_quick());
+    }
+
+    #[test]
+    fn a_standstill_is_not_waited_for_twice() {
+        let mut pace = after(SPAN * 4, QUICK / 5);
+        pace.note_commit(STANDSTILL);
+        assert!(!pace.is_quick());
+        (0..SPAN).for_each(|_| pace.note_commit(QUICK / 5));
+        assert!(!pace.is_quick());
     }
 }

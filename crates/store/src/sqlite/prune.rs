@@ -222,7 +222,13 @@ fn take_out(
         *walk.link()
     };
     turn_runs::remove(connection, stream.stream, &(first..=last))?;
-    spans::remove(connection, stream.stream, first, last)?;
+    spans::remove(
+        connection,
+        &mut work.state.recent,
+        stream.stream,
+        first,
+        last,
+    )?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
     let gone = Gone {

@@ -41,7 +41,7 @@ pub struct RebuildReport {
 }
 
 impl SqliteStore {
-    /// Makes the places of all records anew, and what is listed of all streams from their events; `progress` hears of each.
+    /// Makes the spans of all records anew, and what is listed of all streams from their events; `progress` hears of each.
     ///
     /// Each stream is one commit, and others wait for it. Rows whose records are no longer kept stay.
     pub async fn rebuild(

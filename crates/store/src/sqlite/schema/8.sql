@@ -4,7 +4,7 @@ CREATE TABLE spans (
     stream INTEGER NOT NULL,
     last INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    count INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count BETWEEN 1 AND 64),
     PRIMARY KEY (stream, last)
 ) STRICT, WITHOUT ROWID;
 
@@ -13,7 +13,7 @@ CREATE TABLE recent_spans (
     stream INTEGER NOT NULL,
     last INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    count INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count BETWEEN 1 AND 64),
     PRIMARY KEY (stream, last)
 ) STRICT, WITHOUT ROWID;
 
@@ -21,7 +21,7 @@ CREATE TABLE recent_spans (
 INSERT INTO spans
 SELECT stream, max(seq), max(position), count(*)
 FROM (
-    SELECT stream, seq, position, seq - row_number() OVER (PARTITION BY stream ORDER BY seq) AS gaps
+    SELECT stream, seq, position, seq - row_number() OVER (PARTITION BY stream, seq - position ORDER BY seq) AS gaps
     FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places)
 )
 GROUP BY stream, gaps, seq - position, seq / 64
@@ -31,7 +31,7 @@ DROP VIEW placed;
 DROP TABLE places;
 DROP TABLE recent_places;
 
--- The records of spans, for whoever reads a stream. `spans.rs` says how to ask for some of them.
+-- The records of spans, for whoever reads a stream. `spans/mod.rs` says how to ask for some of them.
 CREATE VIEW placed AS
 SELECT span.stream, last, last - count + 1 AS first, last - span.position + records.position AS seq, records.position,
     version, form, chunk, open_from, at, commits, chain, body

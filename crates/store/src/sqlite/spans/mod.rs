@@ -221,6 +221,7 @@ pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, Fault>
 /// Takes the records of a stream out, from one number to another.
 pub(crate) fn remove(
     connection: &Connection,
+    recent: &mut Recent,
     stream: u64,
     first: u64,
     last: u64,
@@ -243,7 +244,7 @@ pub(crate) fn remove(
         };
         // What a span has before the first one becomes a span of its own, what it has behind the last one stays, and
         // what lies between goes.
-        change(
+        let added = change(
             format!(
                 "INSERT INTO {table} SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
                  FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2"
@@ -261,6 +262,8 @@ pub(crate) fn remove(
             format!("DELETE FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND ?3"),
             &range,
         )?;
+        // Those of the large table are counted too: that settles the small one a little earlier.
+        recent.rows += added as u64;
     }
     Ok(())
 }
@@ -269,10 +272,15 @@ pub(crate) fn remove(
 /// it.
 pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
     work.state.heads.forget_all();
-    work.connection.execute_batch(
+    make_anew(work.connection)
+}
+
+fn make_anew(connection: &Connection) -> Result<(), Fault> {
+    connection.execute_batch(
         "DELETE FROM recent_spans; DELETE FROM spans; \
          INSERT INTO spans SELECT stream, max(seq), max(position), count(*) FROM \
-         (SELECT stream, seq, position, seq - row_number() OVER (PARTITION BY stream ORDER BY seq) AS gaps FROM \
+         (SELECT stream, seq, position, \
+         seq - row_number() OVER (PARTITION BY stream, seq - position ORDER BY seq) AS gaps FROM \
          (SELECT stream, seq, min(position) AS position FROM records GROUP BY stream, seq)) \
          GROUP BY stream, gaps, seq - position, seq / 64 ORDER BY stream, max(seq)",
     )?;
@@ -303,16 +311,14 @@ pub(crate) fn with_stand_in(
 
 /// Each record is a span of its own.
 fn make_stand_in(connection: &Connection) -> Result<(), Fault> {
-    let (places, records) = match version(connection)? < PLACES {
-        true => ("records", "records"),
-        false => (
-            "(SELECT * FROM places UNION ALL SELECT * FROM recent_places)",
-            "main.placed",
-        ),
+    let (places, recent, records) = match version(connection)? < PLACES {
+        true => ("records", "records WHERE 0", "records"),
+        false => ("places", "recent_places", "main.placed"),
     };
+    let span = "stream, seq AS last, position, 1 AS count";
     connection.execute_batch(&format!(
-        "CREATE TEMP VIEW spans AS SELECT stream, seq AS last, position, 1 AS count FROM {places}; \
-         CREATE TEMP VIEW recent_spans AS SELECT * FROM spans WHERE 0; \
+        "CREATE TEMP VIEW spans AS SELECT {span} FROM {places}; \
+         CREATE TEMP VIEW recent_spans AS SELECT {span} FROM {recent}; \
          CREATE TEMP VIEW placed AS SELECT *, seq AS last, seq AS first FROM {records}"
     ))?;
     Ok(())

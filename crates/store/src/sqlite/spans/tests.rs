@@ -2,16 +2,25 @@ use rusqlite::Connection;
 
 use super::*;
 
-/// Streams that take turns, with spans of 1, 2, 3 and 64 records, the last of them in the small table.
-fn database() -> Connection {
+/// The step to the version that has spans.
+const STEP: &str = include_str!("../schema/8.sql");
+
+/// An empty database of the version that has places.
+fn with_places() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
     for step in [
         include_str!("../schema/1.sql"),
         include_str!("../schema/5.sql"),
-        include_str!("../schema/8.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }
+    connection
+}
+
+/// Streams that take turns, with spans of 1, 2, 3 and 64 records, the last of them in the small table.
+fn database() -> Connection {
+    let connection = with_places();
+    connection.execute_batch(STEP).unwrap();
     let mut recent = Recent::default();
     let (mut position, mut heads) = (0, [0; 2]);
     for count in [1, 2, 3, 64] {
@@ -133,7 +142,9 @@ fn what_is_taken_out_leaves_the_rest_where_it_was() {
     for first in EDGES {
         for last in EDGES {
             let connection = database();
-            remove(&connection, 1, first, last).unwrap();
+            let mut recent = Recent::open(&connection).unwrap();
+            remove(&connection, &mut recent, 1, first, last).unwrap();
+            assert!(recent.rows >= Recent::open(&connection).unwrap().rows);
             let left = |stream| {
                 let query =
                     format!("SELECT seq, last, position FROM placed WHERE stream = ?1 {IN_ORDER}");
@@ -155,6 +166,65 @@ fn what_is_taken_out_leaves_the_rest_where_it_was() {
             assert_eq!(newest, expected.last().copied().unwrap_or(0));
         }
     }
+}
+
+/// Every record in its order, as spans say where it is.
+fn shown(connection: &Connection) -> Vec<(u64, u64)> {
+    let query = format!("SELECT seq, position, last FROM placed WHERE stream = 1 {IN_ORDER}");
+    let mut statement = connection.prepare(&query).unwrap();
+    let rows = statement.query_map([], |row| Ok((uint(row, 0)?, uint(row, 1)?)));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn spans_made_anew_are_those_that_were() {
+    let connection = database();
+    remove(&connection, &mut Recent::default(), 1, 30, 31).unwrap();
+    let before = shown(&connection);
+    make_anew(&connection).unwrap();
+    assert_eq!(shown(&connection), before);
+    assert_eq!(before.len(), 68);
+    assert!(rows(&connection, "recent_spans").is_empty());
+}
+
+#[test]
+fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
+    let connection = with_places();
+    connection.execute_batch(STEP).unwrap();
+    for (seq, position) in [(1, 1), (4, 2), (3, 3), (4, 4), (5, 5), (6, 6)] {
+        insert(&connection, (1, seq), position);
+    }
+    make_anew(&connection).unwrap();
+    assert_eq!(shown(&connection), [(1, 1), (3, 3), (4, 2), (5, 5), (6, 6)]);
+}
+
+#[test]
+fn places_of_an_earlier_version_become_spans() {
+    let connection = with_places();
+    // A gap in the numbers, one in the positions, one in both, and a place that is wrong among others that are right.
+    let places = [
+        (1, 1),
+        (2, 2),
+        (4, 4),
+        (5, 5),
+        (6, 9),
+        (7, 10),
+        (9, 12),
+        (10, 90),
+        (11, 14),
+        (12, 15),
+    ];
+    for (n, (seq, position)) in places.into_iter().enumerate() {
+        insert(&connection, (1, seq), position);
+        let table = if n < 5 { "places" } else { "recent_places" };
+        let place = format!("INSERT INTO {table} VALUES (1, ?1, ?2)");
+        connection
+            .execute(&place, [seq, position].map(int))
+            .unwrap();
+    }
+    connection.execute_batch(STEP).unwrap();
+    assert_eq!(shown(&connection), places);
+    assert_eq!(rows(&connection, "spans"), [2, 2, 2, 1, 1, 2]);
 }
 
 #[test]
