@@ -15,7 +15,7 @@ use crate::machine::{self, Written};
 use crate::report::{Report, Target};
 
 /// The two take turns, so that what else the machine does falls on both.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 24;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     let groups = record(50).await?;

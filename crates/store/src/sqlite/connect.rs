@@ -9,8 +9,8 @@ use super::error::{Fault, SqliteError};
 use super::numbers::uint;
 use super::spans;
 
-/// After how many pages the write-ahead log is written back: 4 MiB with pages as SQLite makes them.
-pub(crate) const CHECKPOINT_PAGES: u32 = 1024;
+/// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
+pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
 
 /// How big the file of the write-ahead log stays when it is empty again.
 const LOG_BYTES: u32 = 32 * 1024 * 1024;

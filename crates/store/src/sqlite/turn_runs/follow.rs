@@ -120,8 +120,7 @@ impl TurnRuns {
     /// Writes the rows of a stream, before records of it go.
     pub(crate) fn settle(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
         let rows = self.with_news(self.newest.of_stream(stream));
-        let mut rows = rows.values().filter(|row| row.stream == stream);
-        rows.try_for_each(|row| put(connection, row))?;
+        put(connection, rows.values().filter(|row| row.stream == stream))?;
         self.news.push(News::Gone(stream));
         Ok(())
     }
@@ -159,7 +158,7 @@ impl TurnRuns {
     /// Writes all rows that are newer than the table.
     pub(crate) fn persist(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
         let rows = self.with_news(self.newest.rows());
-        rows.values().try_for_each(|row| put(connection, row))?;
+        put(connection, rows.values())?;
         note_projected(connection, position)?;
         self.news.clear();
         self.projecting = Some(position);

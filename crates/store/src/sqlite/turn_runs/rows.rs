@@ -61,27 +61,55 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-pub(super) fn put(connection: &Connection, row: &RunRow) -> Result<(), Fault> {
-    connection
-        .prepare_cached(
-            "REPLACE INTO turn_runs (position, stream, turn, first, agent, intent, status, outcome, waiting, \
-             started_at, ended_at, turns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        )?
-        .execute((
-            int(row.position),
-            int(row.stream),
-            row.turn.uuid().as_bytes(),
-            int(row.first),
-            row.agent.as_deref().unwrap_or_default(),
-            row.intent.as_ref(),
-            code(&RunStatus::ALL, &row.status),
-            row.outcome
-                .map(|outcome| code(&OutcomeStatus::ALL, &outcome)),
+/// Adds rows, or changes what can change in those that are there. `REPLACE` would do both, but keep a copy of every page in
+/// case that it fails half-way.
+pub(super) fn put<'a>(
+    connection: &Connection,
+    rows: impl IntoIterator<Item = &'a RunRow>,
+) -> Result<(), Fault> {
+    let mut change = connection.prepare_cached(
+        "UPDATE turn_runs SET agent = ?2, intent = ?3, status = ?4, outcome = ?5, waiting = ?6, started_at = ?7, \
+         ended_at = ?8, turns = ?9 WHERE position = ?1",
+    )?;
+    let mut add = connection.prepare_cached(
+        "INSERT INTO turn_runs (position, agent, intent, status, outcome, waiting, started_at, ended_at, turns, \
+         stream, turn, first) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?;
+    for row in rows {
+        let position = int(row.position);
+        let agent = row.agent.as_deref().unwrap_or_default();
+        let status = code(&RunStatus::ALL, &row.status);
+        let outcome = row
+            .outcome
+            .map(|outcome| code(&OutcomeStatus::ALL, &outcome));
+        let changed = change.execute((
+            position,
+            agent,
+            &*row.intent,
+            status,
+            outcome,
             row.waiting.0,
             row.started_at,
             row.ended_at,
             int(row.turns),
         ))?;
+        if changed == 0 {
+            add.execute((
+                position,
+                agent,
+                &*row.intent,
+                status,
+                outcome,
+                row.waiting.0,
+                row.started_at,
+                row.ended_at,
+                int(row.turns),
+                int(row.stream),
+                row.turn.uuid().as_bytes(),
+                int(row.first),
+            ))?;
+        }
+    }
     Ok(())
 }
 
