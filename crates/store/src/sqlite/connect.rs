@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
@@ -52,6 +53,7 @@ impl Location {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 4)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
+        plan_once(&connection)?;
         if let Some(bytes) = max_bytes {
             // A database of an earlier version has smaller pages.
             let page = connection.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
@@ -96,10 +98,17 @@ impl Location {
             Err(error) => return Err(error.into()),
         };
         connection.set_prepared_statement_cache_capacity(32);
+        plan_once(&connection)?;
         // Of a database that is too damaged to tell its version, the first query says more.
         let _ = spans::stand_in(&connection);
         Ok(connection)
     }
+}
+
+/// Plans a statement once: SQLite would look at its values too, and prepare a cached statement anew for other ones.
+fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 fn is_out_of_reach(error: &rusqlite::Error) -> bool {
@@ -118,4 +127,50 @@ fn escaped(path: &Path) -> Result<String, SqliteError> {
         .replace('%', "%25")
         .replace('?', "%3f")
         .replace('#', "%23"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::super::schema;
+    use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
+    use super::*;
+
+    #[test]
+    fn a_cached_statement_is_prepared_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let mut writer = location.connect_to_write(None).unwrap();
+        schema::migrate(&mut writer, &location).unwrap();
+        let reader = location.connect_to_read().unwrap();
+        let page = between!("?2 + 1", "?3");
+        for connection in [&writer, &reader] {
+            for (query, values) in [
+                (
+                    format!(
+                        "SELECT chain FROM placed WHERE stream = ?1 AND {}",
+                        at!("?2")
+                    ),
+                    2,
+                ),
+                (
+                    format!(
+                        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {page} {IN_ORDER} LIMIT ?4"
+                    ),
+                    4,
+                ),
+            ] {
+                let mut statement = connection.prepare(&query).unwrap();
+                for value in 1..5 {
+                    let values = rusqlite::params_from_iter(vec![value; values]);
+                    assert!(!statement.exists(values).unwrap());
+                }
+                let again = statement.get_status(StatementStatus::RePrepare);
+                assert_eq!(again, 0, "{query}");
+            }
+        }
+    }
 }
