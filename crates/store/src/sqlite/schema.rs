@@ -41,7 +41,10 @@ const STEPS: &[Step] = &[
         tables: include_str!("schema/7.sql"),
         fill: |connection| spans::with_stand_in(connection, turn_runs::fill),
     },
-    Step::of(include_str!("schema/8.sql")),
+    Step {
+        tables: include_str!("schema/8.sql"),
+        fill: spans::fill,
+    },
 ];
 
 /// The first version that has projections.

@@ -17,16 +17,6 @@ CREATE TABLE recent_spans (
     PRIMARY KEY (stream, last)
 ) STRICT, WITHOUT ROWID;
 
--- Records belong to one span as long as neither their numbers nor their positions have a gap.
-INSERT INTO spans
-SELECT stream, max(seq), max(position), count(*)
-FROM (
-    SELECT stream, seq, position, seq - row_number() OVER (PARTITION BY stream, seq - position ORDER BY seq) AS gaps
-    FROM (SELECT * FROM places UNION ALL SELECT * FROM recent_places)
-)
-GROUP BY stream, gaps, seq - position, seq / 64
-ORDER BY stream, max(seq);
-
 DROP VIEW placed;
 DROP TABLE places;
 DROP TABLE recent_places;

@@ -125,8 +125,21 @@ pub(crate) struct Placing<'a> {
 
 impl<'a> Placing<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Result<Self, Fault> {
-        let insert =
-            "INSERT INTO recent_spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
+        Self::with(
+            connection,
+            "INSERT INTO recent_spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)",
+        )
+    }
+
+    /// The same for records that are not recent.
+    fn settled(connection: &'a Connection) -> Result<Self, Fault> {
+        Self::with(
+            connection,
+            "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)",
+        )
+    }
+
+    fn with(connection: &'a Connection, insert: &str) -> Result<Self, Fault> {
         Ok(Self {
             insert: connection.prepare_cached(insert)?,
             open: None,
@@ -268,23 +281,51 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// Makes both tables anew from the records. Of two records that claim one place, the second stays without; `verify` names
-/// it.
+/// Makes both tables anew.
 pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
     work.state.heads.forget_all();
-    make_anew(work.connection)
+    work.connection
+        .execute_batch("DELETE FROM recent_spans; DELETE FROM spans")?;
+    fill(work.connection)
 }
 
-fn make_anew(connection: &Connection) -> Result<(), Fault> {
-    connection.execute_batch(
-        "DELETE FROM recent_spans; DELETE FROM spans; \
-         INSERT INTO spans SELECT stream, max(seq), max(position), count(*) FROM \
-         (SELECT stream, seq, position, \
-         seq - row_number() OVER (PARTITION BY stream, seq - position ORDER BY seq) AS gaps FROM \
-         (SELECT stream, seq, min(position) AS position FROM records GROUP BY stream, seq)) \
-         GROUP BY stream, gaps, seq - position, seq / 64 ORDER BY stream, max(seq)",
+/// Makes the spans of all records, one after the other as they lie. Of two records that claim one place, the second stays
+/// without; `verify` names it.
+pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
+    let mut placing = Placing::settled(connection)?;
+    let mut recent = Recent::default();
+    // The stream of the last record, and its newest number: none that is greater is taken.
+    let (mut current, mut taken) = (None, 0);
+    let mut statement =
+        connection.prepare("SELECT stream, seq, position FROM records ORDER BY position")?;
+    let mut records = statement.query([])?;
+    while let Some(record) = records.next()? {
+        // What was changed to a number that cannot be has no place.
+        let (Ok(stream), Ok(seq)) = (uint(record, 0), uint(record, 1)) else {
+            continue;
+        };
+        let position = uint(record, 2)?;
+        if current != Some(stream) {
+            placing.end(&mut recent)?;
+            (current, taken) = (Some(stream), newest(connection, stream)?);
+        }
+        if seq <= taken {
+            placing.end(&mut recent)?;
+            if is_taken(connection, stream, seq)? {
+                continue;
+            }
+        }
+        placing.add(&mut recent, (stream, seq), position)?;
+        taken = taken.max(seq);
+    }
+    placing.end(&mut recent)
+}
+
+fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2",
     )?;
-    Ok(())
+    Ok(statement.exists([int(stream), int(seq)])?)
 }
 
 /// Shows a database of an earlier version to a reader as if it had spans.

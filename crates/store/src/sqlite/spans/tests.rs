@@ -181,7 +181,9 @@ fn spans_made_anew_are_those_that_were() {
     let connection = database();
     remove(&connection, &mut Recent::default(), 1, 30, 31).unwrap();
     let before = shown(&connection);
-    make_anew(&connection).unwrap();
+    let both = "DELETE FROM recent_spans; DELETE FROM spans";
+    connection.execute_batch(both).unwrap();
+    fill(&connection).unwrap();
     assert_eq!(shown(&connection), before);
     assert_eq!(before.len(), 68);
     assert!(rows(&connection, "recent_spans").is_empty());
@@ -194,15 +196,16 @@ fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
     for (seq, position) in [(1, 1), (4, 2), (3, 3), (4, 4), (5, 5), (6, 6)] {
         insert(&connection, (1, seq), position);
     }
-    make_anew(&connection).unwrap();
+    fill(&connection).unwrap();
     assert_eq!(shown(&connection), [(1, 1), (3, 3), (4, 2), (5, 5), (6, 6)]);
 }
 
 #[test]
-fn places_of_an_earlier_version_become_spans() {
+fn every_gap_ends_a_span_that_is_made_anew() {
     let connection = with_places();
-    // A gap in the numbers, one in the positions, one in both, and a place that is wrong among others that are right.
-    let places = [
+    connection.execute_batch(STEP).unwrap();
+    // A gap in the numbers, one in the positions, one in both, and a record that lies elsewhere.
+    let records = [
         (1, 1),
         (2, 2),
         (4, 4),
@@ -214,16 +217,11 @@ fn places_of_an_earlier_version_become_spans() {
         (11, 14),
         (12, 15),
     ];
-    for (n, (seq, position)) in places.into_iter().enumerate() {
+    for (seq, position) in records {
         insert(&connection, (1, seq), position);
-        let table = if n < 5 { "places" } else { "recent_places" };
-        let place = format!("INSERT INTO {table} VALUES (1, ?1, ?2)");
-        connection
-            .execute(&place, [seq, position].map(int))
-            .unwrap();
     }
-    connection.execute_batch(STEP).unwrap();
-    assert_eq!(shown(&connection), places);
+    fill(&connection).unwrap();
+    assert_eq!(shown(&connection), records);
     assert_eq!(rows(&connection, "spans"), [2, 2, 2, 1, 1, 2]);
 }
 
