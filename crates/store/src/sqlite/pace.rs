@@ -15,7 +15,7 @@ const SLOW: Duration = QUICK.saturating_mul(8);
 const STANDSTILL: Duration = QUICK.saturating_mul(40);
 
 /// How many commits the mean goes over.
-const SPAN: u32 = 16;
+const COUNTED: u32 = 16;
 
 /// How the last commits went.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Pace {
 
     pub(crate) fn note_commit(&mut self, time: Duration) {
         self.mean = match time < STANDSTILL {
-            true => (self.mean * (SPAN - 1) + time.min(SLOW)) / SPAN,
+            true => (self.mean * (COUNTED - 1) + time.min(SLOW)) / COUNTED,
             false => SLOW,
         };
     }
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
-        let mut pace = after(SPAN, QUICK / 5);
+        let mut pace = after(COUNTED, QUICK / 5);
         assert!(!pace.is_quick());
-        (0..SPAN * 2).for_each(|_| pace.note_commit(QUICK / 5));
+        (0..COUNTED * 2).for_each(|_| pace.note_commit(QUICK / 5));
         assert!(pace.is_quick());
         pace.note_group(2);
         assert!(!pace.is_quick(), "others wait");
@@ -87,23 +87,23 @@ mod tests {
 
     #[test]
     fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
-        let mut pace = after(SPAN * 4, QUICK / 5);
+        let mut pace = after(COUNTED * 4, QUICK / 5);
         pace.note_commit(STANDSTILL - QUICK);
         assert!(pace.is_quick());
-        for _ in 0..SPAN {
+        for _ in 0..COUNTED {
             pace.note_commit(QUICK * 10);
             (0..5).for_each(|_| pace.note_commit(QUICK / 5));
         }
         assert!(!pace.is_quick(), "one in six is slow");
-        assert!(!after(SPAN * 8, QUICK * 2).is_quick());
+        assert!(!after(COUNTED * 8, QUICK * 2).is_quick());
     }
 
     #[test]
     fn a_standstill_is_not_waited_for_twice() {
-        let mut pace = after(SPAN * 4, QUICK / 5);
+        let mut pace = after(COUNTED * 4, QUICK / 5);
         pace.note_commit(STANDSTILL);
         assert!(!pace.is_quick());
-        (0..SPAN).for_each(|_| pace.note_commit(QUICK / 5));
+        (0..COUNTED).for_each(|_| pace.note_commit(QUICK / 5));
         assert!(!pace.is_quick());
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use uuid::Uuid;
 use windlass_core::runs::{OWN_AGENT, OutcomeStatus, RunStatus};
 use windlass_core::typed_id::TurnId;
@@ -76,38 +76,27 @@ pub(super) fn put<'a>(
          stream, turn, first) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?;
     for row in rows {
-        let position = int(row.position);
-        let agent = row.agent.as_deref().unwrap_or_default();
-        let status = code(&RunStatus::ALL, &row.status);
         let outcome = row
             .outcome
             .map(|outcome| code(&OutcomeStatus::ALL, &outcome));
-        let changed = change.execute((
-            position,
-            agent,
-            &*row.intent,
-            status,
-            outcome,
-            row.waiting.0,
-            row.started_at,
-            row.ended_at,
-            int(row.turns),
-        ))?;
-        if changed == 0 {
-            add.execute((
-                position,
-                agent,
-                &*row.intent,
-                status,
-                outcome,
-                row.waiting.0,
-                row.started_at,
-                row.ended_at,
-                int(row.turns),
-                int(row.stream),
-                row.turn.uuid().as_bytes(),
-                int(row.first),
-            ))?;
+        let turn = row.turn.uuid();
+        // What can change comes first.
+        let values: [&dyn ToSql; 12] = [
+            &int(row.position),
+            &row.agent.as_deref().unwrap_or_default(),
+            &row.intent,
+            &code(&RunStatus::ALL, &row.status),
+            &outcome,
+            &row.waiting.0,
+            &row.started_at,
+            &row.ended_at,
+            &int(row.turns),
+            &int(row.stream),
+            turn.as_bytes(),
+            &int(row.first),
+        ];
+        if change.execute(&values[..9])? == 0 {
+            add.execute(&values[..])?;
         }
     }
     Ok(())
