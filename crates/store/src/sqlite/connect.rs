@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
-use super::spans;
+use super::{projection, spans};
 
 /// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
 pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
@@ -101,6 +101,7 @@ impl Location {
         plan_once(&connection)?;
         // Of a database that is too damaged to tell its version, the first query says more.
         let _ = spans::stand_in(&connection);
+        let _ = projection::stand_in(&connection);
         Ok(connection)
     }
 }

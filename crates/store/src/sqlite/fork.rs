@@ -15,7 +15,7 @@ use super::error::Fault;
 use super::journal::{Append, claim, find};
 use super::numbers::{int, uint};
 use super::projection;
-use super::record::{Encoded, Stored};
+use super::record::{Stored, encode};
 use super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
 use super::writer::Work;
 use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
@@ -64,7 +64,7 @@ impl Fork {
             stream: claim.stream,
             epoch: claim.epoch,
             first_seq: at_seq + 1,
-            records: records.iter().map(Encoded::new).collect::<Result<_, _>>()?,
+            records: encode(&records)?,
             events: Vec::new(),
         };
         append.run(work)?;

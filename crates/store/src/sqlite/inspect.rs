@@ -95,7 +95,7 @@ fn glance(reader: &Connection) -> Vec<String> {
                 false => &["ORDER BY rowid", "ORDER BY rowid DESC"],
             };
             for end in ends {
-                let query = format!("SELECT * FROM \"{name}\" {end} LIMIT 1");
+                let query = format!("SELECT * FROM main.\"{name}\" {end} LIMIT 1");
                 reader.prepare(&query)?.query([])?.next()?;
             }
         }

@@ -10,6 +10,9 @@ use super::schema::{FORKS, PROJECTIONS, RUNS, TURN_RUNS, version};
 /// What is wrong, and how many rows of it there are.
 type Orphans = (&'static str, &'static str);
 
+/// Streams that are there.
+const STREAMS: &str = "SELECT id FROM streams";
+
 /// Streams that are there, or are kept for their forks.
 const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept";
 
@@ -44,22 +47,26 @@ const ORPHANS: [Orphans; 5] = [
     ),
 ];
 
-const PROJECTION_ORPHANS: [Orphans; 4] = [
+const PROJECTION_ORPHANS: [Orphans; 5] = [
     (
         "rows of threads belong to no stream",
         "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
     ),
     (
-        "rows of turns belong to no stream",
-        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+        "batches of rows belong to no stream",
+        "SELECT count(*) FROM batches WHERE stream NOT IN (SELECT id FROM streams)",
     ),
     (
-        "rows of items belong to no stream",
-        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+        "rows of turns belong to no batch",
+        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
     ),
     (
-        "rows of messages belong to no stream",
-        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT id FROM streams)",
+        "rows of items belong to no batch",
+        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
+    ),
+    (
+        "rows of messages belong to no batch",
+        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
     ),
 ];
 
@@ -108,11 +115,12 @@ const TURN_RUN_ORPHANS: [Orphans; 3] = [
     ),
 ];
 
-/// Removes rows of runs that belong to nothing.
+/// Removes rows of projections that belong to nothing.
 pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
-    for (_, query) in [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]] {
+    let of_runs = [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]];
+    for (_, query) in PROJECTION_ORPHANS.iter().chain(of_runs) {
         let delete = query.replacen("SELECT count(*)", "DELETE", 1);
-        connection.execute(&delete, [])?;
+        connection.execute(&delete.replace(STREAMS, ALL), [])?;
     }
     Ok(())
 }
@@ -137,7 +145,7 @@ pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
     for (what, query) in queries {
         let query = match version < FORKS {
             true => query.to_owned(),
-            false => query.replace("SELECT id FROM streams", ALL),
+            false => query.replace(STREAMS, ALL),
         };
         match reader.query_row(&query, [], |row| uint(row, 0)) {
             Ok(0) => {}

@@ -54,9 +54,9 @@ impl Form {
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) seq: Option<u64>,
-    pub(crate) bytes: Vec<u8>,
-    /// Their short form, where they have one.
-    packed: Option<Vec<u8>>,
+    /// How many bytes it has.
+    pub(crate) size: usize,
+    kept: Kept,
     pub(crate) digest: Digest,
     /// Whether it is a piece of text that a later record holds whole.
     pub(crate) is_chunk: bool,
@@ -66,26 +66,41 @@ pub(crate) struct Encoded {
     pub(crate) event: Option<Arc<Event>>,
 }
 
-impl Encoded {
-    pub(crate) fn new(event: &Arc<Event>) -> Result<Self, Fault> {
-        let mut bytes = Vec::with_capacity(USUAL_BYTES);
-        serde_json::to_writer(&mut bytes, event.as_ref())
-            .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
-        Ok(Self::with_bytes(event, bytes))
-    }
+/// What is stored of a record's bytes.
+#[derive(Debug)]
+enum Kept {
+    /// All of them: in the row, or as a blob where they are many.
+    Whole(Vec<u8>),
+    /// Their short form.
+    Packed(Vec<u8>),
+}
 
+/// Makes events ready to be written, one after the other in the same buffer.
+pub(crate) fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    let encode = |event| {
+        bytes.clear();
+        serde_json::to_writer(&mut bytes, Arc::as_ref(event))
+            .map_err(|error| Fault::unavailable(format!("an event has no JSON: {error}")))?;
+        Ok(Encoded::with_bytes(event, &bytes))
+    };
+    events.iter().map(encode).collect()
+}
+
+impl Encoded {
     /// Takes an event whose JSON is at hand.
-    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: Vec<u8>) -> Self {
+    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: &[u8]) -> Self {
         let is_inline = bytes.len() <= MAX_INLINE_BYTES;
+        let packed = is_inline.then(|| pack(bytes)).flatten();
         Self {
             seq: event.sequence,
-            digest: digest(&bytes),
-            packed: is_inline.then(|| pack(&bytes)).flatten(),
+            size: bytes.len(),
+            kept: packed.map_or_else(|| Kept::Whole(bytes.to_vec()), Kept::Packed),
+            digest: digest(bytes),
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
             turn: TurnChange::of(event),
             event: (!event.is_ephemeral()).then(|| Arc::clone(event)),
-            bytes,
         }
     }
 
@@ -93,22 +108,30 @@ impl Encoded {
     pub(crate) fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
         Self {
             seq: Some(seq),
+            size: bytes.len(),
             digest: digest(&bytes),
-            packed: None,
+            kept: Kept::Whole(bytes),
             is_chunk: false,
             at,
             turn: None,
             event: None,
-            bytes,
         }
     }
 
     /// Returns what goes into the row, and what that is.
     pub(crate) fn body(&self) -> (Form, &[u8]) {
-        match &self.packed {
-            Some(packed) => (Form::Packed, packed),
-            None if self.bytes.len() > MAX_INLINE_BYTES => (Form::Blob, &self.digest),
-            None => (Form::Inline, &self.bytes),
+        match &self.kept {
+            Kept::Packed(packed) => (Form::Packed, packed),
+            Kept::Whole(bytes) if self.blob().is_none() => (Form::Inline, bytes),
+            Kept::Whole(_) => (Form::Blob, &self.digest),
+        }
+    }
+
+    /// Returns the bytes of a blob, where it has one.
+    pub(crate) fn blob(&self) -> Option<&[u8]> {
+        match &self.kept {
+            Kept::Whole(bytes) if bytes.len() > MAX_INLINE_BYTES => Some(bytes),
+            _ => None,
         }
     }
 }

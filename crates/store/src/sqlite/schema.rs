@@ -30,10 +30,7 @@ impl Step {
 const STEPS: &[Step] = &[
     Step::of(include_str!("schema/1.sql")),
     Step::of(include_str!("schema/2.sql")),
-    Step {
-        tables: include_str!("schema/3.sql"),
-        fill: |connection| spans::with_stand_in(connection, projection::fill),
-    },
+    Step::of(include_str!("schema/3.sql")),
     Step::of(include_str!("schema/4.sql")),
     Step::of(include_str!("schema/5.sql")),
     Step::of(include_str!("schema/6.sql")),
@@ -44,6 +41,10 @@ const STEPS: &[Step] = &[
     Step {
         tables: include_str!("schema/8.sql"),
         fill: spans::fill,
+    },
+    Step {
+        tables: include_str!("schema/9.sql"),
+        fill: projection::fill_if_empty,
     },
 ];
 
@@ -64,6 +65,9 @@ pub(crate) const TURN_RUNS: u32 = 7;
 
 /// The first version that says where the records of a stream are by spans.
 pub(crate) const SPANS: u32 = 8;
+
+/// The first version whose projections are written in batches.
+pub(crate) const BATCHES: u32 = 9;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

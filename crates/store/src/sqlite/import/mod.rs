@@ -149,16 +149,15 @@ impl Import<'_> {
             } => {
                 let text = event.get();
                 let stream = self.incoming()?;
-                let bytes = text.as_bytes().to_vec();
                 let (record, run_record) = match is_run_stream(&stream.key) {
                     true => {
                         let parsed: RunRecord = parse(text)?;
-                        let record = Encoded::of_run(&parsed, bytes, seq);
+                        let record = Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq);
                         (record, Some(Box::new(parsed)))
                     }
                     false => {
                         let parsed: Arc<Event> = Arc::new(parse(text)?);
-                        (Encoded::with_bytes(&parsed, bytes), None)
+                        (Encoded::with_bytes(&parsed, text.as_bytes()), None)
                     }
                 };
                 if version != RECORD_VERSION {

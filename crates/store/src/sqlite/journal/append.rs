@@ -10,7 +10,7 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::numbers::int;
 use super::super::pen::State;
-use super::super::record::{Encoded, Form, RECORD_VERSION};
+use super::super::record::{Encoded, RECORD_VERSION};
 use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::journal::JournalError;
@@ -58,7 +58,7 @@ impl Append {
                 records,
             )?;
         }
-        let sizes = self.records.iter().map(|record| record.bytes.len());
+        let sizes = self.records.iter().map(|record| record.size);
         let written = self.events.into_iter().zip(sizes).collect();
         let ring = Ring::Head(head.key.clone(), head.seq, written);
         work.state.rings.push(ring);
@@ -120,10 +120,10 @@ impl<'a> Insert<'a> {
         record: &Encoded,
     ) -> Result<(), Fault> {
         let (form, body) = record.body();
-        if form == Form::Blob {
+        if let Some(bytes) = record.blob() {
             self.connection
                 .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-                .execute((body, &record.bytes))?;
+                .execute((body, bytes))?;
         }
         state.position += 1;
         state.is_numbered = true;

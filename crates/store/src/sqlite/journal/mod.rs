@@ -13,11 +13,10 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_core::typed_id::TurnId;
 
-use super::error::Fault;
 use super::fork::{Fork, standing};
 use super::inner::Inner;
 use super::projection::{find_thread, list_threads, turn_end};
-use super::record::Encoded;
+use super::record::{Encoded, encode};
 use super::turn_runs;
 use crate::journal::{
     Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
@@ -194,9 +193,5 @@ impl Journal for SqliteJournal {
 
 /// Returns how many bytes records have together.
 pub(super) fn size(records: &[Encoded]) -> usize {
-    records.iter().map(|record| record.bytes.len()).sum()
-}
-
-fn encode(events: &[Arc<Event>]) -> Result<Vec<Encoded>, Fault> {
-    events.iter().map(Encoded::new).collect()
+    records.iter().map(|record| record.size).sum()
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
+use super::batches::{EVERYWHERE, Table};
 use super::rows::{Base, MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
 use super::sources::{Sources, range};
 use crate::journal::StreamKey;
@@ -18,15 +19,8 @@ pub(super) fn base_behind(
     gone: u64,
 ) -> Result<Base, Fault> {
     let sources = Sources::of(connection, name, stream)?;
-    let everything = 0..1 << 32;
-    let turns = ("turns", TURN_COLUMNS);
-    let turns = range(
-        connection,
-        turns,
-        &sources,
-        everything.clone(),
-        TurnRow::read,
-    )?;
+    let turns = (Table::Turns, TURN_COLUMNS);
+    let turns = range(connection, turns, &sources, EVERYWHERE, TurnRow::read)?;
     let mut mark = Mark {
         seq: gone,
         ..Mark::default()
@@ -42,8 +36,8 @@ pub(super) fn base_behind(
         latest = Some((turn.id, turn.status));
         activity = turn.ended_at.unwrap_or(activity);
     }
-    let messages = ("messages", MESSAGE_COLUMNS);
-    let messages = range(connection, messages, &sources, everything, MessageRow::read)?;
+    let messages = (Table::Messages, MESSAGE_COLUMNS);
+    let messages = range(connection, messages, &sources, EVERYWHERE, MessageRow::read)?;
     let kept = messages.iter().rfind(|message| message.seq <= mark.seq);
     mark.messages = kept.map_or(0, |message| message.place + 1);
     Ok(Base {

@@ -100,8 +100,8 @@ impl Projections {
             for record in records {
                 if let Some(event) = &record.event {
                     fold.apply(event);
-                    known.bytes += record.bytes.len();
-                    self.bytes += record.bytes.len();
+                    known.bytes += record.size;
+                    self.bytes += record.size;
                 }
             }
         } else if head.open.first().is_none() || records.any(may_write) {

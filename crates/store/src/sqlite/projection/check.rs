@@ -11,6 +11,7 @@ use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
 use super::super::spans::at;
+use super::batches::{self, Batch, EVERYWHERE, Table};
 use super::fold::Fold;
 use super::forks::{fork_base, kept_row};
 use super::load::thread;
@@ -21,7 +22,6 @@ use super::rows::{
     TurnRow,
 };
 use super::sources::{Sources, range};
-use super::write::{TABLES, key};
 
 /// After how many events rows are compared and given up.
 const COMPARE_AFTER: u64 = 1024;
@@ -172,7 +172,7 @@ impl<'a> Check<'a> {
 
     fn compare_rows(&mut self, from: &Mark, to: &Mark, rows: &Rows) -> Result<(), Fault> {
         let (connection, sources) = (self.connection, &self.sources);
-        let turns = ("turns", TURN_COLUMNS);
+        let turns = (Table::Turns, TURN_COLUMNS);
         let stored = range(
             connection,
             turns,
@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
             from.turns..to.turns,
             TurnRow::read,
         );
-        let items = ("items", ITEM_COLUMNS);
+        let items = (Table::Items, ITEM_COLUMNS);
         let stored_items = range(
             connection,
             items,
@@ -188,7 +188,7 @@ impl<'a> Check<'a> {
             from.items..to.items,
             ItemRow::read,
         );
-        let messages = ("messages", MESSAGE_COLUMNS);
+        let messages = (Table::Messages, MESSAGE_COLUMNS);
         let places = from.messages..to.messages;
         let stored_messages = range(connection, messages, sources, places, MessageRow::read);
         self.compare("turn", from.turns, stored, &rows.turns)?;
@@ -227,17 +227,40 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Looks for rows behind the last one that may be there.
+    /// Looks for rows that nobody shows: each batch ends where the next one begins.
     fn find_extra(&mut self, end: &Mark) -> Result<(), Fault> {
-        for (table, place) in TABLES.into_iter().zip([end.turns, end.items, end.messages]) {
-            let query = format!("SELECT count(*) FROM {table} WHERE key >= ?1 AND key < ?2");
-            let keys = [key(self.stream, place), key(self.stream + 1, 0)];
-            let mut statement = self.connection.prepare_cached(&query)?;
-            let extra = statement.query_row(keys, |row| uint(row, 0))?;
+        let connection = self.connection;
+        let batches = batches::all(connection, self.stream)?;
+        for table in Table::ALL {
+            let mut extra = 0;
+            for (at, batch) in batches.iter().enumerate() {
+                let next = batches.get(at + 1).map(|next| next.first);
+                let shown = batch.first.of(table)..next.unwrap_or(end.places()).of(table);
+                extra += batches::count(connection, table, batch.keys(&EVERYWHERE))?;
+                extra -= batches::count(connection, table, batch.keys(&shown))?;
+            }
             if extra > 0 {
+                let table = table.name();
                 self.differences
                     .push(format!("{extra} rows of {table} are too many"));
             }
+        }
+        self.find_strays(&batches)
+    }
+
+    /// Looks for turns that are not found by their ids.
+    fn find_strays(&mut self, batches: &[Batch]) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT count(*) FROM turns WHERE key >= ?1 AND key < ?2 AND stream <> ?3",
+        )?;
+        let mut strays = 0;
+        for batch in batches {
+            let [from, to] = batch.keys(&EVERYWHERE);
+            strays += statement.query_row([from, to, int(self.stream)], |row| uint(row, 0))?;
+        }
+        if strays > 0 {
+            self.differences
+                .push(format!("{strays} rows of turns name another stream"));
         }
         Ok(())
     }

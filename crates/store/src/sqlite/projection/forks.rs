@@ -8,10 +8,11 @@ use super::super::fork::replay;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
 use super::base::{base_behind, gone};
+use super::batches::{Places, remove_from};
 use super::fold::Fold;
 use super::marks;
-use super::rows::{Base, Mark, ThreadRow};
-use super::write::{TABLES, put_thread, remove_from};
+use super::rows::{Base, ThreadRow};
+use super::write::put_thread;
 use crate::journal::fork::{BUSY, refused};
 
 /// Makes the rows of a fork that begins behind a record of another stream, whose own rows reach at least to there.
@@ -111,13 +112,8 @@ pub(crate) fn trim(connection: &Connection, stream: u64, shared: u64) -> Result<
         0 => None,
         _ => last_fork(connection, stream, shared)?,
     };
-    let Mark {
-        turns,
-        items,
-        messages,
-        ..
-    } = base.unwrap_or_default().mark;
-    remove_from(connection, stream, [turns, items, messages])?;
+    let shown = base.unwrap_or_default().mark.places();
+    remove_from(connection, stream, shown)?;
     marks::remove(connection, stream, shared)
 }
 
@@ -136,5 +132,5 @@ fn last_fork(connection: &Connection, stream: u64, shared: u64) -> Result<Option
 /// Removes all rows of a stream that cannot be read.
 pub(super) fn remove(connection: &Connection, stream: u64) -> Result<(), Fault> {
     hide(connection, stream)?;
-    remove_from(connection, stream, [0; TABLES.len()])
+    remove_from(connection, stream, Places::default())
 }

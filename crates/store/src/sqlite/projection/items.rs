@@ -8,6 +8,7 @@ use windlass_core::typed_id::{ExecId, ItemId, TurnId};
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
+use super::batches::Table;
 use super::load::{fold, ready};
 use super::rows::{ITEM_COLUMNS, ItemRow, from_micros};
 use super::sources::{Sources, range};
@@ -89,7 +90,7 @@ fn list(
     let sources = Sources::of(&transaction, name, stream)?;
     let items = match stored(&transaction, &sources, turn)? {
         Some(row) => {
-            let items = ("items", ITEM_COLUMNS);
+            let items = (Table::Items, ITEM_COLUMNS);
             let places = row.first_item..row.first_item + row.items;
             range(&transaction, items, &sources, places, ItemRow::read)?
         }

@@ -7,10 +7,10 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::super::error::Fault;
-use super::super::numbers::int;
+use super::super::numbers::{int, key};
 use super::codes::Coded;
 use super::rows::{BASE_COLUMNS, Base};
-use super::write::{key, usage};
+use super::write::usage;
 
 pub(super) fn put(connection: &Connection, stream: u64, base: &Base) -> Result<(), Fault> {
     let Base {

@@ -7,6 +7,7 @@ use windlass_core::typed_id::MessageId;
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
+use super::batches::Table;
 use super::load::{fold, ready, thread};
 use super::rows::{MESSAGE_COLUMNS, MessageRow};
 use super::sources::{Sources, range};
@@ -66,7 +67,7 @@ fn list(
         let stream = stream.stream;
         let stored = thread(&transaction, stream)?.map_or(0, |row| row.upto.messages);
         let end = offset.saturating_add(limit as u64).saturating_add(1);
-        let messages = ("messages", MESSAGE_COLUMNS);
+        let messages = (Table::Messages, MESSAGE_COLUMNS);
         let places = offset..end.min(stored);
         let sources = Sources::of(&transaction, name, stream)?;
         rows = range(&transaction, messages, &sources, places, MessageRow::read)?;

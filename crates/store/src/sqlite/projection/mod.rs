@@ -8,7 +8,7 @@
 //!   the commit that brings the [`FLUSH_AFTER`]th event since the last time. What is newer is folded from the journal by
 //!   whoever reads: a bounded number of events, and the open turn. `threads.upto` says where that begins, and it is always a place
 //!   between turns, so that the fold needs nothing of what lies before.
-//! - Keys and indexes begin with the stream, so that what is written together lies together.
+//! - What is written together lies together, at the ends of the tables (`batches.rs`).
 //! - Text chunks are not looked at. Later events hold the text whole.
 //! - A fork has no rows for what it shares: those of its parent are shown (`sources.rs`). With the rows goes a mark of how much there is so
 //!   far (`marks.rs`), so that a fork anywhere knows its own counts without a fold of all that lies before.
@@ -18,6 +18,7 @@
 //! `rebuild` keeps rows whose records are gone.
 
 mod base;
+mod batches;
 mod cache;
 mod check;
 mod codes;
@@ -38,13 +39,14 @@ mod threads;
 mod turns;
 mod write;
 
+pub(super) use batches::stand_in;
 pub(super) use cache::Projections;
 pub(super) use check::Check;
 pub(super) use forks::{begin_fork, hide, trim};
 pub use items::ItemEntry;
 pub use messages::MessageEntry;
 pub(super) use newest::Newest;
-pub(super) use rebuild::fill;
+pub(super) use rebuild::fill_if_empty;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use threads::{find as find_thread, list as list_threads};
 pub use turns::TurnEntry;

@@ -2,8 +2,9 @@
 
 use rusqlite::Connection;
 
+use super::batches::Table;
 use super::rows::{ITEM_COLUMNS, MESSAGE_COLUMNS};
-use super::{load, marks, sources, threads, turns};
+use super::{batches, load, marks, sources, threads, turns};
 
 /// A database with 10,000 turns of 100 threads, as SQLite knows it.
 fn database() -> Connection {
@@ -17,6 +18,7 @@ fn database() -> Connection {
         include_str!("../schema/6.sql"),
         include_str!("../schema/7.sql"),
         include_str!("../schema/8.sql"),
+        include_str!("../schema/9.sql"),
     ] {
         connection.execute_batch(step).unwrap();
     }
@@ -28,12 +30,13 @@ fn database() -> Connection {
              INSERT INTO threads (stream, is_open, is_waiting, activity, seen, turns, items, messages, \
              upto, upto_turns, upto_items, upto_messages) \
              SELECT x, x % 10 = 0, 0, x, 1, 1, 1, 1, 1, 1, 1, 1 FROM n WHERE x < 100;
-             INSERT INTO turns (key, id, status, first, last, first_item, items, session, detail) \
-             SELECT ((x % 100) << 32) + x / 100, CAST(x AS BLOB), 1, 1, 1, 1, 1, x'00', '{}' FROM n;
+             INSERT INTO batches SELECT x % 100, x, x / 100, x / 100, x / 100 FROM n;
+             INSERT INTO turns (key, id, status, first, last, first_item, items, session, detail, stream) \
+             SELECT (x << 32) + x / 100, CAST(x AS BLOB), 1, 1, 1, 1, 1, x'00', '{}', x % 100 FROM n;
              INSERT INTO items (key, id, kind, status, first, last, summary) \
-             SELECT ((x % 100) << 32) + x / 100, CAST(x AS BLOB), 1, 1, 1, 1, '' FROM n;
+             SELECT (x << 32) + x / 100, CAST(x AS BLOB), 1, 1, 1, 1, '' FROM n;
              INSERT INTO messages (key, id, role, seq) \
-             SELECT ((x % 100) << 32) + x / 100, CAST(x AS BLOB), 1, 1 FROM n;
+             SELECT (x << 32) + x / 100, CAST(x AS BLOB), 1, 1 FROM n;
              INSERT INTO records SELECT x + 1, x % 100, x / 100 + 1, 1, 0, 0, 0, 0, 1, x'00', x'00' FROM n;
              INSERT INTO spans SELECT stream, seq, position, 1 FROM records WHERE seq < 90;
              INSERT INTO recent_spans SELECT stream, seq, position, 1 FROM records WHERE seq >= 90;
@@ -63,11 +66,12 @@ fn no_query_scans_and_none_sorts() {
         turns::older_query(),
         turns::turn_query(),
         marks::last_query(),
+        batches::UPTO_QUERY.to_owned(),
         load::thread_query(),
         load::replay_query(),
-        sources::range_query("items", ITEM_COLUMNS),
-        sources::range_query("items", "id"),
-        sources::range_query("messages", MESSAGE_COLUMNS),
+        sources::range_query(Table::Items, ITEM_COLUMNS),
+        sources::range_query(Table::Items, turns::ITEM_ID_COLUMNS),
+        sources::range_query(Table::Messages, MESSAGE_COLUMNS),
     ] {
         let plan = plan(&connection, &query);
         let is_bad = |line: &String| line.contains("SCAN") || line.contains("TEMP B-TREE");

@@ -11,12 +11,13 @@ use super::super::numbers::int;
 use super::super::orphans::remove_orphans;
 use super::super::{runs, spans, turn_runs};
 use super::base::{base_behind, gone};
+use super::batches::remove_from;
 use super::fold::Fold;
 use super::forks::{fork_base, hide, remove};
 use super::load::replay;
 use super::marks;
 use super::rows::Base;
-use super::write::{remove_from, write, write_rows};
+use super::write::write;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
 
@@ -111,7 +112,7 @@ impl SqliteStore {
                 return runs::refill(work, &stream);
             }
             work.state.projections.give_up(stream.stream);
-            refill(work.connection, &stream, Marks::Made)?;
+            refill(work.connection, &stream)?;
             turn_runs::refill(work.connection, &stream)
         });
         match done.await {
@@ -126,11 +127,18 @@ impl SqliteStore {
 }
 
 /// Fills the tables of a database that has had none. A stream that cannot be read stays without.
-pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
+pub(crate) fn fill_if_empty(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached("SELECT 1 FROM state WHERE projected > 0")?;
+    if statement.exists([])? {
+        return Ok(());
+    }
     let (streams, trouble) = names(connection);
     trouble.map_or(Ok(()), Err)?;
     for stream in streams {
-        match refill(connection, &stream, Marks::Missing) {
+        if is_run_stream(&stream.key) {
+            continue;
+        }
+        match refill(connection, &stream) {
             Err(Fault::Journal(_)) => remove(connection, stream.stream)?,
             done => done?,
         }
@@ -143,20 +151,9 @@ pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the table of marks is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Marks {
-    Missing,
-    Made,
-}
-
-fn refill(connection: &Connection, stream: &StreamInfo, marks: Marks) -> Result<(), Fault> {
+fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
     let number = stream.stream;
-    let write = match marks {
-        Marks::Missing => write_rows,
-        Marks::Made => write,
-    };
-    let is_hidden = marks == Marks::Made && is_kept(connection, number)?;
+    let is_hidden = is_kept(connection, number)?;
     let mut statement = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
     if !is_hidden && !statement.exists([int(number)])? {
         return Err(JournalError::Removed(number).into());
@@ -170,10 +167,8 @@ fn refill(connection: &Connection, stream: &StreamInfo, marks: Marks) -> Result<
     connection
         .prepare_cached("DELETE FROM threads WHERE stream = ?1")?
         .execute([int(number)])?;
-    remove_from(connection, number, [kept.turns, kept.items, kept.messages])?;
-    if marks == Marks::Made {
-        marks::remove(connection, number, kept.seq)?;
-    }
+    remove_from(connection, number, kept.places())?;
+    marks::remove(connection, number, kept.seq)?;
     replay(connection, &stream.key, number, kept.seq, |event| {
         fold.apply(event);
         match fold.is_due() {

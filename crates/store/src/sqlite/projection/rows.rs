@@ -11,6 +11,7 @@ use windlass_core::transcript::Placed;
 use windlass_core::typed_id::{ExecId, ItemId, MessageId, SessionId, TurnId};
 
 use super::super::numbers::uint;
+use super::batches::Places;
 use super::codes::Coded;
 use super::detail::TurnDetail;
 
@@ -22,6 +23,13 @@ pub(super) struct Mark {
     pub(super) items: u64,
     pub(super) messages: u64,
     pub(super) usage: Option<TokenUsage>,
+}
+
+impl Mark {
+    /// Returns the places behind all that there is.
+    pub(super) fn places(&self) -> Places {
+        Places([self.turns, self.items, self.messages])
+    }
 }
 
 /// A place between turns from which a fold can go on.
@@ -294,4 +302,10 @@ pub(super) struct Rows {
     pub(super) turns: Vec<TurnRow>,
     pub(super) items: Vec<ItemRow>,
     pub(super) messages: Vec<MessageRow>,
+}
+
+impl Rows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty() && self.items.is_empty() && self.messages.is_empty()
+    }
 }

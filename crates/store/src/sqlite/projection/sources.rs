@@ -6,9 +6,9 @@ use rusqlite::{Connection, Row};
 
 use super::super::ancestry::Lineage;
 use super::super::error::{Fault, SqliteError};
+use super::batches::{EVERYWHERE, Places, Table, within};
 use super::marks;
 use super::rows::TurnRow;
-use super::write::{TABLES, key};
 use crate::journal::StreamKey;
 use windlass_core::typed_id::SessionId;
 
@@ -22,11 +22,18 @@ pub(super) struct Sources {
 #[derive(Debug)]
 struct Source {
     stream: u64,
-    /// Where its places of turns, items and messages begin and end.
-    places: [Range<u64>; 3],
+    /// Where its places begin.
+    first: Places,
+    /// Where they end.
+    end: Places,
 }
 
-const ALL: Range<u64> = 0..1 << 32;
+impl Source {
+    /// Returns the places of a table that it holds.
+    fn places(&self, table: Table) -> Range<u64> {
+        self.first.of(table)..self.end.of(table)
+    }
+}
 
 impl Sources {
     pub(super) fn of(
@@ -37,21 +44,18 @@ impl Sources {
         let lineage = Lineage::of(connection, name, stream)?;
         let mut parts: Vec<Source> = Vec::with_capacity(lineage.parts().len());
         for part in lineage.parts() {
-            let mut places = [ALL; 3];
+            let mut first = Places::default();
             if part.after > 0 {
                 let base = marks::at(connection, part.stream, part.after)?;
-                let mark = base.ok_or_else(|| no_mark(&part.key))?.mark;
-                let starts = [mark.turns, mark.items, mark.messages];
-                for (place, start) in starts.into_iter().enumerate() {
-                    places[place].start = start;
-                    if let Some(before) = parts.last_mut() {
-                        before.places[place].end = start;
-                    }
+                first = base.ok_or_else(|| no_mark(&part.key))?.mark.places();
+                if let Some(before) = parts.last_mut() {
+                    before.end = first;
                 }
             }
             parts.push(Source {
                 stream: part.stream,
-                places,
+                first,
+                end: Places([EVERYWHERE.end; 3]),
             });
         }
         Ok(Self {
@@ -60,25 +64,33 @@ impl Sources {
         })
     }
 
-    /// Returns the streams that hold rows of a table within places, oldest first, with the keys of those rows.
+    /// Returns the keys of the rows of a table within places, batch by batch, newest first.
     pub(super) fn keys(
         &self,
-        table: &str,
-        places: &Range<u64>,
-    ) -> impl DoubleEndedIterator<Item = (u64, [i64; 2])> {
-        let table = TABLES.iter().position(|name| *name == table);
-        let keys = self.parts.iter().filter_map(move |part| {
-            let held = &part.places[table?];
+        connection: &Connection,
+        table: Table,
+        places: Range<u64>,
+    ) -> impl Iterator<Item = Result<[i64; 2], Fault>> {
+        self.parts.iter().rev().flat_map(move |part| {
+            let held = part.places(table);
             let held = held.start.max(places.start)..held.end.min(places.end);
-            let keys = [held.start, held.end].map(|place| key(part.stream, place));
-            (!held.is_empty()).then_some((part.stream, keys))
-        });
-        keys.collect::<Vec<_>>().into_iter()
+            let batches = within(connection, part.stream, table, held.clone());
+            batches.map(move |batch| Ok(batch?.keys(&held)))
+        })
+    }
+
+    /// Returns the streams that hold rows, newest first, with the places of a table that they hold.
+    pub(super) fn streams(&self, table: Table) -> impl Iterator<Item = (u64, Range<u64>)> {
+        let parts = self.parts.iter().rev();
+        parts.map(move |part| (part.stream, part.places(table)))
     }
 
     /// Shows the row of a turn as the stream's own.
     pub(super) fn show(&self, mut turn: TurnRow) -> TurnRow {
-        let own = self.parts.last().map_or(0, |own| own.places[0].start);
+        let own = self
+            .parts
+            .last()
+            .map_or(0, |own| own.first.of(Table::Turns));
         if let Some(session) = self.session.filter(|_| turn.place < own) {
             turn.session = session;
         }
@@ -93,21 +105,26 @@ fn no_mark(stream: &StreamKey) -> SqliteError {
     }
 }
 
-pub(super) fn range_query(table: &str, columns: &str) -> String {
+pub(super) fn range_query(table: Table, columns: &str) -> String {
+    let table = table.name();
     format!("SELECT {columns} FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key")
 }
 
 /// Reads rows of a stream in a range of places, in their order.
 pub(super) fn range<T>(
     connection: &Connection,
-    (table, columns): (&str, &str),
+    (table, columns): (Table, &str),
     sources: &Sources,
     places: Range<u64>,
     mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, Fault> {
     let mut statement = connection.prepare_cached(&range_query(table, columns))?;
+    let mut keys: Vec<_> = sources
+        .keys(connection, table, places)
+        .collect::<Result<_, _>>()?;
+    keys.reverse();
     let mut found = Vec::new();
-    for (_, keys) in sources.keys(table, &places) {
+    for keys in keys {
         let rows = statement.query_map(keys, &mut read)?;
         for row in rows {
             found.push(row?);

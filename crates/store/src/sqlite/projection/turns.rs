@@ -1,17 +1,20 @@
 //! Listing turns.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
 use windlass_core::items::{TurnStatus, TurnView};
 use windlass_core::typed_id::{ItemId, TurnId};
 
 use super::super::SqliteStore;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
-use super::super::numbers::int;
+use super::super::numbers::{int, uint};
+use super::batches::Table;
 use super::load::{fold, ready};
 use super::rows::{ItemRow, TURN_COLUMNS, TurnRow};
 use super::sources::{Sources, range};
-use super::write::key;
 use crate::journal::{Listed, StreamKey, Window};
 
 /// One turn of a thread.
@@ -81,10 +84,13 @@ fn list(
             TurnEntry::new(row, ids)
         }));
         let left = wanted - entries.len();
-        for row in older(&transaction, &sources, before.min(stored), left)? {
-            let ids = item_ids(&transaction, &sources, &row)?;
-            entries.push(TurnEntry::new(row, ids));
-        }
+        let rows = older(&transaction, &sources, before.min(stored), left)?;
+        let ids = item_ids(&transaction, &sources, &rows)?;
+        entries.extend(rows.into_iter().map(|row| {
+            let of_turn = row.first_item..row.first_item + row.items;
+            let ids = ids.range(of_turn).map(|(_, id)| *id).collect();
+            TurnEntry::new(row, ids)
+        }));
     }
     Ok(Listed::cut(entries, window.limit, |entry| entry.place))
 }
@@ -103,26 +109,40 @@ fn older(
 ) -> Result<Vec<TurnRow>, Fault> {
     let mut statement = reader.prepare_cached(&older_query())?;
     let mut found = Vec::new();
-    for (_, [from, to]) in sources.keys("turns", &(0..before)).rev() {
-        let left = limit - found.len();
+    for keys in sources.keys(reader, Table::Turns, 0..before) {
+        let ([from, to], left) = (keys?, limit - found.len());
         let rows = statement.query_map((from, to, int(left as u64)), TurnRow::read)?;
         for row in rows {
             found.push(sources.show(row?));
+        }
+        if found.len() == limit {
+            break;
         }
     }
     Ok(found)
 }
 
-fn item_ids(reader: &Connection, sources: &Sources, turn: &TurnRow) -> Result<Vec<ItemId>, Fault> {
-    let places = turn.first_item..turn.first_item + turn.items;
-    range(reader, ("items", "id"), sources, places, |row| {
-        let id: [u8; 16] = row.get(0)?;
-        Ok(ItemId::from_uuid(uuid::Uuid::from_bytes(id)))
-    })
+/// Returns the items of turns by their places. Turns that follow each other have items that do.
+fn item_ids(
+    reader: &Connection,
+    sources: &Sources,
+    turns: &[TurnRow],
+) -> Result<BTreeMap<u64, ItemId>, Fault> {
+    let first = turns.iter().map(|turn| turn.first_item).min();
+    let end = turns.iter().map(|turn| turn.first_item + turn.items).max();
+    let places = first.unwrap_or(0)..end.unwrap_or(0);
+    let items = (Table::Items, ITEM_ID_COLUMNS);
+    let ids = range(reader, items, sources, places, |row| {
+        let id: [u8; 16] = row.get(1)?;
+        Ok((uint(row, 0)?, ItemId::from_uuid(Uuid::from_bytes(id))))
+    })?;
+    Ok(ids.into_iter().collect())
 }
 
+pub(super) const ITEM_ID_COLUMNS: &str = "key & 0xffffffff, id";
+
 pub(super) fn turn_query() -> String {
-    format!("SELECT {TURN_COLUMNS} FROM turns WHERE key >> 32 = ?1 AND id = ?2")
+    format!("SELECT {TURN_COLUMNS} FROM turns WHERE stream = ?1 AND id = ?2")
 }
 
 /// Looks up the stored row of a turn.
@@ -132,11 +152,10 @@ pub(super) fn stored(
     turn: TurnId,
 ) -> Result<Option<TurnRow>, Fault> {
     let mut statement = reader.prepare_cached(&turn_query())?;
-    for (stream, [from, to]) in sources.keys("turns", &(0..1 << 32)).rev() {
+    for (stream, shown) in sources.streams(Table::Turns) {
         let parameters = (int(stream), turn.uuid().into_bytes());
         let found = statement.query_row(parameters, TurnRow::read).optional()?;
-        let is_shown = |row: &TurnRow| (from..to).contains(&key(stream, row.place));
-        if let Some(row) = found.filter(is_shown) {
+        if let Some(row) = found.filter(|row| shown.contains(&row.place)) {
             return Ok(Some(sources.show(row)));
         }
     }

@@ -4,36 +4,25 @@ use rusqlite::Connection;
 use windlass_core::events::TokenUsage;
 
 use super::super::error::Fault;
-use super::super::numbers::int;
+use super::super::numbers::{int, key};
+use super::batches;
 use super::codes::Coded;
 use super::fold::Fold;
 use super::marks;
 use super::rows::{ItemRow, MessageRow, ThreadRow, TurnRow};
 
-/// Returns the key of a row: all rows of a stream follow each other, in the order of their places.
-pub(super) fn key(stream: u64, place: u64) -> i64 {
-    int((stream << 32).saturating_add(place))
-}
-
 /// Writes what the tables lack: settled rows with a mark behind them, and the row of the thread.
 pub(super) fn write(connection: &Connection, stream: u64, fold: &mut Fold) -> Result<(), Fault> {
     if fold.settled().seq > fold.taken().seq {
         marks::put(connection, stream, fold.base())?;
-    }
-    write_rows(connection, stream, fold)
-}
-
-/// Writes the rows alone, where there are no marks yet.
-pub(super) fn write_rows(
-    connection: &Connection,
-    stream: u64,
-    fold: &mut Fold,
-) -> Result<(), Fault> {
-    if fold.settled().seq > fold.taken().seq {
+        let first = fold.taken().places();
         let rows = fold.take();
-        put_turns(connection, stream, &rows.turns)?;
-        put_items(connection, stream, &rows.items)?;
-        put_messages(connection, stream, &rows.messages)?;
+        if !rows.is_empty() {
+            let batch = batches::begin(connection, stream, first)?;
+            put_turns(connection, stream, batch, &rows.turns)?;
+            put_items(connection, batch, &rows.items)?;
+            put_messages(connection, batch, &rows.messages)?;
+        }
     }
     if fold.is_begun() {
         put_thread(connection, stream, &fold.thread())?;
@@ -42,14 +31,19 @@ pub(super) fn write_rows(
     Ok(())
 }
 
-fn put_turns(connection: &Connection, stream: u64, rows: &[TurnRow]) -> Result<(), Fault> {
+fn put_turns(
+    connection: &Connection,
+    stream: u64,
+    batch: u64,
+    rows: &[TurnRow],
+) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO turns (key, id, status, first, last, started_at, ended_at, first_item, items, session, input, \
-         answer, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         answer, detail, stream) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?;
     for row in rows {
         statement.execute((
-            key(stream, row.place),
+            key(batch, row.place),
             row.id.uuid().as_bytes(),
             row.status.code(),
             int(row.first),
@@ -62,19 +56,20 @@ fn put_turns(connection: &Connection, stream: u64, rows: &[TurnRow]) -> Result<(
             row.input.map(|id| *id.uuid().as_bytes()),
             row.answer.map(|id| *id.uuid().as_bytes()),
             text(&row.detail)?,
+            int(stream),
         ))?;
     }
     Ok(())
 }
 
-fn put_items(connection: &Connection, stream: u64, rows: &[ItemRow]) -> Result<(), Fault> {
+fn put_items(connection: &Connection, batch: u64, rows: &[ItemRow]) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO items (key, id, exec, kind, status, first, last, started_at, ended_at, error_code, summary) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     for row in rows {
         statement.execute((
-            key(stream, row.place),
+            key(batch, row.place),
             row.id.uuid().as_bytes(),
             row.exec_id.map(|id| *id.uuid().as_bytes()),
             row.kind.code(),
@@ -90,12 +85,12 @@ fn put_items(connection: &Connection, stream: u64, rows: &[ItemRow]) -> Result<(
     Ok(())
 }
 
-fn put_messages(connection: &Connection, stream: u64, rows: &[MessageRow]) -> Result<(), Fault> {
+fn put_messages(connection: &Connection, batch: u64, rows: &[MessageRow]) -> Result<(), Fault> {
     let mut statement = connection
         .prepare_cached("INSERT INTO messages (key, id, role, seq) VALUES (?1, ?2, ?3, ?4)")?;
     for row in rows {
         statement.execute((
-            key(stream, row.place),
+            key(batch, row.place),
             row.id.uuid().as_bytes(),
             row.role.code(),
             int(row.seq),
@@ -146,20 +141,3 @@ fn text(value: &impl serde::Serialize) -> Result<String, Fault> {
     serde_json::to_string(value)
         .map_err(|error| Fault::unavailable(format!("a row has no JSON: {error}")))
 }
-
-/// Removes the rows of a stream from given places of turns, items and messages on.
-pub(super) fn remove_from(
-    connection: &Connection,
-    stream: u64,
-    places: [u64; 3],
-) -> Result<(), Fault> {
-    for (table, place) in TABLES.into_iter().zip(places) {
-        connection
-            .prepare_cached(&format!("DELETE FROM {table} WHERE key >= ?1 AND key < ?2"))?
-            .execute([key(stream, place), key(stream + 1, 0)])?;
-    }
-    Ok(())
-}
-
-/// The tables whose rows are found by stream and place.
-pub(super) const TABLES: [&str; 3] = ["turns", "items", "messages"];

@@ -39,7 +39,7 @@ impl RunLog for SqliteRuns {
     async fn begin(&self, started: RunStarted, client: &str) -> Result<Begun, JournalError> {
         let begin = write::Begin::new(started, client)?;
         let writer = self.inner.writer()?;
-        let bytes = begin.record.bytes.len();
+        let bytes = begin.record.size;
         let begun = writer.write_checked(bytes, move |work| begin.run(work));
         Ok(begun.await?)
     }

@@ -55,6 +55,12 @@ async fn version_8_opens() {
 }
 
 #[tokio::test]
+async fn version_9_opens() {
+    let (_home, store) = check("sqlite-9").await;
+    check_forks(&store).await;
+}
+
+#[tokio::test]
 async fn turns_of_every_version_are_runs() {
     for name in [
         "sqlite-1",
@@ -63,6 +69,7 @@ async fn turns_of_every_version_are_runs() {
         "sqlite-6",
         "sqlite-7",
         "sqlite-8",
+        "sqlite-9",
     ] {
         let (_home, store) = check(name).await;
         let runs = store.journal().turn_runs(RunFilter::default(), 9).await;
@@ -154,6 +161,7 @@ async fn earlier_versions_are_read_as_they_are() {
         ("sqlite-3", 2),
         ("sqlite-6", 5),
         ("sqlite-7", 5),
+        ("sqlite-8", 5),
     ] {
         let home = home_of(&Path::new(FIXTURES).join(name));
         let store = SqliteStore::open_read_only(home.options()).await.unwrap();

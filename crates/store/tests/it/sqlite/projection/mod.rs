@@ -1,6 +1,7 @@
 //! Projections: they are what the events fold to, whatever happens to the store.
 
 mod any_sequence;
+mod batches;
 mod differences;
 mod forks;
 mod kept;
