@@ -66,6 +66,7 @@ impl Fork {
             first_seq: at_seq + 1,
             records: encode(&records)?,
             events: Vec::new(),
+            loan: None,
         };
         append.run(work)?;
         Ok(head)

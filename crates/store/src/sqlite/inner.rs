@@ -7,7 +7,7 @@ use super::chain::Chain;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
-use super::projection::Newest;
+use super::projection::{Folds, Newest};
 use super::readers::Readers;
 use super::secrets::Vault;
 use super::turn_runs::NewestRuns;
@@ -20,6 +20,8 @@ pub(crate) struct Inner {
     pub(crate) retention: SqliteRetention,
     pub(crate) readers: Arc<Readers>,
     pub(crate) doorbells: Arc<Doorbells>,
+    /// The folds of streams, for those who append.
+    pub(crate) folds: Arc<Folds>,
     /// The newest rows of threads; missing where another process may write.
     pub(crate) newest: Option<Arc<Newest>>,
     /// The newest rows of turns as runs; missing likewise.

@@ -76,6 +76,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let doorbells = Arc::new(Doorbells::default());
     let projections = Projections::open(&connection, identity.position)?;
     let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
+    let folds = projections.folds();
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
         location: location.clone(),
@@ -115,6 +116,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells,
+        folds,
         newest: Some(newest),
         newest_runs: Some(newest_runs),
         writer: Some(writer),
@@ -151,6 +153,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
+        folds: Arc::default(),
         newest: None,
         newest_runs: None,
         writer: None,

@@ -95,7 +95,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
         let position = work.state.position;
         work.state
             .projections
-            .follow(work.connection, stream, &head, position, records)?;
+            .follow(work.connection, (stream, None), &head, position, records)?;
     }
     work.state.heads.put(stream, head);
     Ok(())

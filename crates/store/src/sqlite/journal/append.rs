@@ -10,6 +10,7 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::numbers::int;
 use super::super::pen::State;
+use super::super::projection::Loan;
 use super::super::record::{Encoded, RECORD_VERSION};
 use super::super::spans::Placing;
 use super::super::writer::Work;
@@ -24,11 +25,13 @@ pub(in super::super) struct Append {
     pub(in super::super) records: Vec<Encoded>,
     /// The same as those who watch the stream get them; none for a run.
     pub(in super::super) events: Vec<Arc<Event>>,
+    /// The fold of the stream with the records in it, where it was to be had.
+    pub(in super::super) loan: Option<Loan>,
 }
 
 impl Append {
     /// Writes the records and gives them back: to free them is work for another thread.
-    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
+    pub(in super::super) fn run(mut self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         self.check(head)?;
         if self.records.is_empty() {
@@ -52,7 +55,7 @@ impl Append {
             let (position, records) = (work.state.position, self.records.iter());
             work.state.projections.follow(
                 work.connection,
-                self.stream,
+                (self.stream, self.loan.take()),
                 &head,
                 position,
                 records,

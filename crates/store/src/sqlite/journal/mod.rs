@@ -55,12 +55,18 @@ impl Journal for SqliteJournal {
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
+        let records = encode(&batch.records)?;
+        let mut loan = self.inner.folds.lend(claim.stream);
+        if let Some(loan) = &mut loan {
+            loan.known.apply(records.iter());
+        }
         let append = Append {
             stream: claim.stream,
             epoch: claim.epoch,
             first_seq: batch.first_seq,
-            records: encode(&batch.records)?,
+            records,
             events: batch.records,
+            loan,
         };
         let bytes = size(&append.records);
         let written = writer.write_checked(bytes, move |work| append.run(work));

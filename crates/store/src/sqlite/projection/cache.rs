@@ -1,10 +1,9 @@
-//! The folds of the streams that are being written, as the writer remembers them.
+//! What the writer does about projections.
 //!
-//! A fold that is not remembered is made again from the stream's rows and what lies behind them, and only when a row may
+//! A fold that is not [remembered](super::folds) is made again from the stream's rows and what lies behind them, and only when a row may
 //! have to be written: when a turn starts, ends or waits, or when no turn is open. So a long turn that does not fit here
 //! is read again a few times, and never for each append.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -15,23 +14,17 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::record::Encoded;
 use super::super::turn_runs::{NewestRuns, TurnRuns};
-use super::fold::Fold;
+use super::folds::{Folds, Loan, Remembered};
 use super::load;
 use super::newest::{self, MAX_RECORDS, MAX_ROWS, Newest};
 use super::rows::ThreadRow;
 use super::write::{put_thread, write};
 use crate::journal::StreamKey;
 
-/// How many folds are remembered.
-const MAX_FOLDS: usize = 1024;
-/// How many bytes of events they may hold together.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
-
 /// What the writer remembers.
 #[derive(Debug, Default)]
 pub(crate) struct Projections {
-    by_stream: HashMap<u64, Remembered>,
-    bytes: usize,
+    folds: Arc<Folds>,
     /// What the running job has changed here, in case that it must be undone.
     touched: Vec<u64>,
     newest: Arc<Newest>,
@@ -45,14 +38,6 @@ pub(crate) struct Projections {
     projecting: Option<u64>,
     /// Turns as runs, which are remembered and written likewise.
     runs: TurnRuns,
-}
-
-#[derive(Debug)]
-struct Remembered {
-    /// `None` for a stream that cannot be folded, because a record is damaged or not known. It has no rows, and its
-    /// appends are no worse for it.
-    fold: Option<Fold>,
-    bytes: usize,
 }
 
 impl Projections {
@@ -71,6 +56,11 @@ impl Projections {
         })
     }
 
+    /// Returns the folds, to be shared with those who append.
+    pub(crate) fn folds(&self) -> Arc<Folds> {
+        Arc::clone(&self.folds)
+    }
+
     /// Returns the newest rows, to be shared with those who list.
     pub(crate) fn newest(&self) -> Arc<Newest> {
         Arc::clone(&self.newest)
@@ -81,11 +71,12 @@ impl Projections {
         self.runs.newest()
     }
 
-    /// Follows records that were appended; `head` is the stream with them in it, `position` that of the last one.
+    /// Follows records that were appended; `head` is the stream with them in it, `position` that of the last one. A fold that
+    /// was lent has followed them.
     pub(crate) fn follow<'a>(
         &mut self,
         connection: &Connection,
-        stream: u64,
+        (stream, loan): (u64, Option<Loan>),
         head: &Head,
         position: u64,
         mut records: impl Iterator<Item = &'a Encoded> + Clone,
@@ -93,25 +84,21 @@ impl Projections {
         let named = (stream, &head.key);
         self.runs
             .follow(connection, named, position, records.clone())?;
-        if let Some(known) = self.by_stream.get_mut(&stream) {
-            let Some(fold) = &mut known.fold else {
-                return Ok(());
-            };
-            for record in records {
-                if let Some(event) = &record.event {
-                    fold.apply(event);
-                    known.bytes += record.size;
-                    self.bytes += record.size;
-                }
+        let mut known = match self.folds.take(stream, loan) {
+            Some((known, true)) => known,
+            Some((mut known, false)) => {
+                known.apply(records);
+                known
             }
-        } else if head.open.first().is_none() || records.any(may_write) {
             // The records are in the table by now.
-            self.load(connection, &head.key, stream)?;
-        } else {
-            return Ok(());
-        }
-        self.touched.push(stream);
-        self.show(connection, stream)
+            None if head.open.first().is_none() || records.any(may_write) => {
+                load(connection, &head.key, stream)?
+            }
+            None => return Ok(()),
+        };
+        self.show(connection, stream, &mut known)?;
+        self.put(stream, known);
+        Ok(())
     }
 
     /// Writes all rows of turns that have ended, before their records go.
@@ -122,13 +109,19 @@ impl Projections {
         name: &StreamKey,
     ) -> Result<(), Fault> {
         self.runs.settle(connection, stream)?;
-        let known = self.by_stream.get(&stream);
-        if known.is_none_or(|known| known.fold.is_none()) {
-            let (fold, bytes) = load::fold(connection, name, stream)?;
-            self.put(stream, Some(fold), bytes);
-        }
-        self.touched.push(stream);
-        self.write(connection, stream)
+        let known = self.folds.take(stream, None);
+        let known = known.filter(|(known, _)| known.fold.is_some());
+        let mut known = match known {
+            Some((known, _)) => known,
+            None => {
+                let (fold, bytes) = load::fold(connection, name, stream)?;
+                let fold = Some(Box::new(fold));
+                Remembered { fold, bytes }
+            }
+        };
+        self.write(connection, stream, &mut known)?;
+        self.put(stream, known);
+        Ok(())
     }
 
     /// Writes the rows of a stream up to a place between turns, where they are not written yet. Those of a stream that is kept for
@@ -146,64 +139,46 @@ impl Projections {
         self.settle(connection, part.stream, &part.key)
     }
 
-    fn load(
-        &mut self,
-        connection: &Connection,
-        name: &StreamKey,
-        stream: u64,
-    ) -> Result<(), Fault> {
-        match load::fold(connection, name, stream) {
-            Ok((fold, bytes)) => self.put(stream, Some(fold), bytes),
-            Err(Fault::Journal(_)) => self.put(stream, None, 0),
-            Err(fault) => return Err(fault),
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, stream: u64, fold: Option<Fold>, bytes: usize) {
-        self.forget(stream);
-        self.bytes += bytes;
-        self.by_stream.insert(stream, Remembered { fold, bytes });
+    fn put(&mut self, stream: u64, known: Remembered) {
+        self.touched.push(stream);
+        self.folds.put(stream, known);
     }
 
     /// Writes rows when enough have come together; until then the row of the thread stays in memory.
-    fn show(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
-        let known = self.by_stream.get_mut(&stream);
-        let Some(fold) = known.and_then(|known| known.fold.as_mut()) else {
+    fn show(
+        &mut self,
+        connection: &Connection,
+        stream: u64,
+        known: &mut Remembered,
+    ) -> Result<(), Fault> {
+        let Some(fold) = &mut known.fold else {
             return Ok(());
         };
         if fold.is_due() {
-            return self.write(connection, stream);
+            return self.write(connection, stream, known);
         }
         if fold.is_news() {
             fold.note_shown();
             self.news.push((stream, Some(fold.thread())));
         }
-        self.limit();
         Ok(())
     }
 
-    fn write(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
-        let Some(known) = self.by_stream.get_mut(&stream) else {
-            return Ok(());
-        };
+    fn write(
+        &mut self,
+        connection: &Connection,
+        stream: u64,
+        known: &mut Remembered,
+    ) -> Result<(), Fault> {
         if let Some(fold) = &mut known.fold {
             let before = fold.taken().seq;
             write(connection, stream, fold)?;
             self.news.push((stream, None));
             if fold.taken().seq > before {
-                self.bytes -= std::mem::take(&mut known.bytes);
+                known.bytes = 0;
             }
         }
-        self.limit();
         Ok(())
-    }
-
-    fn limit(&mut self) {
-        if self.by_stream.len() > MAX_FOLDS || self.bytes > MAX_BYTES {
-            self.by_stream.clear();
-            self.bytes = 0;
-        }
     }
 
     /// Writes all rows that are newer than the table if they have become many; `position` is that of the newest record.
@@ -283,30 +258,38 @@ impl Projections {
         self.runs.take_back();
         self.news.truncate(self.news_before);
         for stream in std::mem::take(&mut self.touched) {
-            self.forget(stream);
+            self.folds.forget(stream);
         }
     }
 
     /// Forgets a stream whose row is no longer, or no longer the one that was shown.
     pub(crate) fn give_up(&mut self, stream: u64) {
         self.runs.give_up(stream);
-        self.forget(stream);
+        self.folds.forget(stream);
         self.news.push((stream, None));
-    }
-
-    fn forget(&mut self, stream: u64) {
-        if let Some(known) = self.by_stream.remove(&stream) {
-            self.bytes -= known.bytes;
-        }
     }
 
     /// Forgets what a commit that failed has done.
     pub(crate) fn forget_all(&mut self) {
         self.runs.forget_all();
-        self.by_stream.clear();
-        self.bytes = 0;
+        self.folds.forget_all();
         self.news.clear();
         self.projecting = None;
+    }
+}
+
+/// Makes the fold of a stream; one that cannot be read has none.
+fn load(connection: &Connection, name: &StreamKey, stream: u64) -> Result<Remembered, Fault> {
+    match load::fold(connection, name, stream) {
+        Ok((fold, bytes)) => Ok(Remembered {
+            fold: Some(Box::new(fold)),
+            bytes,
+        }),
+        Err(Fault::Journal(_)) => Ok(Remembered {
+            fold: None,
+            bytes: 0,
+        }),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -46,6 +46,7 @@ impl Begin {
             first_seq: 1,
             records: vec![self.record],
             events: Vec::new(),
+            loan: None,
         };
         append.run(work)?;
         let run = KeptRun {
@@ -137,6 +138,7 @@ impl AppendToRun {
             first_seq: self.first_seq,
             records: self.records,
             events: Vec::new(),
+            loan: None,
         };
         append.run(work)?;
         update(work, &run)?;
@@ -169,6 +171,7 @@ pub(super) fn take_over(
         first_seq: run.head() + 1,
         records: Vec::new(),
         events: Vec::new(),
+        loan: None,
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::events::Event;
-use windlass_store::{Journal, SqliteStore};
+use windlass_store::{Batch, Journal, SqliteStore};
 
 use super::super::support::{Home, fork, key};
 use super::play::plain_turns;
@@ -155,4 +155,37 @@ async fn a_changed_batch_is_found_and_made_anew() {
         &["stream a: 1 rows of turns name another stream"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn appends_that_overlap_or_are_refused_leave_the_lists_exact() {
+    let home = Home::new();
+    let store = home.open().await;
+    let (journal, events) = (store.journal(), plain_turns(1, 200));
+    let claim = journal.claim(&key("s")).await.unwrap();
+    let batch = |events: &[Arc<Event>]| Batch {
+        first_seq: events[0].seq(),
+        records: events.to_vec(),
+    };
+    let mut overlapped = 0;
+    for (n, four) in events.chunks(4).enumerate() {
+        let (one, two) = four.split_at(four.len() / 2);
+        // The second one is handed over before the first one is durable, and may come too early.
+        let (first, second) = tokio::join!(
+            journal.append(&claim, batch(one)),
+            journal.append(&claim, batch(two)),
+        );
+        first.unwrap();
+        match second {
+            Ok(()) => overlapped += 1,
+            Err(_) => journal.append(&claim, batch(two)).await.unwrap(),
+        }
+        if n % 7 == 0 {
+            let refused = journal.append(&claim, batch(one)).await;
+            assert!(refused.is_err(), "it is there already");
+        }
+    }
+    assert!(overlapped > 0);
+    assert_eq!(listed(&store, "s").await, folded(&events));
+    assert_eq!(findings(&store).await, [""; 0]);
 }
