@@ -106,6 +106,14 @@ impl Location {
     }
 }
 
+/// Tells whether a connection shows a database of an earlier version as one of this.
+pub(crate) fn has_stand_ins(connection: &Connection) -> bool {
+    let found = connection
+        .prepare_cached("SELECT 1 FROM temp.sqlite_schema")
+        .and_then(|mut statement| statement.exists([]));
+    found.unwrap_or(true)
+}
+
 /// Plans a statement once: SQLite would look at its values too, and prepare a cached statement anew for other ones.
 fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

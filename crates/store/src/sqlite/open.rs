@@ -59,7 +59,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     }
 
     let mut connection = location.connect_to_write(options.max_bytes)?;
-    let was_older = schema::migrate(&mut connection, &location)?;
+    schema::migrate(&mut connection, &location)?;
     // A new database gets its identity before it has a log, so that losing the log cannot lose the identity.
     let identity = identify(&connection, &chain)?;
     connection
@@ -110,8 +110,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     };
     let writer = thread::start(pen).map_err(no_thread)?;
     Ok(Inner {
-        // A reader of the earlier version would go on to read it as such.
-        readers: Readers::new(location, reader.filter(|_| !was_older)),
+        readers: Readers::new(location, reader),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,

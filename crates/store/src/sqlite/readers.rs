@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::Location;
+use super::connect::{Location, has_stand_ins};
 use super::error::Fault;
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -25,11 +25,13 @@ pub(crate) struct Readers {
 impl Readers {
     /// Makes a pool; a connection that is open already need not be opened again.
     pub(crate) fn new(location: Location, open: Option<Connection>) -> Arc<Self> {
-        Arc::new(Self {
+        let readers = Self {
             location,
             permits: Semaphore::new(MAX_READERS),
-            idle: Mutex::new(open.into_iter().collect()),
-        })
+            idle: Mutex::default(),
+        };
+        open.into_iter().for_each(|open| readers.put(open));
+        Arc::new(readers)
     }
 
     pub(crate) fn location(&self) -> &Location {
@@ -62,8 +64,10 @@ impl Readers {
         }
     }
 
+    /// Keeps a connection for the next read, unless it shows a database of an earlier version as one of this: it may have become
+    /// one by then.
     fn put(&self, connection: Connection) {
-        if self.permits.is_closed() {
+        if self.permits.is_closed() || has_stand_ins(&connection) {
             return;
         }
         let mut idle = self.lock();

@@ -91,9 +91,9 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
     Ok(newest.unwrap_or(0))
 }
 
-/// Brings the tables up to date, and tells whether they were not. Each step is one transaction, and before the first one
+/// Brings the tables up to date. Each step is one transaction, and before the first one
 /// the file is copied.
-pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<bool, Fault> {
+pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
     migrate_by(connection, location, STEPS)
 }
 
@@ -101,7 +101,7 @@ fn migrate_by(
     connection: &mut Connection,
     location: &Location,
     steps: &[Step],
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let found = version(connection)?;
     let known = steps.len() as u32;
     if found > known {
@@ -123,7 +123,7 @@ fn migrate_by(
         )?;
         transaction.commit()?;
     }
-    Ok(found < known)
+    Ok(())
 }
 
 /// Copies the database as it is. A copy that is there already was made for the same step, before it failed: it stays.

@@ -56,7 +56,10 @@ impl Journal for SqliteJournal {
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
         let records = encode(&batch.records)?;
-        let mut loan = self.inner.folds.lend(claim.stream);
+        let mut loan = match records.is_empty() {
+            true => None,
+            false => self.inner.folds.lend(claim.stream),
+        };
         if let Some(loan) = &mut loan {
             loan.known.apply(records.iter());
         }

@@ -68,21 +68,21 @@ impl Batch {
 /// The places that there can be.
 pub(super) const EVERYWHERE: Range<u64> = 0..1 << 32;
 
-/// Begins a batch behind all that have rows, and returns its number.
+/// Begins a batch behind all others, also those of which only rows are left, and returns its number.
 pub(super) fn begin(connection: &Connection, stream: u64, first: Places) -> Result<u64, Fault> {
     let newest = connection
         .prepare_cached(
-            "SELECT max(coalesce((SELECT max(key) FROM turns), 0), coalesce((SELECT max(key) FROM items), 0), \
-             coalesce((SELECT max(key) FROM messages), 0)) >> 32",
+            "SELECT max(coalesce((SELECT max(batch) FROM batches), 0), coalesce((SELECT max(key) >> 32 FROM turns), 0), \
+             coalesce((SELECT max(key) >> 32 FROM items), 0), coalesce((SELECT max(key) >> 32 FROM messages), 0))",
         )?
         .query_row([], |row| uint(row, 0))?;
     let number = newest + 1;
     let [turns, items, messages] = first.0;
     connection
         .prepare_cached(
-            "INSERT INTO batches (stream, batch, turns, items, messages) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO batches (batch, stream, turns, items, messages) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute([stream, number, turns, items, messages].map(int))?;
+        .execute([number, stream, turns, items, messages].map(int))?;
     Ok(number)
 }
 
@@ -154,6 +154,13 @@ pub(super) fn all(connection: &Connection, stream: u64) -> Result<Vec<Batch>, Fa
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
+fn numbers(connection: &Connection, stream: u64) -> Result<Vec<u64>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT batch FROM batches WHERE stream = ?1 ORDER BY batch")?;
+    let numbers = statement.query_map([int(stream)], |row| uint(row, 0))?;
+    Ok(numbers.collect::<Result<_, _>>()?)
+}
+
 /// Counts the rows of a table with keys from one up to another.
 pub(super) fn count(
     connection: &Connection,
@@ -174,19 +181,19 @@ pub(super) fn remove_from(
     stream: u64,
     places: Places,
 ) -> Result<(), Fault> {
-    for batch in all(connection, stream)? {
+    for number in numbers(connection, stream)? {
         let mut left = 0;
         for table in Table::ALL {
             let name = table.name();
             connection
                 .prepare_cached(&format!("DELETE FROM {name} WHERE key >= ?1 AND key < ?2"))?
-                .execute(batch.keys(&(places.of(table)..EVERYWHERE.end)))?;
-            left += count(connection, table, batch.keys(&EVERYWHERE))?;
+                .execute([key(number, places.of(table)), key(number + 1, 0)])?;
+            left += count(connection, table, [key(number, 0), key(number + 1, 0)])?;
         }
         if left == 0 {
             connection
-                .prepare_cached("DELETE FROM batches WHERE stream = ?1 AND batch = ?2")?
-                .execute([stream, batch.number].map(int))?;
+                .prepare_cached("DELETE FROM batches WHERE batch = ?1")?
+                .execute([int(number)])?;
         }
     }
     Ok(())

@@ -75,15 +75,17 @@ impl Folds {
         let mut shelf = self.lock();
         let number = shelf.loans + 1;
         let spot = shelf.by_stream.get_mut(&stream)?;
-        if let Spot::Lent(_) = spot {
-            return None;
+        match std::mem::replace(spot, Spot::Lent(number)) {
+            Spot::Here(known) => {
+                shelf.loans = number;
+                shelf.bytes -= known.bytes;
+                Some(Loan { number, known })
+            }
+            lent @ Spot::Lent(_) => {
+                *spot = lent;
+                None
+            }
         }
-        let Spot::Here(known) = std::mem::replace(spot, Spot::Lent(number)) else {
-            return None;
-        };
-        shelf.loans = number;
-        shelf.bytes -= known.bytes;
-        Some(Loan { number, known })
     }
 
     /// Takes out what is remembered of a stream, or was lent of it and comes back in time; tells whether it was lent.

@@ -30,7 +30,7 @@ fn database() -> Connection {
              INSERT INTO threads (stream, is_open, is_waiting, activity, seen, turns, items, messages, \
              upto, upto_turns, upto_items, upto_messages) \
              SELECT x, x % 10 = 0, 0, x, 1, 1, 1, 1, 1, 1, 1, 1 FROM n WHERE x < 100;
-             INSERT INTO batches SELECT x % 100, x, x / 100, x / 100, x / 100 FROM n;
+             INSERT INTO batches SELECT x, x % 100, x / 100, x / 100, x / 100 FROM n;
              INSERT INTO turns (key, id, status, first, last, first_item, items, session, detail, stream) \
              SELECT (x << 32) + x / 100, CAST(x AS BLOB), 1, 1, 1, 1, 1, x'00', '{}', x % 100 FROM n;
              INSERT INTO items (key, id, kind, status, first, last, summary) \

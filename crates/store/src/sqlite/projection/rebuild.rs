@@ -128,7 +128,7 @@ impl SqliteStore {
 
 /// Fills the tables of a database that has had none. A stream that cannot be read stays without.
 pub(crate) fn fill_if_empty(connection: &Connection) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached("SELECT 1 FROM state WHERE projected > 0")?;
+    let mut statement = connection.prepare_cached("SELECT 1 FROM threads LIMIT 1")?;
     if statement.exists([])? {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::events::Event;
 use windlass_store::{Batch, Journal, SqliteStore};
 
-use super::super::support::{Home, fork, key};
+use super::super::support::{Home, fork, key, read};
 use super::play::plain_turns;
 use super::shown::{append, findings, folded, listed};
 
@@ -63,33 +63,84 @@ fn ends_a_turn(event: &Event) -> bool {
     event.data.ends_turn()
 }
 
-#[tokio::test]
-async fn rows_of_an_earlier_version_are_a_batch_too() {
-    let home = Home::new();
-    let store = home.open().await;
-    let events = fill(&store, 100).await;
-    store.close().await;
-    // As the step from version 8 leaves them.
-    let mut change = String::new();
-    for table in ["turns", "items", "messages"] {
-        change += &format!(
-            "UPDATE {table} SET key = -((SELECT stream FROM batches WHERE batch = key >> 32) << 32) - (key & 0xffffffff);
-             UPDATE {table} SET key = -key;"
-        );
-    }
-    change += "DELETE FROM batches; INSERT INTO batches SELECT id, id, 0, 0, 0 FROM streams;";
+/// Makes a database of version 8 of one of this version.
+fn step_back(home: &Home, rows: &str) {
+    let change = format!(
+        "{rows}
+         DROP TABLE batches;
+         DROP INDEX turns_by_id;
+         ALTER TABLE turns DROP COLUMN stream;
+         CREATE INDEX turns_by_id ON turns (key >> 32, id);
+         DELETE FROM schema_versions WHERE version = 9;"
+    );
     home.database().execute_batch(&change).unwrap();
+}
 
+/// Goes on with three streams that have 100 turns, and with one that has a few events and no rows.
+async fn go_on(home: &Home) {
     let store = home.open().await;
     assert_eq!(findings(&store).await, [""; 0]);
-    for (seed, (name, before)) in (1..).zip(STREAMS.iter().zip(&events)) {
+    for (seed, name) in (1..).zip(["a", "b", "c", "short"]) {
         let all = plain_turns(seed, 250);
-        append(&store, name, &all[before.len()..], 50).await;
+        let head = read(&store, name).await.unwrap().len();
+        append(&store, name, &all[head..], 50).await;
+    }
+    for (seed, name) in (1..).zip(["a", "b", "c", "short"]) {
+        let all = plain_turns(seed, 250);
         assert_eq!(listed(&store, name).await, folded(&all), "{name}");
     }
     assert_eq!(findings(&store).await, [""; 0]);
     store.rebuild(|_| {}).await.unwrap();
     assert_eq!(findings(&store).await, [""; 0]);
+}
+
+async fn begin(home: &Home) {
+    let store = home.open().await;
+    fill(&store, 100).await;
+    append(&store, "short", &plain_turns(4, 3), 50).await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn rows_of_an_earlier_version_are_a_batch_too() {
+    let home = Home::new();
+    begin(&home).await;
+    let mut rows = String::new();
+    for table in ["turns", "items", "messages"] {
+        rows += &format!(
+            "UPDATE {table} SET key = -((SELECT stream FROM batches WHERE batch = key >> 32) << 32) - (key & 0xffffffff);
+             UPDATE {table} SET key = -key;"
+        );
+    }
+    step_back(&home, &rows);
+    go_on(&home).await;
+}
+
+#[tokio::test]
+async fn an_earlier_version_without_rows_gets_them() {
+    let home = Home::new();
+    begin(&home).await;
+    let rows = "DELETE FROM turns; DELETE FROM items; DELETE FROM messages; DELETE FROM marks; DELETE FROM threads;
+                UPDATE state SET projected = 0;";
+    step_back(&home, rows);
+    go_on(&home).await;
+}
+
+#[tokio::test]
+async fn who_only_reads_sees_what_became_of_an_earlier_version() {
+    let home = Home::new();
+    begin(&home).await;
+    step_back(
+        &home,
+        "DELETE FROM turns; DELETE FROM items; DELETE FROM messages; DELETE FROM marks; DELETE FROM threads;",
+    );
+    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+    assert_eq!(read(&reader, "short").await.unwrap(), plain_turns(4, 3));
+    go_on(&home).await;
+    for (seed, name) in (1..).zip(["a", "b", "c", "short"]) {
+        let all = plain_turns(seed, 250);
+        assert_eq!(listed(&reader, name).await, folded(&all), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -148,6 +199,11 @@ async fn a_changed_batch_is_found_and_made_anew() {
     check(
         "UPDATE batches SET turns = turns + 1 WHERE stream = 1",
         &["stream a: 2 rows of turns are too many"],
+    )
+    .await;
+    check(
+        "DELETE FROM turns; DELETE FROM items; DELETE FROM messages",
+        &["stream a: the row of turn 0 is missing"],
     )
     .await;
     check(
