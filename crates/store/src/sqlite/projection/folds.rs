@@ -108,8 +108,11 @@ impl Folds {
         shelf.bytes += known.bytes;
         shelf.by_stream.insert(stream, Spot::Here(known));
         if shelf.by_stream.len() > MAX_FOLDS || shelf.bytes > MAX_BYTES {
-            shelf.by_stream.clear();
+            // To free so much takes a while, and nobody should wait for it.
+            let forgotten = std::mem::take(&mut shelf.by_stream);
             shelf.bytes = 0;
+            drop(shelf);
+            drop(forgotten);
         }
     }
 

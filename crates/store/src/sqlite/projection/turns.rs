@@ -122,21 +122,28 @@ fn older(
     Ok(found)
 }
 
-/// Returns the items of turns by their places. Turns that follow each other have items that do.
+/// Returns the items of turns by their places. Mostly turns that follow each other have items that do; those of turns that overlapped
+/// may lie far apart.
 fn item_ids(
     reader: &Connection,
     sources: &Sources,
     turns: &[TurnRow],
 ) -> Result<BTreeMap<u64, ItemId>, Fault> {
-    let first = turns.iter().map(|turn| turn.first_item).min();
-    let end = turns.iter().map(|turn| turn.first_item + turn.items).max();
-    let places = first.unwrap_or(0)..end.unwrap_or(0);
-    let items = (Table::Items, ITEM_ID_COLUMNS);
-    let ids = range(reader, items, sources, places, |row| {
-        let id: [u8; 16] = row.get(1)?;
-        Ok((uint(row, 0)?, ItemId::from_uuid(Uuid::from_bytes(id))))
-    })?;
-    Ok(ids.into_iter().collect())
+    let places = turns.iter().filter(|turn| turn.items > 0);
+    let mut places: Vec<_> = places
+        .map(|turn| (turn.first_item, turn.first_item + turn.items))
+        .collect();
+    places.sort_unstable();
+    let mut ids = BTreeMap::new();
+    for together in places.chunk_by(|before, behind| before.1 == behind.0) {
+        let places = together[0].0..together[together.len() - 1].1;
+        let items = (Table::Items, ITEM_ID_COLUMNS);
+        ids.extend(range(reader, items, sources, places, |row| {
+            let id: [u8; 16] = row.get(1)?;
+            Ok((uint(row, 0)?, ItemId::from_uuid(Uuid::from_bytes(id))))
+        })?);
+    }
+    Ok(ids)
 }
 
 pub(super) const ITEM_ID_COLUMNS: &str = "key & 0xffffffff, id";
