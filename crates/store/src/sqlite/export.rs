@@ -278,8 +278,9 @@ impl<W: Write> Export<W> {
             self.fork(&lineage, walk.link())?;
         }
         let mut total = blake3::Hasher::new();
+        let mut buffer = Vec::new();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(&transaction, row)?;
+            let stored = Stored::from_row(&transaction, row, &mut buffer)?;
             match self.record(&mut walk, &stored, &mut total) {
                 Err(Fault::Journal(error)) => {
                     let key = walk.key().clone();

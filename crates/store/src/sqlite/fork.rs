@@ -222,8 +222,9 @@ pub(super) fn replay(
     for part in parts {
         let range = [after.max(part.after), upto.min(part.last)].map(int);
         let mut rows = statement.query([int(part.stream), range[0], range[1]])?;
+        let mut buffer = Vec::new();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row)?;
+            let stored = Stored::from_row(connection, row, &mut buffer)?;
             each(&lineage.show(stored.decode(&lineage.own().key)?));
         }
     }

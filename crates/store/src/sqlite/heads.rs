@@ -167,8 +167,9 @@ fn open_turns(
     ))?;
     let mut rows = statement.query([int(stream), int(from)])?;
     let mut open = OpenTurns::default();
+    let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row)?;
+        let stored = Stored::from_row(connection, row, &mut buffer)?;
         open.apply(stored.seq, TurnChange::of(&*stored.decode(key)?));
     }
     Ok(open)

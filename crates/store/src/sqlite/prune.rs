@@ -211,8 +211,9 @@ fn take_out(
             between!("?2", "?3")
         ))?;
         let mut rows = statement.query(range)?;
+        let mut buffer = Vec::new();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row)?;
+            let stored = Stored::from_row(connection, row, &mut buffer)?;
             walk.step(&stored)?;
             let damaged = |what: String| walk.damaged(stored.seq, &what);
             let (_, digest) = stored.checked_bytes().map_err(damaged)?;

@@ -1,6 +1,5 @@
 //! Events as stored records.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -150,7 +149,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) version: u32,
     pub(crate) chain: Digest,
     /// What is wrong where they cannot be had.
-    bytes: Result<Cow<'a, [u8]>, &'static str>,
+    bytes: Result<&'a [u8], &'static str>,
     /// The name of the blob, where the bytes are one.
     pub(crate) blob: Option<&'a [u8]>,
 }
@@ -159,18 +158,27 @@ pub(crate) struct Stored<'a> {
 pub(crate) const STORED_COLUMNS: &str = "seq, version, form, chain, body";
 
 impl<'a> Stored<'a> {
+    /// Reads a row. The buffer holds the bytes that are not in it as such; what it held before is gone.
     pub(crate) fn from_row(
         connection: &Connection,
         row: &'a rusqlite::Row<'_>,
+        buffer: &'a mut Vec<u8>,
     ) -> rusqlite::Result<Self> {
         let body = row.get_ref(4)?.as_blob()?;
         let form = Form::of_code(row.get(2)?);
         let bytes = match form {
-            Some(Form::Inline) => Ok(Cow::Borrowed(body)),
-            Some(Form::Packed) => unpack(body).map(Cow::Owned).ok_or("it was changed"),
-            Some(Form::Blob) => blob(connection, body)?
-                .map(Cow::Owned)
-                .ok_or("its blob is missing"),
+            Some(Form::Inline) => Ok(body),
+            Some(Form::Packed) => match unpack(body, buffer) {
+                Some(()) => Ok(&**buffer),
+                None => Err("it was changed"),
+            },
+            Some(Form::Blob) => match blob(connection, body)? {
+                Some(bytes) => {
+                    *buffer = bytes;
+                    Ok(&**buffer)
+                }
+                None => Err("its blob is missing"),
+            },
             None => Err("it has a form that this version does not know"),
         };
         Ok(Self {
@@ -185,12 +193,12 @@ impl<'a> Stored<'a> {
 
     /// Returns how many bytes there are.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
+        self.bytes.map_or(0, <[u8]>::len)
     }
 
     /// Returns the bytes and their digest; says what is wrong where they are not there.
     pub(crate) fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
-        let bytes = self.bytes.as_ref().map_err(|what| (*what).to_owned())?;
+        let bytes = self.bytes.map_err(str::to_owned)?;
         let digest = digest(bytes);
         match &self.blob {
             Some(name) if *name != digest => Err("its blob was changed".to_owned()),
@@ -213,7 +221,7 @@ impl<'a> Stored<'a> {
             what,
         };
         // The chain covers bytes in the row; whether a blob is the one that was named is asked here too.
-        let bytes = match (&self.bytes, self.blob) {
+        let bytes = match (self.bytes, self.blob) {
             (Ok(bytes), None) => bytes,
             _ => self.checked_bytes().map_err(damaged)?.0,
         };

@@ -269,8 +269,9 @@ fn walk(
         false => OpenTurns::default(),
     };
     let mut walk = Walk::own(&transaction, chain, lineage)?;
+    let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(&transaction, row)?;
+        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
             Ok(()) => said(&stored, walk.key()),

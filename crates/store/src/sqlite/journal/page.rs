@@ -235,8 +235,9 @@ impl<'a> Walk<'a> {
             let left = i64::try_from(left).unwrap_or(i64::MAX);
             let last = int(last.min(upto));
             let mut rows = statement.query([int(stream), int(self.seq), left, last])?;
+            let mut buffer = Vec::new();
             while let Some(row) = rows.next()? {
-                let stored = Stored::from_row(self.reader, row)?;
+                let stored = Stored::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
                 events.push(self.event(&stored)?);
             }
@@ -298,8 +299,9 @@ pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Eve
     ))?;
     let mut rows = statement.query([])?;
     let mut events = Vec::new();
+    let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(&transaction, row)?;
+        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
         // A record of a run is no event, and one that is kept for forks comes with them. One without its stream belongs to
         // nobody; `verify` names it.
         let Some(walk) = walks.get_mut(&uint(row, 5)?) else {

@@ -54,11 +54,12 @@ pub(crate) fn pack(text: &[u8]) -> Option<Vec<u8>> {
     (packed.len() < text.len()).then_some(packed)
 }
 
-/// Returns the text of a short form; `None` where it is none.
-pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
+/// Writes the text of a short form to a buffer, in place of what it holds; `None` where it is none.
+pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<()> {
     let codes = &*CODES;
+    text.clear();
     // A text is about three times as long; what is asked for in vain costs more than growing once.
-    let mut text = Vec::with_capacity(packed.len() * 3 + 64);
+    text.reserve(packed.len() * 3 + 64);
     let mut values: Vec<Range<usize>> = Vec::with_capacity(8);
     let mut rest = packed;
     while let Some((&code, behind)) = rest.split_first() {
@@ -68,7 +69,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
                 let bytes;
                 (bytes, rest) = behind.split_at_checked(length)?;
                 let start = text.len();
-                take_value(&mut text, bytes);
+                take_value(text, bytes);
                 values.push(start..text.len());
             }
             AGAIN => {
@@ -96,7 +97,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
             },
         }
     }
-    Some(text)
+    Some(())
 }
 
 /// Returns the id or the time that begins at a place.

@@ -60,8 +60,9 @@ pub(super) fn replay(
     let mut statement = connection.prepare_cached(&replay_query())?;
     let mut rows = statement.query([int(stream), int(after)])?;
     let mut bytes = 0;
+    let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row)?;
+        let stored = Stored::from_row(connection, row, &mut buffer)?;
         bytes += stored.len();
         each(&stored.decode(name)?)?;
     }

@@ -148,10 +148,11 @@ fn read_page(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
     let mut bytes = 0;
+    let mut buffer = Vec::new();
     while bytes < max_bytes
         && let Some(row) = rows.next()?
     {
-        let stored = Stored::from_row(&transaction, row)?;
+        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
         walk.step(&stored)?;
         let (text, record) = decode(&stored, key)?;
         bytes += text.len();

@@ -273,8 +273,9 @@ pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Resu
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
         ))?;
         let mut rows = statement.query([number])?;
+        let mut buffer = Vec::new();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row)?;
+            let stored = Stored::from_row(connection, row, &mut buffer)?;
             let (_, record) = decode(&stored, &stream.key)?;
             match (&mut run, &record) {
                 (None, RunRecord::Started(started)) => {

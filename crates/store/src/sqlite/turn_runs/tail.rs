@@ -55,8 +55,9 @@ pub(super) fn replay(
         between!("?2", "?3 - 1")
     ))?;
     let mut rows = statement.query([int(stream), int(from), int(before)])?;
+    let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row)?;
+        let stored = Stored::from_row(connection, row, &mut buffer)?;
         each(&*stored.decode(name)?, uint(row, 6)?);
     }
     Ok(())
