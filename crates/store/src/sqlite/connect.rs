@@ -13,8 +13,8 @@ use super::{projection, spans};
 /// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
 pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
 
-/// How big the file of the write-ahead log stays when it is empty again.
-const LOG_BYTES: u32 = 32 * 1024 * 1024;
+/// How big the file of the write-ahead log stays when it is empty again: twice what is mostly in it.
+const LOG_BYTES: u32 = 16 * 1024 * 1024;
 
 /// How long a connection waits for another program, such as a backup.
 const BUSY: Duration = Duration::from_secs(5);

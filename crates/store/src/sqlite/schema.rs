@@ -91,8 +91,7 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
     Ok(newest.unwrap_or(0))
 }
 
-/// Brings the tables up to date. Each step is one transaction, and before the first one
-/// the file is copied.
+/// Brings the tables up to date. Each step is one transaction, and before the first one the file is copied.
 pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
     migrate_by(connection, location, STEPS)
 }

@@ -1,8 +1,8 @@
 //! What the writer does about projections.
 //!
-//! A fold that is not [remembered](super::folds) is made again from the stream's rows and what lies behind them, and only when a row may
-//! have to be written: when a turn starts, ends or waits, or when no turn is open. So a long turn that does not fit here
-//! is read again a few times, and never for each append.
+//! A fold that is not [remembered](super::folds) is made again from the stream's rows and what lies behind them, and only when
+//! a row may have to be written: when a turn starts, ends or waits, or when no turn is open. So a long turn that does not
+//! fit there is read again a few times, and never for each append.
 
 use std::sync::Arc;
 
@@ -113,11 +113,7 @@ impl Projections {
         let known = known.filter(|(known, _)| known.fold.is_some());
         let mut known = match known {
             Some((known, _)) => known,
-            None => {
-                let (fold, bytes) = load::fold(connection, name, stream)?;
-                let fold = Some(Box::new(fold));
-                Remembered { fold, bytes }
-            }
+            None => Remembered::new(load::fold(connection, name, stream)?),
         };
         self.write(connection, stream, &mut known)?;
         self.put(stream, known);
@@ -281,10 +277,7 @@ impl Projections {
 /// Makes the fold of a stream; one that cannot be read has none.
 fn load(connection: &Connection, name: &StreamKey, stream: u64) -> Result<Remembered, Fault> {
     match load::fold(connection, name, stream) {
-        Ok((fold, bytes)) => Ok(Remembered {
-            fold: Some(Box::new(fold)),
-            bytes,
-        }),
+        Ok(folded) => Ok(Remembered::new(folded)),
         Err(Fault::Journal(_)) => Ok(Remembered {
             fold: None,
             bytes: 0,

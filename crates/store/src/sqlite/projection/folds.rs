@@ -26,6 +26,11 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
+    pub(super) fn new((fold, bytes): (Fold, usize)) -> Self {
+        let fold = Some(Box::new(fold));
+        Self { fold, bytes }
+    }
+
     /// Follows records.
     pub(crate) fn apply<'a>(&mut self, records: impl Iterator<Item = &'a Encoded>) {
         let Some(fold) = &mut self.fold else { return };
@@ -140,10 +145,7 @@ mod tests {
     use super::*;
 
     fn known(bytes: usize) -> Remembered {
-        Remembered {
-            fold: Some(Box::default()),
-            bytes,
-        }
+        Remembered::new((Fold::default(), bytes))
     }
 
     #[test]

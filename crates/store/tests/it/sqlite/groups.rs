@@ -82,3 +82,32 @@ async fn the_log_is_written_back_while_the_store_is_in_use() {
     let read = home.open().await.journal().read(&key("s"), 3_999, 10).await;
     assert_eq!(read.unwrap().events.len(), 1);
 }
+
+#[tokio::test]
+async fn a_burst_leaves_no_long_log_behind() {
+    const MIB: u64 = 1024 * 1024;
+    let home = Home::new();
+    let store = home.open().await;
+    let journal = store.journal();
+    let claim = journal.claim(&key("s")).await.unwrap();
+    let text = "x".repeat(MIB as usize / 2);
+    let append = |seq, text: &str| journal.append(&claim, events(seq, [custom(text)]));
+    let size = || {
+        std::fs::metadata(home.file("windlass.db-wal"))
+            .unwrap()
+            .len()
+    };
+    append(1, "").await.unwrap();
+    // Whoever reads keeps the log from starting over.
+    let reader = home.database();
+    reader.execute_batch("BEGIN; SELECT 1 FROM state").unwrap();
+    for seq in 2..=54 {
+        append(seq, &text).await.unwrap();
+    }
+    assert!(size() > 26 * MIB, "{}", size());
+    reader.execute_batch("COMMIT").unwrap();
+    for seq in 55..=700 {
+        append(seq, "").await.unwrap();
+    }
+    assert!(size() <= 20 * MIB, "{}", size());
+}
