@@ -9,7 +9,7 @@ pub struct Usage {
     pub resident: u64,
     /// The write-ahead log.
     pub log: u64,
-    /// All files of the store.
+    /// All other files of the store.
     pub disk: u64,
 }
 
@@ -22,9 +22,9 @@ impl Usage {
         let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
         for file in files {
             let bytes = file.metadata().map_or(0, |file| file.len());
-            usage.disk += bytes;
-            if file.file_name().to_string_lossy().ends_with("-wal") {
-                usage.log = bytes;
+            match file.file_name().to_string_lossy().ends_with("-wal") {
+                true => usage.log = bytes,
+                false => usage.disk += bytes,
             }
         }
         usage

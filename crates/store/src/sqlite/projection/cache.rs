@@ -147,13 +147,12 @@ impl Projections {
         stream: u64,
         known: &mut Remembered,
     ) -> Result<(), Fault> {
-        let Some(fold) = &mut known.fold else {
-            return Ok(());
-        };
-        if fold.is_due() {
+        if known.is_due() {
             return self.write(connection, stream, known);
         }
-        if fold.is_news() {
+        if let Some(fold) = &mut known.fold
+            && fold.is_news()
+        {
             fold.note_shown();
             self.news.push((stream, Some(fold.thread())));
         }

@@ -169,6 +169,11 @@ impl Fold {
         self.events.1 >= FLUSH_AFTER
     }
 
+    /// Tells whether something has come together for the tables.
+    pub(super) fn is_settled_further(&self) -> bool {
+        self.events.1 > 0
+    }
+
     /// Tells whether the thread's row shows less than it must.
     pub(super) fn is_news(&self) -> bool {
         self.changed > self.shown || (self.shown == 0 && self.is_begun())

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::record::Encoded;
+use super::FLUSH_BYTES;
 use super::fold::Fold;
 
 /// How many folds are remembered.
@@ -31,11 +32,20 @@ impl Remembered {
         Self { fold, bytes }
     }
 
+    /// Tells whether enough has come together for the tables.
+    pub(super) fn is_due(&self) -> bool {
+        let is_large = self.bytes >= FLUSH_BYTES;
+        let fold = self.fold.as_ref();
+        fold.is_some_and(|fold| fold.is_due() || (is_large && fold.is_settled_further()))
+    }
+
     /// Follows records.
     pub(crate) fn apply<'a>(&mut self, records: impl Iterator<Item = &'a Encoded>) {
         let Some(fold) = &mut self.fold else { return };
         for record in records {
-            if let Some(event) = &record.event {
+            if let Some(event) = &record.event
+                && !event.is_ephemeral()
+            {
                 fold.apply(event);
                 self.bytes += record.size;
             }

@@ -5,8 +5,8 @@
 //! - The row of a thread changes when a turn starts, ends, or begins or ceases to wait. The newest rows stay in memory, and go to
 //!   the table together (`newest.rs`). Whoever lists sees both, and after a crash what is missing is folded: always exact.
 //! - Rows of turns, items and messages are written only when they cannot change any more, and several turns at a time, in
-//!   the commit that brings the [`FLUSH_AFTER`]th event since the last time. What is newer is folded from the journal by
-//!   whoever reads: a bounded number of events, and the open turn. `threads.upto` says where that begins, and it is always a place
+//!   the commit that brings the [`FLUSH_AFTER`]th event since the last time, or the [`FLUSH_BYTES`]th byte. What is newer is
+//!   folded from the journal by whoever reads: a bounded number of events, and the open turn. `threads.upto` says where that begins, and it is always a place
 //!   between turns, so that the fold needs nothing of what lies before.
 //! - What is written together lies together, at the ends of the tables (`batches.rs`).
 //! - Text chunks are not looked at. Later events hold the text whole.
@@ -56,3 +56,5 @@ pub(super) use turns::end as turn_end;
 
 /// How many events, text chunks apart, may be newer than the rows while no turn is open.
 pub(crate) const FLUSH_AFTER: u64 = 512;
+/// How many bytes they may have.
+pub(crate) const FLUSH_BYTES: usize = 1024 * 1024;

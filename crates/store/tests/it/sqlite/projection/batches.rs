@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::events::Event;
 use windlass_store::{Batch, Journal, SqliteStore};
 
-use super::super::support::{Home, fork, key, read};
+use super::super::support::{Home, custom, events, fork, key, read};
 use super::play::plain_turns;
 use super::shown::{append, findings, folded, listed};
 
@@ -243,5 +243,21 @@ async fn appends_that_overlap_or_are_refused_leave_the_lists_exact() {
     }
     assert!(overlapped > 0);
     assert_eq!(listed(&store, "s").await, folded(&events));
+    assert_eq!(findings(&store).await, [""; 0]);
+}
+
+/// What lies behind the rows is read by whoever lists, and by the writer when it has forgotten the fold. So it is bounded in
+/// bytes too: large events go to the tables before they are many.
+#[tokio::test]
+async fn large_events_do_not_wait_until_they_are_many() {
+    let home = Home::new();
+    let store = home.open().await;
+    let claim = store.journal().claim(&key("s")).await.unwrap();
+    let text = "x".repeat(300_000);
+    for seq in 1..=9 {
+        let batch = events(seq, [custom(&text)]);
+        store.journal().append(&claim, batch).await.unwrap();
+    }
+    assert_eq!(count(&home, "SELECT upto FROM threads WHERE stream = 1"), 8);
     assert_eq!(findings(&store).await, [""; 0]);
 }
