@@ -53,9 +53,7 @@ impl RunRow {
     }
 
     pub(crate) fn is_wanted(&self, filter: &RunFilter) -> bool {
-        filter.before.is_none_or(|before| self.position < before)
-            && filter.status.is_none_or(|status| self.status == status)
-            && (filter.agent_id.as_deref()).is_none_or(|agent| self.agent() == agent)
+        filter.wants(self.position, self.agent(), self.status)
     }
 
     pub(crate) fn into_run(self, stream: StreamKey) -> TurnRun {

@@ -74,6 +74,13 @@ pub struct RunFilter {
 }
 
 impl RunFilter {
+    /// Tells whether a list shows a run.
+    pub(crate) fn wants(&self, position: u64, agent_id: &str, status: RunStatus) -> bool {
+        self.before.is_none_or(|before| position < before)
+            && self.status.is_none_or(|wanted| status == wanted)
+            && (self.agent_id.as_deref()).is_none_or(|wanted| agent_id == wanted)
+    }
+
     pub(crate) fn statuses(&self) -> Vec<RunStatus> {
         match self.status {
             Some(status) => vec![status],

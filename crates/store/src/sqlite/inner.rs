@@ -9,9 +9,11 @@ use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
 use super::projection::{Folds, Newest};
 use super::readers::Readers;
+use super::run_rows::NewestRuns;
 use super::secrets::Vault;
-use super::turn_runs::NewestRuns;
 use super::writer::Writer;
+use crate::journal::turn_runs::RunRow;
+use crate::runs::KeptRun;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -25,7 +27,9 @@ pub(crate) struct Inner {
     /// The newest rows of threads; missing where another process may write.
     pub(crate) newest: Option<Arc<Newest>>,
     /// The newest rows of turns as runs; missing likewise.
-    pub(crate) newest_runs: Option<Arc<NewestRuns>>,
+    pub(crate) newest_turn_runs: Option<Arc<NewestRuns<RunRow>>>,
+    /// The newest rows of runs from outside; missing likewise.
+    pub(crate) newest_runs: Option<Arc<NewestRuns<KeptRun>>>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
     /// What is known of the structure; missing where the store was opened for reading only.

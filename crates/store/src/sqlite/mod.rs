@@ -37,6 +37,7 @@ mod prune;
 mod readers;
 mod record;
 mod records;
+mod run_rows;
 mod runs;
 mod schema;
 mod secrets;

@@ -75,7 +75,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
     let projections = Projections::open(&connection, identity.position)?;
-    let (newest, newest_runs) = (projections.newest(), projections.newest_runs());
+    let newest = projections.newest();
+    let (newest_turn_runs, newest_runs) = projections.runs.newest();
     let folds = projections.folds();
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
@@ -117,6 +118,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells,
         folds,
         newest: Some(newest),
+        newest_turn_runs: Some(newest_turn_runs),
         newest_runs: Some(newest_runs),
         writer: Some(writer),
         check: Some(check),
@@ -154,6 +156,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         doorbells: Arc::default(),
         folds: Arc::default(),
         newest: None,
+        newest_turn_runs: None,
         newest_runs: None,
         writer: None,
         check: None,

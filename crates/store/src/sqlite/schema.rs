@@ -46,6 +46,7 @@ const STEPS: &[Step] = &[
         tables: include_str!("schema/9.sql"),
         fill: projection::fill_if_empty,
     },
+    Step::of(include_str!("schema/10.sql")),
 ];
 
 /// The first version that has projections.
@@ -68,6 +69,9 @@ pub(crate) const SPANS: u32 = 8;
 
 /// The first version whose projections are written in batches.
 pub(crate) const BATCHES: u32 = 9;
+
+/// The first version whose rows of runs from outside may be older than their records.
+pub(crate) const LATE_RUNS: u32 = 10;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

@@ -165,7 +165,7 @@ impl<'a> Checks<'a> {
             }
             Said::OfRun(record) => {
                 if let Some(run) = &mut self.run {
-                    run.step(record, seq);
+                    run.step(record, (seq, position));
                 }
                 Ok(())
             }

@@ -149,14 +149,14 @@ impl Journal for SqliteJournal {
         filter: RunFilter,
         limit: usize,
     ) -> Result<Vec<TurnRun>, JournalError> {
-        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let (newest, readers) = (self.inner.newest_turn_runs.clone(), &self.inner.readers);
         let listed =
             readers.read(move |reader| turn_runs::list(reader, newest.as_deref(), &filter, limit));
         Ok(listed.await?)
     }
 
     async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
-        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let (newest, readers) = (self.inner.newest_turn_runs.clone(), &self.inner.readers);
         let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
         Ok(found.await?)
     }

@@ -13,7 +13,7 @@ use super::super::ancestry::{Part, is_kept};
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::record::Encoded;
-use super::super::turn_runs::{NewestRuns, TurnRuns};
+use super::super::run_rows::RunRows;
 use super::folds::{Folds, Loan, Remembered};
 use super::load;
 use super::newest::{self, MAX_RECORDS, MAX_ROWS, Newest};
@@ -22,7 +22,7 @@ use super::write::{put_thread, write};
 use crate::journal::StreamKey;
 
 /// What the writer remembers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Projections {
     folds: Arc<Folds>,
     /// What the running job has changed here, in case that it must be undone.
@@ -36,8 +36,8 @@ pub(crate) struct Projections {
     projected: u64,
     /// What it will be once this commit is durable, where all rows go to the table.
     projecting: Option<u64>,
-    /// Turns as runs, which are remembered and written likewise.
-    runs: TurnRuns,
+    /// The rows of runs, which are remembered and written likewise.
+    pub(crate) runs: RunRows,
 }
 
 impl Projections {
@@ -51,8 +51,12 @@ impl Projections {
                 false => Newest::behind(),
             }),
             projected,
-            runs: TurnRuns::open(connection)?,
-            ..Self::default()
+            runs: RunRows::open(connection)?,
+            folds: Arc::default(),
+            touched: Vec::new(),
+            news: Vec::new(),
+            news_before: 0,
+            projecting: None,
         })
     }
 
@@ -64,11 +68,6 @@ impl Projections {
     /// Returns the newest rows, to be shared with those who list.
     pub(crate) fn newest(&self) -> Arc<Newest> {
         Arc::clone(&self.newest)
-    }
-
-    /// Returns the newest runs, to be shared likewise.
-    pub(crate) fn newest_runs(&self) -> Arc<NewestRuns> {
-        self.runs.newest()
     }
 
     /// Follows records that were appended; `head` is the stream with them in it, `position` that of the last one. A fold that
@@ -108,7 +107,7 @@ impl Projections {
         stream: u64,
         name: &StreamKey,
     ) -> Result<(), Fault> {
-        self.runs.settle(connection, stream)?;
+        self.runs.turns.settle(connection, stream)?;
         let known = self.folds.take(stream, None);
         let known = known.filter(|(known, _)| known.fold.is_some());
         let mut known = match known {

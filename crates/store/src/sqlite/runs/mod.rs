@@ -1,10 +1,12 @@
 //! Runs in a database: streams of the journal, and one row each in the table `runs`.
 //!
-//! The row is a fold of the records and changes in the commit that writes them. A run is found by the name of its stream,
-//! and from there by the position of its first record, so that a start touches no index but those that lists need.
+//! The row is a fold of the records. The newest rows are [remembered](super::run_rows) until many go to the table together; what is
+//! newer than the table is folded after a crash (`tail.rs`). A run is found by the name of its stream, and from there by the position
+//! of its first record. Which connection may write to it is no matter of its records, and stands beside the epoch of its stream.
 
 mod check;
 mod rows;
+mod tail;
 mod write;
 
 use std::sync::Arc;
@@ -26,6 +28,8 @@ use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
 
 pub(super) use check::RunCheck;
+pub(super) use rows::put;
+pub(super) use tail::fold_tail;
 pub(super) use write::{project, refill};
 
 /// Runs in a SQLite database; clones share them.
@@ -65,18 +69,17 @@ impl RunLog for SqliteRuns {
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
-        let run_id = run_id.to_owned();
+        let (run_id, newest) = (run_id.to_owned(), self.inner.newest_runs.clone());
         let readers = &self.inner.readers;
-        Ok(readers
-            .read(move |reader| rows::get(reader, &run_id))
-            .await?)
+        let found = readers.read(move |reader| rows::get(reader, newest.as_deref(), &run_id));
+        Ok(found.await?)
     }
 
     async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
-        let readers = &self.inner.readers;
-        Ok(readers
-            .read(move |reader| rows::list(reader, &filter, limit))
-            .await?)
+        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
+        let listed =
+            readers.read(move |reader| rows::list(reader, newest.as_deref(), &filter, limit));
+        Ok(listed.await?)
     }
 
     async fn read(

@@ -1,15 +1,21 @@
-//! The rows of runs, and how lists find them.
+//! The rows of runs as they are stored, and how lists find them.
 
+use chrono::SubsecRound;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use windlass_core::runs::{OutcomeStatus, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
+use super::super::run_rows::{self, NewestRuns, Part, Rows, behind};
+use super::super::schema::{LATE_RUNS, version};
 use super::super::spans::at;
 use super::super::times::time;
-use crate::runs::{KeptRun, PREFIX, RunFilter, newest_of, run_stream};
+use super::tail::{current, fold_tail};
+use crate::journal::StreamKey;
+use crate::runs::{KeptRun, PREFIX, RunFilter, run_stream};
 
+/// `client` is a column of `streams`; in earlier versions it is one of `runs`.
 const ROW: &str = "SELECT runs.position, streams.key, agent, intent, status, outcome, started_at, ended_at, turns, \
      client, streams.epoch, streams.id FROM runs JOIN streams ON streams.id = runs.stream";
 
@@ -45,64 +51,131 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<KeptRun> {
             session_id: None,
             waiting_for: Vec::new(),
         },
-        client: row.get(9)?,
+        client: row.get::<_, Option<String>>(9)?.unwrap_or_default(),
         epoch: uint(row, 10)?,
         stream: uint(row, 11)?,
     })
 }
 
-/// Finds a run by the name of its stream.
-pub(super) fn get(connection: &Connection, run_id: &str) -> Result<Option<KeptRun>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "{ROW} WHERE runs.position = (SELECT position FROM placed WHERE {} AND stream = \
-         (SELECT id FROM streams WHERE key = ?1))",
-        at!("1")
-    ))?;
-    Ok(statement
-        .query_row([run_stream(run_id).as_str()], from_row)
-        .optional()?)
+/// Rows keep times to the microsecond.
+pub(super) fn as_stored(mut summary: RunSummary) -> RunSummary {
+    summary.started_at = summary.started_at.trunc_subsecs(6);
+    summary.ended_at = summary.ended_at.map(|at| at.trunc_subsecs(6));
+    summary
 }
 
-/// Looks up one page for each status that is wanted, and takes the newest of them.
+/// Finds where a run begins: its stream, and the position of its first record.
+pub(super) fn place(connection: &Connection, key: &StreamKey) -> Result<Option<(u64, u64)>, Fault> {
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT stream, position FROM placed WHERE ",
+        at!("1"),
+        " AND stream = (SELECT id FROM streams WHERE key = ?1)"
+    ))?;
+    let place = statement.query_row([key.as_str()], |row| Ok((uint(row, 0)?, uint(row, 1)?)));
+    Ok(place.optional()?)
+}
+
+/// Reads the row at a position.
+pub(super) fn stored(connection: &Connection, position: u64) -> Result<Option<KeptRun>, Fault> {
+    let mut statement = connection.prepare_cached(&format!("{ROW} WHERE runs.position = ?1"))?;
+    Ok(statement.query_row([int(position)], from_row).optional()?)
+}
+
+/// Finds a run.
+pub(super) fn get(
+    reader: &Connection,
+    newest: Option<&NewestRuns<KeptRun>>,
+    run_id: &str,
+) -> Result<Option<KeptRun>, Fault> {
+    let key = run_stream(run_id);
+    let Some(newest) = newest else {
+        let transaction = reader.unchecked_transaction()?;
+        return current(&transaction, &key);
+    };
+    loop {
+        let generation = newest.generation();
+        let transaction = reader.unchecked_transaction()?;
+        let position = place(&transaction, &key)?.map(|(_, position)| position);
+        let found = match position.and_then(|position| newest.at(position)) {
+            Some(run) => Some(run),
+            None => position.map_or(Ok(None), |at| stored(&transaction, at))?,
+        };
+        if newest.generation() == generation {
+            return Ok(found);
+        }
+    }
+}
+
+/// Lists runs, the newest first.
 pub(super) fn list(
     reader: &Connection,
+    newest: Option<&NewestRuns<KeptRun>>,
     filter: &RunFilter,
     limit: usize,
 ) -> Result<Vec<KeptRun>, Fault> {
-    let before = filter.before.map_or(i64::MAX, int);
-    let count = i64::try_from(limit).unwrap_or(i64::MAX);
-    if filter.agent_id.is_none() && filter.status.is_none() {
-        return select(reader, "runs.position < ?1", &[&before, &count]);
-    }
-    let mut found = Vec::new();
-    for status in filter.statuses() {
-        let status = status.as_str();
-        found.extend(match &filter.agent_id {
-            Some(agent) => select(
-                reader,
-                "agent = ?1 AND status = ?2 AND runs.position < ?3",
-                &[agent, &status, &before, &count],
-            )?,
-            None => select(
-                reader,
-                "status = ?1 AND runs.position < ?2",
-                &[&status, &before, &count],
-            )?,
-        });
-    }
-    Ok(newest_of(found, limit))
+    let tail = |reader: &Connection| match version(reader)? < LATE_RUNS {
+        true => Ok(Rows::new()),
+        false => fold_tail(reader, &behind(reader)?),
+    };
+    let agent = filter.agent_id.as_deref();
+    let page = |reader: &Connection, part: &Part| page(reader, agent, part);
+    let (_, runs) = run_rows::list(reader, newest, tail, (filter, limit), page)?;
+    Ok(runs)
 }
 
-/// The last parameter is the limit.
-fn select(
-    reader: &Connection,
-    condition: &str,
-    parameters: &[&dyn ToSql],
-) -> Result<Vec<KeptRun>, Fault> {
-    let limit = parameters.len();
+/// What a page is asked for, beside its beginning and its length.
+const CONDITIONS: [&str; 3] = [
+    "runs.position < ?1",
+    "status = ?3 AND runs.position < ?1",
+    "agent = ?4 AND status = ?3 AND runs.position < ?1",
+];
+
+fn page(reader: &Connection, agent: Option<&str>, part: &Part) -> Result<Vec<KeptRun>, Fault> {
+    let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
+    let status = part.status.map(|status| status.as_str());
+    let all: [&dyn ToSql; 4] = [&part.before, &limit, &status, &agent];
+    let used = match (agent, status) {
+        (Some(_), _) => 4,
+        (None, Some(_)) => 3,
+        (None, None) => 2,
+    };
     let mut statement = reader.prepare_cached(&format!(
-        "{ROW} WHERE {condition} ORDER BY runs.position DESC LIMIT ?{limit}"
+        "{ROW} WHERE {} ORDER BY runs.position DESC LIMIT ?2",
+        CONDITIONS[used - 2]
     ))?;
-    let rows = statement.query_map(parameters, from_row)?;
+    let rows = statement.query_map(&all[..used], from_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Adds rows, or changes what can change in those that are there. Most are new.
+pub(in super::super) fn put<'a>(
+    connection: &Connection,
+    runs: impl IntoIterator<Item = &'a KeptRun>,
+) -> Result<(), Fault> {
+    let mut add = connection.prepare_cached(
+        "INSERT OR IGNORE INTO runs (position, turns, status, outcome, ended_at, stream, agent, intent, started_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    let mut change = connection.prepare_cached(
+        "UPDATE runs SET turns = ?2, status = ?3, outcome = ?4, ended_at = ?5 WHERE position = ?1",
+    )?;
+    for run in runs {
+        let summary = &run.summary;
+        // What can change comes first.
+        let values: [&dyn ToSql; 9] = [
+            &int(run.position),
+            &int(summary.turn_count),
+            &summary.status.as_str(),
+            &summary.outcome.map(|outcome| outcome.as_str()),
+            &summary.ended_at.map(|at| at.timestamp_micros()),
+            &int(run.stream),
+            &summary.agent_id,
+            &summary.intent,
+            &summary.started_at.timestamp_micros(),
+        ];
+        if add.execute(&values[..])? == 0 {
+            change.execute(&values[..5])?;
+        }
+    }
+    Ok(())
 }

@@ -1,17 +1,16 @@
-//! Writing runs: records and row in one commit.
+//! Writing runs.
 
-use rusqlite::OptionalExtension;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::journal::{Append, StreamInfo, claim, find, remove};
-use super::super::numbers::{int, uint};
-use super::super::record::{Encoded, Stored};
-use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at};
+use super::super::numbers::int;
+use super::super::record::Encoded;
 use super::super::times;
 use super::super::writer::Work;
-use super::{decode, rows};
+use super::rows::{as_stored, place, put, stored};
+use super::tail::{begun, follow};
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, run_stream};
@@ -56,7 +55,7 @@ impl Begin {
             epoch,
             stream,
         };
-        insert(work, &run)?;
+        note(work, &run);
         Ok(Begun::New(run))
     }
 
@@ -65,9 +64,10 @@ impl Begin {
         let made = work
             .connection
             .prepare_cached(
-                "INSERT INTO streams (key, epoch) VALUES (?1, 1) ON CONFLICT (key) DO NOTHING",
+                "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
+                 ON CONFLICT (key) DO NOTHING",
             )?
-            .execute([self.key.as_str()])?;
+            .execute([self.key.as_str(), &self.client])?;
         if made > 0 {
             let stream = work.connection.last_insert_rowid().cast_unsigned();
             let head = Head {
@@ -80,7 +80,7 @@ impl Begin {
             work.state.heads.put(stream, head);
             return Ok(Opened::New { stream, epoch: 1 });
         }
-        if let Some(run) = rows::get(work.connection, &self.summary.run_id)? {
+        if let Some(run) = known(work, &self.key)? {
             return Ok(Opened::Taken(run));
         }
         if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
@@ -94,6 +94,7 @@ impl Begin {
         }
         // An empty stream is left where somebody claimed it and wrote nothing.
         let claim = claim(work, &self.key)?;
+        note_client(work, claim.stream, &self.client)?;
         Ok(Opened::New {
             stream: claim.stream,
             epoch: claim.epoch,
@@ -141,7 +142,7 @@ impl AppendToRun {
             loan: None,
         };
         append.run(work)?;
-        update(work, &run)?;
+        note(work, &run);
         Ok(run)
     }
 }
@@ -175,58 +176,36 @@ pub(super) fn take_over(
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;
-    work.connection
-        .prepare_cached("UPDATE runs SET client = ?2 WHERE position = ?1")?
-        .execute((int(run.position), &client))?;
+    note_client(work, run.stream, &client)?;
     run.client = client;
+    note(work, &run);
     Ok(run)
 }
 
-fn insert(work: &Work<'_>, run: &KeptRun) -> Result<(), Fault> {
-    let summary = &run.summary;
+fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> {
     work.connection
-        .prepare_cached(
-            "INSERT INTO runs \
-             (position, stream, agent, intent, status, outcome, started_at, ended_at, turns, client) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute((
-            int(run.position),
-            int(run.stream),
-            &summary.agent_id,
-            &summary.intent,
-            summary.status.as_str(),
-            summary.outcome.map(|outcome| outcome.as_str()),
-            summary.started_at.timestamp_micros(),
-            summary.ended_at.map(|at| at.timestamp_micros()),
-            int(summary.turn_count),
-            &run.client,
-        ))?;
+        .prepare_cached("UPDATE streams SET client = ?2 WHERE id = ?1")?
+        .execute((int(stream), client))?;
     Ok(())
 }
 
-/// Brings the row up to date. An open run only has more turns: no index changes.
-fn update(work: &Work<'_>, run: &KeptRun) -> Result<(), Fault> {
-    let summary = &run.summary;
-    let (position, turns) = (int(run.position), int(summary.turn_count));
-    if summary.status == RunStatus::InProgress {
-        work.connection
-            .prepare_cached("UPDATE runs SET turns = ?2 WHERE position = ?1")?
-            .execute([position, turns])?;
-        return Ok(());
+/// Notes what a run has become; its row is written with many others.
+fn note(work: &mut Work<'_>, run: &KeptRun) {
+    work.state.projections.runs.outside.note(KeptRun {
+        summary: as_stored(run.summary.clone()),
+        ..run.clone()
+    });
+}
+
+/// Finds a run as the running commit leaves it.
+fn known(work: &Work<'_>, key: &StreamKey) -> Result<Option<KeptRun>, Fault> {
+    let Some((stream, position)) = place(work.connection, key)? else {
+        return Ok(None);
+    };
+    match work.state.projections.runs.outside.get(stream, position) {
+        Some(run) => Ok(Some(run)),
+        None => stored(work.connection, position),
     }
-    work.connection
-        .prepare_cached(
-            "UPDATE runs SET turns = ?2, status = ?3, outcome = ?4, ended_at = ?5 WHERE position = ?1",
-        )?
-        .execute((
-            position,
-            turns,
-            summary.status.as_str(),
-            summary.outcome.map(|outcome| outcome.as_str()),
-            summary.ended_at.map(|at| at.timestamp_micros()),
-        ))?;
-    Ok(())
 }
 
 /// Makes or changes the row of a run from a record that was just written at the newest position.
@@ -236,74 +215,55 @@ pub(in super::super) fn project(
     key: &StreamKey,
     record: &RunRecord,
 ) -> Result<(), Fault> {
-    if let RunRecord::Started(started) = record {
-        let run = KeptRun {
-            position: work.state.position,
-            summary: RunSummary::of(started),
-            client: String::new(),
-            epoch: 0,
-            stream,
-        };
-        return insert(work, &run);
-    }
-    let run_id = key.as_str().strip_prefix(crate::runs::PREFIX);
-    if let Some(mut run) = rows::get(work.connection, run_id.unwrap_or_default())? {
-        run.summary.apply(record);
-        update(work, &run)?;
+    let run = match record {
+        RunRecord::Started(started) => {
+            let place = (stream, work.state.position);
+            Some(begun(work.connection, place, started)?)
+        }
+        record => known(work, key)?.map(|mut run| {
+            run.summary.apply(record);
+            run
+        }),
+    };
+    put(work.connection, &run)?;
+    if let Some(run) = run {
+        give_up(work, &run);
     }
     Ok(())
 }
 
-/// Makes the row of a run anew from its records. Which connection may write is not in them, so that stays.
+/// Makes the row of a run anew from its records.
 pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Result<(), Fault> {
     let connection = work.connection;
-    let number = int(stream.stream);
-    let client = {
-        let mut statement = connection.prepare_cached(concat!(
-            "SELECT client FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND ",
-            at!("1"),
-            ")"
-        ))?;
-        let client = statement.query_row([number], |row| row.get::<_, String>(0));
-        client.optional()?.unwrap_or_default()
-    };
-    let mut run: Option<KeptRun> = None;
-    {
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
-        ))?;
-        let mut rows = statement.query([number])?;
-        let mut buffer = Vec::new();
-        while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row, &mut buffer)?;
-            let (_, record) = decode(&stored, &stream.key)?;
-            match (&mut run, &record) {
-                (None, RunRecord::Started(started)) => {
-                    run = Some(KeptRun {
-                        position: uint(row, 6)?,
-                        summary: RunSummary::of(started),
-                        client: client.clone(),
-                        epoch: 0,
-                        stream: stream.stream,
-                    });
-                }
-                (Some(run), record) => run.summary.apply(record),
-                (None, _) => {}
-            }
-        }
-    }
-    let Some(run) = run else {
+    let Some(run) = follow(connection, (stream.stream, &stream.key), None)? else {
         return Ok(());
     };
     connection
         .prepare_cached("DELETE FROM runs WHERE position = ?1")?
         .execute([int(run.position)])?;
-    insert(work, &run)
+    put(connection, [&run])?;
+    give_up(work, &run);
+    Ok(())
+}
+
+/// Forgets a run whose row was written.
+fn give_up(work: &mut Work<'_>, run: &KeptRun) {
+    let outside = &mut work.state.projections.runs.outside;
+    if outside.get(run.stream, run.position).is_some() {
+        outside.give_up(run.stream);
+    }
 }
 
 /// Removes runs that ended before a time. Runs end in about the order in which they began, so the walk from the oldest
 /// one stops at the first that began too late.
 pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<usize, Fault> {
+    // Where little happens, a row may be old and not written yet.
+    let has_ended = |run: &KeptRun| {
+        let ended_at = run.summary.ended_at;
+        ended_at.is_some_and(|at| at.timestamp_micros() < before)
+    };
+    let unwritten = work.state.projections.runs.outside.rows(has_ended);
+    put(work.connection, unwritten.values())?;
     let old: Vec<String> = {
         let mut statement = work.connection.prepare_cached(
             "SELECT streams.key FROM runs JOIN streams ON streams.id = runs.stream \

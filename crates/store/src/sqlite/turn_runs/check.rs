@@ -9,7 +9,8 @@ use windlass_core::runs::RunStatus;
 
 use super::super::error::Fault;
 use super::super::numbers::int;
-use super::rows::{COLUMNS, owner, projected, read};
+use super::super::run_rows::projected;
+use super::rows::{COLUMNS, owner, read};
 use crate::journal::turn_runs::{RunFold, RunNews, RunRow};
 
 /// A comparison of the runs of one stream, event by event.

@@ -1,62 +1,37 @@
 //! Listing turns as runs.
 
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction};
+use rusqlite::{Connection, OptionalExtension, ToSql};
 use windlass_core::runs::RunStatus;
 use windlass_core::typed_id::TurnId;
 
 use super::super::error::Fault;
 use super::super::journal::named;
-use super::super::numbers::int;
+use super::super::run_rows::{self, NewestRuns, Part, behind};
 use super::super::schema::{TURN_RUNS, version};
-use super::newest::{NewestRuns, Selection};
-use super::rows::{COLUMNS, code, projected, read, stored_agent};
+use super::rows::{COLUMNS, code, read, stored_agent};
 use super::tail::fold_tail;
 use crate::journal::TurnRun;
-use crate::journal::turn_runs::{RunRow, newest_rows};
+use crate::journal::turn_runs::RunRow;
 use crate::runs::RunFilter;
 
 /// Lists turns, the one that began last first. A database of an earlier version that is only read has none.
 pub(in super::super) fn list(
     reader: &Connection,
-    newest: Option<&NewestRuns>,
+    newest: Option<&NewestRuns<RunRow>>,
     filter: &RunFilter,
     limit: usize,
 ) -> Result<Vec<TurnRun>, Fault> {
     if version(reader)? < TURN_RUNS {
         return Ok(Vec::new());
     }
-    let (transaction, newest) = begin(reader, newest, filter, limit)?;
-    let Selection {
-        wanted: mut found,
-        positions,
-    } = newest;
-    let statuses = match (&filter.agent_id, filter.status) {
-        (_, Some(status)) => vec![Some(status)],
-        (None, None) => vec![None],
-        (Some(_), None) => RunStatus::ALL.map(Some).to_vec(),
-    };
-    for status in statuses {
-        let mut before = filter.before.map_or(i64::MAX, int);
-        let mut left = limit;
-        while left > 0 {
-            let rows = page(
-                &transaction,
-                filter.agent_id.as_deref(),
-                status,
-                (before, left),
-            )?;
-            let is_last = rows.len() < left;
-            before = rows.last().map_or(0, |row| int(row.position));
-            let known = found.len();
-            let rows = rows.into_iter();
-            found.extend(rows.filter(|row| !positions.contains(&row.position)));
-            left -= found.len() - known;
-            if is_last {
-                break;
-            }
-        }
-    }
-    let rows = newest_rows(found, limit).into_iter();
+    let agent = filter.agent_id.as_deref();
+    let (transaction, rows) = run_rows::list(
+        reader,
+        newest,
+        |reader| fold_tail(reader, &behind(reader)?),
+        (filter, limit),
+        |reader, part| page(reader, agent, part),
+    )?;
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
         runs.extend(run_of(&transaction, row)?);
@@ -67,29 +42,6 @@ pub(in super::super) fn list(
 fn run_of(reader: &Connection, row: RunRow) -> Result<Option<TurnRun>, Fault> {
     let name = named(reader, row.stream)?;
     Ok(name.map(|name| row.into_run(name)))
-}
-
-/// Begins to read a state of the table together with the rows that are newer.
-fn begin<'a>(
-    reader: &'a Connection,
-    newest: Option<&NewestRuns>,
-    filter: &RunFilter,
-    limit: usize,
-) -> Result<(Transaction<'a>, Selection), Fault> {
-    let Some(newest) = newest else {
-        let transaction = reader.unchecked_transaction()?;
-        let rows = fold_tail(&transaction)?;
-        return Ok((transaction, Selection::of(&rows, filter, limit)));
-    };
-    loop {
-        let (selection, generation) = newest.select(filter, limit);
-        let transaction = reader.unchecked_transaction()?;
-        // The state that is read is that of the first query.
-        projected(&transaction)?;
-        if newest.generation() == generation {
-            return Ok((transaction, selection));
-        }
-    }
 }
 
 pub(super) fn page_query(condition: &str) -> String {
@@ -103,16 +55,11 @@ pub(super) const CONDITIONS: [&str; 3] = [
     "agent = ?4 AND status = ?3 AND position < ?1",
 ];
 
-fn page(
-    reader: &Connection,
-    agent: Option<&str>,
-    status: Option<RunStatus>,
-    (before, limit): (i64, usize),
-) -> Result<Vec<RunRow>, Fault> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let status = status.map(|status| code(&RunStatus::ALL, &status));
+fn page(reader: &Connection, agent: Option<&str>, part: &Part) -> Result<Vec<RunRow>, Fault> {
+    let limit = i64::try_from(part.limit).unwrap_or(i64::MAX);
+    let status = (part.status).map(|status| code(&RunStatus::ALL, &status));
     let agent = agent.map(stored_agent);
-    let all: [&dyn ToSql; 4] = [&before, &limit, &status, &agent];
+    let all: [&dyn ToSql; 4] = [&part.before, &limit, &status, &agent];
     let used = match (agent, status) {
         (Some(_), _) => 4,
         (None, Some(_)) => 3,
@@ -130,7 +77,7 @@ pub(super) fn turn_query() -> String {
 /// Finds the run of a turn.
 pub(in super::super) fn find(
     reader: &Connection,
-    newest: Option<&NewestRuns>,
+    newest: Option<&NewestRuns<RunRow>>,
     turn: TurnId,
 ) -> Result<Option<TurnRun>, Fault> {
     if version(reader)? < TURN_RUNS {
@@ -138,7 +85,7 @@ pub(in super::super) fn find(
     }
     loop {
         let (found, generation) = match newest {
-            Some(newest) => newest.find(turn),
+            Some(newest) => newest.find(|row| row.turn == turn),
             None => (None, 0),
         };
         let transaction = reader.unchecked_transaction()?;
@@ -150,7 +97,7 @@ pub(in super::super) fn find(
         let is_final = |row: &RunRow| row.status != RunStatus::InProgress;
         let found = match (newest, found.or(stored)) {
             (None, stored) if !stored.as_ref().is_some_and(is_final) => {
-                let rows = fold_tail(&transaction)?;
+                let rows = fold_tail(&transaction, &behind(&transaction)?)?;
                 rows.into_values().rfind(|row| row.turn == turn).or(stored)
             }
             (_, found) => found,

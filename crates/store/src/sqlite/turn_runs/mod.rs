@@ -1,9 +1,8 @@
 //! Turns of sessions as runs: a small row for each, so that one list shows everything that agents did.
 //!
 //! The journal is the truth: the records of such a run are made from the events of its session when somebody reads them. The
-//! row changes when the turn starts, ends, waits or does a step, and a commit writes whole pages. So the newest rows stay in
-//! memory and go to the table together (`follow.rs`), as those of threads do; `state.turn_runs` says up to which position the
-//! table is exact. After a crash, and in another process that only reads, what is newer is folded (`tail.rs`).
+//! row changes when the turn starts, ends, waits or does a step. The newest rows are [remembered](super::run_rows) until many go to
+//! the table together; after a crash, and in another process that only reads, what is newer is folded (`tail.rs`).
 //!
 //! Three things keep it simple:
 //!
@@ -14,7 +13,6 @@
 mod check;
 mod follow;
 mod list;
-mod newest;
 mod refill;
 mod rows;
 mod tail;
@@ -22,6 +20,6 @@ mod tail;
 pub(super) use check::TurnRunCheck;
 pub(super) use follow::TurnRuns;
 pub(super) use list::{find, list};
-pub(super) use newest::NewestRuns;
 pub(super) use refill::{fill, refill};
-pub(super) use rows::{remove, remove_owner};
+pub(super) use rows::{put, remove, remove_owner};
+pub(super) use tail::fold_tail;

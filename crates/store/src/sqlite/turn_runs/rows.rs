@@ -63,7 +63,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 
 /// Adds rows, or changes what can change in those that are there. `REPLACE` would do both, but keep a copy of every page in
 /// case that it fails half-way.
-pub(super) fn put<'a>(
+pub(in super::super) fn put<'a>(
     connection: &Connection,
     rows: impl IntoIterator<Item = &'a RunRow>,
 ) -> Result<(), Fault> {
@@ -145,19 +145,5 @@ pub(in super::super) fn remove_owner(connection: &Connection, stream: u64) -> Re
     connection
         .prepare_cached("DELETE FROM owners WHERE stream = ?1")?
         .execute([int(stream)])?;
-    Ok(())
-}
-
-/// Returns up to which position the table is exact.
-pub(super) fn projected(connection: &Connection) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached("SELECT turn_runs FROM state")?;
-    Ok(statement.query_row([], |row| uint(row, 0))?)
-}
-
-/// Notes up to which position the table is exact.
-pub(super) fn note_projected(connection: &Connection, position: u64) -> Result<(), Fault> {
-    connection
-        .prepare_cached("UPDATE state SET turn_runs = ?1")?
-        .execute([int(position)])?;
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! Folding what the table does not have.
 
-use std::collections::HashMap;
-
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
@@ -9,11 +7,11 @@ use super::super::error::Fault;
 use super::super::journal::named;
 use super::super::numbers::{int, uint};
 use super::super::record::Stored;
+use super::super::run_rows::{Behind, Rows};
 use super::super::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
-use super::newest::Rows;
-use super::rows::{owner, projected};
+use super::rows::owner;
 use crate::journal::StreamKey;
-use crate::journal::turn_runs::{RunFold, RunNews};
+use crate::journal::turn_runs::{RunFold, RunNews, RunRow};
 use crate::runs::is_run_stream;
 
 /// Returns the fold of a stream before one of its records: its turns that are open there.
@@ -69,7 +67,7 @@ pub(super) fn collect(
     (stream, name): (u64, &StreamKey),
     from: u64,
     mut fold: RunFold,
-    rows: &mut Rows,
+    rows: &mut Rows<RunRow>,
 ) -> Result<RunFold, Fault> {
     let range = (from, i64::MAX as u64);
     replay(connection, (stream, name), range, |event, position| {
@@ -86,19 +84,12 @@ pub(super) fn collect(
 
 /// Folds the rows of all turns that went on behind the position up to which the table is exact. A stream that cannot be
 /// read has none.
-pub(super) fn fold_tail(connection: &Connection) -> Result<Rows, Fault> {
-    let after = projected(connection)?;
-    let mut statement =
-        connection.prepare_cached("SELECT stream, seq FROM records WHERE position > ?1")?;
-    let mut first: HashMap<u64, u64> = HashMap::new();
-    let mut records = statement.query([int(after)])?;
-    while let Some(record) = records.next()? {
-        // Positions follow numbers, so the first one that is seen is the smallest.
-        let (stream, seq) = (uint(record, 0)?, uint(record, 1)?);
-        first.entry(stream).or_insert(seq);
-    }
+pub(in super::super) fn fold_tail(
+    connection: &Connection,
+    behind: &Behind,
+) -> Result<Rows<RunRow>, Fault> {
     let mut rows = Rows::new();
-    for (stream, seq) in first {
+    for (&stream, &seq) in behind {
         let name = named(connection, stream)?;
         let Some(name) = name.filter(|name| !is_run_stream(name)) else {
             continue;

@@ -8,11 +8,12 @@ use std::path::Path;
 
 use windlass_core::events::Event;
 use windlass_core::items::TurnStatus;
+use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination};
 use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
 use windlass_store::sqlite::{SecretsKey, ThreadFilter, Window};
-use windlass_store::{Journal, RunFilter, SqliteStore, conformance};
+use windlass_store::{Begun, Journal, KeptRun, RunFilter, RunLog, SqliteStore, conformance};
 
 use super::support::{
     Home, completed, custom, delta, events, fill, fork as fork_of, key, read, started,
@@ -61,6 +62,15 @@ async fn version_9_opens() {
 }
 
 #[tokio::test]
+async fn version_10_opens() {
+    let (_home, store) = check("sqlite-10").await;
+    check_forks(&store).await;
+    let runs = store.runs().list(RunFilter::default(), 9).await.unwrap();
+    let runs: Vec<_> = runs.iter().map(|run| (run.head(), &*run.client)).collect();
+    assert_eq!(runs, [(2, "one"), (2, "other")]);
+}
+
+#[tokio::test]
 async fn turns_of_every_version_are_runs() {
     for name in [
         "sqlite-1",
@@ -70,6 +80,7 @@ async fn turns_of_every_version_are_runs() {
         "sqlite-7",
         "sqlite-8",
         "sqlite-9",
+        "sqlite-10",
     ] {
         let (_home, store) = check(name).await;
         let runs = store.journal().turn_runs(RunFilter::default(), 9).await;
@@ -162,6 +173,7 @@ async fn earlier_versions_are_read_as_they_are() {
         ("sqlite-6", 5),
         ("sqlite-7", 5),
         ("sqlite-8", 5),
+        ("sqlite-9", 5),
     ] {
         let home = home_of(&Path::new(FIXTURES).join(name));
         let store = SqliteStore::open_read_only(home.options()).await.unwrap();
@@ -266,6 +278,19 @@ async fn write_a_fixture() {
     fill(&store, "gone", vec![custom("a"), custom("b")]).await;
     fork_of(&journal, "gone", 2, "orphan").await.unwrap();
     journal.remove(&key("gone")).await.unwrap();
+    let log = store.runs();
+    let open = begin_run(&log, "open").await;
+    let turn = RunRecord::Turn(RunTurn::default());
+    let open = log.append(&open, vec![turn]).await.unwrap();
+    log.take_over(&open, "other").await.unwrap();
+    let done = begin_run(&log, "done").await;
+    let ended = RunRecord::Ended(RunEnded {
+        run_id: done.summary.run_id.clone(),
+        agent_id: done.summary.agent_id.clone(),
+        termination: Termination::Incomplete,
+        ended_at: Utc::now(),
+    });
+    log.append(&done, vec![ended]).await.unwrap();
     let heads: String = store
         .verify()
         .await
@@ -281,4 +306,17 @@ async fn write_a_fixture() {
         fs::copy(home.file(name), to.join(name)).unwrap();
     }
     fs::write(to.join("heads"), heads).unwrap();
+}
+
+async fn begin_run(log: &impl RunLog, run_id: &str) -> KeptRun {
+    let started = RunStarted {
+        run_id: run_id.to_owned(),
+        agent_id: "agent".to_owned(),
+        intent: "intent".to_owned(),
+        outcome_description: None,
+        started_at: chrono::Utc::now(),
+    };
+    match log.begin(started, "one").await.unwrap() {
+        Begun::New(run) | Begun::Existing(run) => run,
+    }
 }

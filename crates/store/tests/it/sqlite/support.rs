@@ -46,6 +46,24 @@ impl Home {
         SqliteStore::open(self.options()).await.unwrap_err()
     }
 
+    /// Makes a database of version 9 of one of this version.
+    pub(super) fn step_back_to_9(&self) {
+        let change = "ALTER TABLE runs ADD COLUMN client TEXT NOT NULL DEFAULT '';
+                      UPDATE runs SET client = streams.client FROM streams WHERE streams.id = runs.stream;
+                      ALTER TABLE streams DROP COLUMN client;
+                      DELETE FROM schema_versions WHERE version = 10;";
+        self.database().execute_batch(change).unwrap();
+    }
+
+    /// Copies the files of a store as a crash would leave them.
+    pub(super) fn crashed(&self) -> Self {
+        let copy = Self::new();
+        for name in ["windlass.db", "windlass.db-wal", "windlass.commits"] {
+            std::fs::copy(self.file(name), copy.file(name)).unwrap();
+        }
+        copy
+    }
+
     /// Opens the database behind the store's back.
     pub(super) fn database(&self) -> Connection {
         Connection::open(self.file("windlass.db")).unwrap()

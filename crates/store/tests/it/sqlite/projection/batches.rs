@@ -73,6 +73,7 @@ fn step_back(home: &Home, rows: &str) {
          CREATE INDEX turns_by_id ON turns (key >> 32, id);
          DELETE FROM schema_versions WHERE version = 9;"
     );
+    home.step_back_to_9();
     home.database().execute_batch(&change).unwrap();
 }
 

@@ -1,60 +1,89 @@
-//! Rows that are newer than the table.
+//! Rows that are newer than their table.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use windlass_core::typed_id::TurnId;
-
 use crate::journal::turn_runs::RunRow;
-use crate::runs::RunFilter;
+use crate::runs::{KeptRun, RunFilter};
+
+/// What lists show of a run.
+pub(crate) trait Listed: Clone {
+    fn position(&self) -> u64;
+    fn stream(&self) -> u64;
+    fn is_wanted(&self, filter: &RunFilter) -> bool;
+}
+
+impl Listed for RunRow {
+    fn position(&self) -> u64 {
+        self.position
+    }
+    fn stream(&self) -> u64 {
+        self.stream
+    }
+    fn is_wanted(&self, filter: &RunFilter) -> bool {
+        self.is_wanted(filter)
+    }
+}
+
+impl Listed for KeptRun {
+    fn position(&self) -> u64 {
+        self.position
+    }
+    fn stream(&self) -> u64 {
+        self.stream
+    }
+    fn is_wanted(&self, filter: &RunFilter) -> bool {
+        filter.wants(self.position, &self.summary.agent_id, self.summary.status)
+    }
+}
 
 /// What a commit does to the newest rows.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum News<R> {
     /// A run is like this now.
-    Row(RunRow),
+    Row(R),
     /// A stream has none any more that the table does not have.
     Gone(u64),
 }
 
 /// The newest rows by their positions.
-pub(super) type Rows = BTreeMap<u64, RunRow>;
+pub(crate) type Rows<R> = BTreeMap<u64, R>;
 
 /// Brings rows up to date; tells whether one went.
-pub(super) fn apply(rows: &mut Rows, news: News) -> bool {
+pub(super) fn apply<R: Listed>(rows: &mut Rows<R>, news: News<R>) -> bool {
     match news {
         News::Row(row) => {
-            rows.insert(row.position, row);
+            rows.insert(row.position(), row);
             false
         }
         News::Gone(stream) => {
             let before = rows.len();
-            rows.retain(|_, row| row.stream != stream);
+            rows.retain(|_, row| row.stream() != stream);
             rows.len() < before
         }
     }
 }
 
 /// What the writer and those who list share.
-#[derive(Debug, Default)]
-pub(crate) struct NewestRuns(Mutex<Shared>);
+#[derive(Debug)]
+pub(crate) struct NewestRuns<R>(Mutex<Shared<R>>);
 
-#[derive(Debug, Default)]
-struct Shared {
-    rows: Rows,
+#[derive(Debug)]
+struct Shared<R> {
+    rows: Rows<R>,
     /// Raised when a row goes, so that a reader notices when the table and the rows do not belong together.
     generation: u64,
 }
 
 /// What a list takes from here.
-pub(super) struct Selection {
-    pub(super) wanted: Vec<RunRow>,
+pub(super) struct Selection<R> {
+    pub(super) wanted: Vec<R>,
     /// What the table says about these is no longer so.
     pub(super) positions: HashSet<u64>,
 }
 
-impl Selection {
-    pub(super) fn of(rows: &Rows, filter: &RunFilter, limit: usize) -> Self {
+impl<R: Listed> Selection<R> {
+    pub(super) fn of(rows: &Rows<R>, filter: &RunFilter, limit: usize) -> Self {
         let newest_first = rows.values().rev();
         let wanted = newest_first.filter(|row| row.is_wanted(filter));
         Self {
@@ -64,32 +93,37 @@ impl Selection {
     }
 }
 
-impl NewestRuns {
-    pub(super) fn new(rows: Rows) -> Self {
+impl<R: Listed> NewestRuns<R> {
+    pub(super) fn new(rows: Rows<R>) -> Self {
         Self(Mutex::new(Shared {
             rows,
             generation: 0,
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, Shared<R>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn select(&self, filter: &RunFilter, limit: usize) -> (Selection, u64) {
+    pub(super) fn select(&self, filter: &RunFilter, limit: usize) -> (Selection<R>, u64) {
         let shared = self.lock();
         let selection = Selection::of(&shared.rows, filter, limit);
         (selection, shared.generation)
     }
 
-    pub(super) fn find(&self, turn: TurnId) -> (Option<RunRow>, u64) {
+    /// Finds the newest row that is asked for.
+    pub(crate) fn find(&self, is_it: impl Fn(&R) -> bool) -> (Option<R>, u64) {
         let shared = self.lock();
         let mut newest_first = shared.rows.values().rev();
-        let found = newest_first.find(|row| row.turn == turn).cloned();
+        let found = newest_first.find(|row| is_it(row)).cloned();
         (found, shared.generation)
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn at(&self, position: u64) -> Option<R> {
+        self.lock().rows.get(&position).cloned()
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
         self.lock().generation
     }
 
@@ -97,20 +131,16 @@ impl NewestRuns {
         self.lock().rows.len()
     }
 
-    pub(super) fn rows(&self) -> Rows {
-        self.lock().rows.clone()
-    }
-
-    /// Returns the rows of one stream.
-    pub(super) fn of_stream(&self, stream: u64) -> Rows {
+    /// Returns the rows that are asked for.
+    pub(super) fn rows(&self, is_one: impl Fn(&R) -> bool) -> Rows<R> {
         let shared = self.lock();
-        let rows = shared.rows.iter().filter(|(_, row)| row.stream == stream);
+        let rows = shared.rows.iter().filter(|(_, row)| is_one(row));
         rows.map(|(position, row)| (*position, row.clone()))
             .collect()
     }
 
     /// Takes over what a commit has made durable.
-    pub(super) fn publish(&self, news: impl Iterator<Item = News>) {
+    pub(super) fn publish(&self, news: impl Iterator<Item = News<R>>) {
         let mut shared = self.lock();
         for news in news {
             if apply(&mut shared.rows, news) {
