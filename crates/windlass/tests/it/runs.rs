@@ -85,6 +85,8 @@ fn n24_killed_with_a_hundred_runs_open_each_is_taken_up_by_its_owner() {
     for run in &runs {
         let resumed = socket.call("runs.resume", json!({"run_id": run}));
         assert_eq!(resumed["run_id"], run.as_str());
+        let (from, now) = (&resumed["resumed_from_client_id"], &resumed["client_id"]);
+        assert!(!text(from).is_empty() && from != now, "{resumed}");
         let params = json!({"run_id": run, "turns": [{"tool": "t"}]});
         assert_eq!(socket.call("runs.record_turns", params)["base_index"], 1);
         let params = json!({"run_id": run, "outcome": {"status": "success"}});
