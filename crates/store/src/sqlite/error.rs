@@ -177,6 +177,7 @@ impl From<Fault> for JournalError {
             Fault::Sql(error) => Self::Unavailable(explain(&error)),
             Fault::Journal(error) | Fault::Store(SqliteError::Journal(error)) => error,
             Fault::Agent(error) => Self::Unavailable(error.to_string()),
+            Fault::Store(SqliteError::Unavailable(why)) => Self::Unavailable(why),
             Fault::Store(error) => Self::Unavailable(error.to_string()),
         }
     }
@@ -187,6 +188,8 @@ impl From<Fault> for AgentLoopError {
         match fault {
             Fault::Sql(error) => Self::StoreUnavailable(explain(&error)),
             Fault::Agent(error) => error,
+            Fault::Journal(JournalError::Unavailable(why))
+            | Fault::Store(SqliteError::Unavailable(why)) => Self::StoreUnavailable(why),
             Fault::Journal(error) => Self::StoreUnavailable(error.to_string()),
             Fault::Store(error @ (SqliteError::NoSecretsKey | SqliteError::WrongSecretsKey(_))) => {
                 Self::config(error.to_string())

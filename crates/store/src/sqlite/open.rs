@@ -103,6 +103,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
             rings: Vec::new(),
             is_numbered: false,
             lost_records: false,
+            has_room: false,
         },
         commits: Arc::default(),
         broken,

@@ -43,6 +43,9 @@ pub(crate) struct State {
     pub(crate) is_numbered: bool,
     /// Whether records went away, so that the newest one may no longer carry the newest number.
     pub(crate) lost_records: bool,
+    /// Whether there was room, the last time, for what can be written later. Where it is not known, that is written alone: in the
+    /// commit of others it would take them with it.
+    pub(crate) has_room: bool,
 }
 
 /// Fields are dropped in this order: the lock is given up last.
@@ -81,10 +84,7 @@ impl Pen {
     /// that takes long.
     pub(crate) fn is_at_hand(&self) -> bool {
         let state = &self.state;
-        self.pace.is_quick()
-            && !self.log.is_due()
-            && !state.recent.is_due()
-            && !state.projections.is_due(state.position)
+        self.pace.is_quick() && !self.log.is_due() && !state.is_behind()
     }
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
@@ -158,11 +158,10 @@ impl Pen {
                 state.commit = before;
                 return Ok(false);
             }
-            if hand == Hand::Thread {
-                let position = state.position;
-                let persisted = state.projections.persist_if_due(connection, position);
-                persisted.map_err(sql_error)?;
-                state.recent.settle_if_due(connection)?;
+            if hand == Hand::Thread && state.has_room {
+                let caught_up = state.catch_up(connection);
+                state.has_room = caught_up.is_ok();
+                caught_up.map_err(sql_error)?;
             }
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
@@ -179,6 +178,7 @@ impl Pen {
             Ok(false) => Ok(()),
             Err(error) => {
                 state.commit = before;
+                state.has_room &= error.sqlite_error_code() != Some(ErrorCode::DiskFull);
                 if !connection.is_autocommit() {
                     let _ = connection.execute_batch("ROLLBACK");
                 }
@@ -189,9 +189,14 @@ impl Pen {
 
     /// Does what takes longer, once those who wait have their answers.
     pub(crate) fn tidy_up(&mut self) {
-        if self.broken.get().is_none() {
-            self.log.tidy_up(&self.connection);
+        if self.broken.get().is_some() {
+            return;
         }
+        if !self.state.has_room && self.state.is_behind() {
+            self.commit(vec![Box::new(CatchUp)], Hand::Thread);
+            self.state.has_room = !self.state.is_behind();
+        }
+        self.log.tidy_up(&self.connection);
     }
 
     /// Writes nothing any more.
@@ -264,7 +269,7 @@ fn sql_error(fault: Fault) -> rusqlite::Error {
     }
 }
 
-/// Writes the newest rows of threads, so that the next open finds them.
+/// Writes all that was left for later, so that the next open finds it.
 struct Persist;
 
 impl Job for Persist {
@@ -274,14 +279,29 @@ impl Job for Persist {
             position,
             ..
         } = work.state;
-        match projections.persist(work.connection, *position) {
-            Ok(()) => Ok(Box::new(|_| {})),
-            // The next open folds them.
-            Err(_) => Err(()),
-        }
+        // Otherwise the next open folds it.
+        let done = projections.persist(work.connection, *position);
+        done.map(|()| unheard()).map_err(drop)
     }
 
     fn refuse(self: Box<Self>, _why: &str) {}
+}
+
+/// Writes what was left for later, where it has become much.
+struct CatchUp;
+
+impl Job for CatchUp {
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+        let done = work.state.catch_up(work.connection);
+        done.map(|()| unheard()).map_err(drop)
+    }
+
+    fn refuse(self: Box<Self>, _why: &str) {}
+}
+
+/// The reply to a job that nobody waits for.
+fn unheard() -> Reply {
+    Box::new(|_| {})
 }
 
 /// The whole group goes: SQLite ends a transaction by itself when there is no room for it, and one that failed in the
@@ -294,6 +314,17 @@ fn taken_back() -> rusqlite::Error {
 }
 
 impl State {
+    /// Tells whether much has come together that was left for later.
+    fn is_behind(&self) -> bool {
+        self.recent.is_due() || self.projections.is_due(self.position)
+    }
+
+    /// Writes it.
+    fn catch_up(&mut self, connection: &Connection) -> Result<(), Fault> {
+        self.projections.persist_if_due(connection, self.position)?;
+        Ok(self.recent.settle_if_due(connection)?)
+    }
+
     /// Keeps the number of the commit, unless a record carries it.
     fn note(&self, connection: &Connection) -> rusqlite::Result<()> {
         if self.is_numbered && !self.lost_records {

@@ -140,7 +140,9 @@ impl<'a> Checks<'a> {
         let version = version(reader)?;
         let mut checks = Self::default();
         if is_run_stream(&stream.key) {
-            checks.run = (version >= RUNS).then(RunCheck::default);
+            if version >= RUNS {
+                checks.run = Some(RunCheck::begin(reader, version)?);
+            }
             return Ok(checks);
         }
         if version >= PROJECTIONS {

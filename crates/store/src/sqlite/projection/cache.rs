@@ -146,12 +146,13 @@ impl Projections {
         stream: u64,
         known: &mut Remembered,
     ) -> Result<(), Fault> {
-        if known.is_due() {
+        let Some(fold) = &mut known.fold else {
+            return Ok(());
+        };
+        if fold.is_due() {
             return self.write(connection, stream, known);
         }
-        if let Some(fold) = &mut known.fold
-            && fold.is_news()
-        {
+        if fold.is_news() {
             fold.note_shown();
             self.news.push((stream, Some(fold.thread())));
         }
@@ -165,12 +166,8 @@ impl Projections {
         known: &mut Remembered,
     ) -> Result<(), Fault> {
         if let Some(fold) = &mut known.fold {
-            let before = fold.taken().seq;
             write(connection, stream, fold)?;
             self.news.push((stream, None));
-            if fold.taken().seq > before {
-                known.bytes = 0;
-            }
         }
         Ok(())
     }
@@ -250,6 +247,7 @@ impl Projections {
 
     pub(crate) fn take_back(&mut self) {
         self.runs.take_back();
+        self.projecting = None;
         self.news.truncate(self.news_before);
         for stream in std::mem::take(&mut self.touched) {
             self.folds.forget(stream);
@@ -276,10 +274,7 @@ impl Projections {
 fn load(connection: &Connection, name: &StreamKey, stream: u64) -> Result<Remembered, Fault> {
     match load::fold(connection, name, stream) {
         Ok(folded) => Ok(Remembered::new(folded)),
-        Err(Fault::Journal(_)) => Ok(Remembered {
-            fold: None,
-            bytes: 0,
-        }),
+        Err(Fault::Journal(_)) => Ok(Remembered { fold: None }),
         Err(fault) => Err(fault),
     }
 }

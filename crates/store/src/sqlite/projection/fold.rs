@@ -7,8 +7,8 @@ use windlass_core::items::{TurnLog, TurnStatus, TurnView};
 use windlass_core::transcript::Transcript;
 use windlass_core::typed_id::TurnId;
 
-use super::FLUSH_AFTER;
 use super::rows::{Base, ItemRow, Mark, MessageRow, Rows, ThreadRow, TurnRow};
+use super::{FLUSH_AFTER, FLUSH_BYTES};
 
 /// What the events behind a place between turns fold to.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub(super) struct Fold {
     shown: u64,
     /// How many events have been folded since rows were taken out, and how many of them up to `settled`.
     events: (u64, u64),
+    /// Their size, likewise.
+    bytes: (usize, usize),
 }
 
 /// A turn without an end. Each has a log of its own, which goes when the turn ends.
@@ -77,6 +79,16 @@ impl Fold {
         }
     }
 
+    /// Counts the size of the event that comes next.
+    pub(super) fn weigh(&mut self, bytes: usize) {
+        self.bytes.0 += bytes;
+    }
+
+    /// Returns the size of the events that it holds.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.0
+    }
+
     /// Moves on by one event. Text chunks change nothing.
     pub(super) fn apply(&mut self, event: &Arc<Event>) {
         if event.is_ephemeral() {
@@ -117,7 +129,7 @@ impl Fold {
                 latest: self.latest,
                 activity: self.activity,
             };
-            self.events.1 = self.events.0;
+            (self.events.1, self.bytes.1) = (self.events.0, self.bytes.0);
         }
     }
 
@@ -166,12 +178,7 @@ impl Fold {
 
     /// Tells whether enough has come together for the tables.
     pub(super) fn is_due(&self) -> bool {
-        self.events.1 >= FLUSH_AFTER
-    }
-
-    /// Tells whether something has come together for the tables.
-    pub(super) fn is_settled_further(&self) -> bool {
-        self.events.1 > 0
+        self.events.1 >= FLUSH_AFTER || self.bytes.1 >= FLUSH_BYTES
     }
 
     /// Tells whether the thread's row shows less than it must.
@@ -219,6 +226,7 @@ impl Fold {
         );
         self.taken = settled;
         self.events = (self.events.0 - self.events.1, 0);
+        self.bytes = (self.bytes.0 - self.bytes.1, 0);
         let mut rows = Rows {
             turns: head(&mut self.rows.turns, turns),
             items: head(&mut self.rows.items, items),

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::record::Encoded;
-use super::FLUSH_BYTES;
 use super::fold::Fold;
 
 /// How many folds are remembered.
@@ -22,21 +21,17 @@ pub(crate) struct Remembered {
     /// `None` for a stream that cannot be folded, because a record is damaged or not known. It has no rows, and its
     /// appends are no worse for it.
     pub(super) fold: Option<Box<Fold>>,
-    /// The size of the events that it holds.
-    pub(super) bytes: usize,
 }
 
 impl Remembered {
-    pub(super) fn new((fold, bytes): (Fold, usize)) -> Self {
+    pub(super) fn new(fold: Fold) -> Self {
         let fold = Some(Box::new(fold));
-        Self { fold, bytes }
+        Self { fold }
     }
 
-    /// Tells whether enough has come together for the tables.
-    pub(super) fn is_due(&self) -> bool {
-        let is_large = self.bytes >= FLUSH_BYTES;
-        let fold = self.fold.as_ref();
-        fold.is_some_and(|fold| fold.is_due() || (is_large && fold.is_settled_further()))
+    /// Returns the size of the events that it holds.
+    fn size(&self) -> usize {
+        self.fold.as_ref().map_or(0, |fold| fold.size())
     }
 
     /// Follows records.
@@ -46,8 +41,8 @@ impl Remembered {
             if let Some(event) = &record.event
                 && !event.is_ephemeral()
             {
+                fold.weigh(record.size);
                 fold.apply(event);
-                self.bytes += record.size;
             }
         }
     }
@@ -93,7 +88,7 @@ impl Folds {
         match std::mem::replace(spot, Spot::Lent(number)) {
             Spot::Here(known) => {
                 shelf.loans = number;
-                shelf.bytes -= known.bytes;
+                shelf.bytes -= known.size();
                 Some(Loan { number, known })
             }
             lent @ Spot::Lent(_) => {
@@ -108,7 +103,7 @@ impl Folds {
         let mut shelf = self.lock();
         match (shelf.by_stream.remove(&stream)?, loan) {
             (Spot::Here(known), _) => {
-                shelf.bytes -= known.bytes;
+                shelf.bytes -= known.size();
                 Some((known, false))
             }
             (Spot::Lent(number), Some(loan)) if loan.number == number => Some((loan.known, true)),
@@ -120,7 +115,7 @@ impl Folds {
     pub(super) fn put(&self, stream: u64, known: Remembered) {
         let mut shelf = self.lock();
         shelf.forget(stream);
-        shelf.bytes += known.bytes;
+        shelf.bytes += known.size();
         shelf.by_stream.insert(stream, Spot::Here(known));
         if shelf.by_stream.len() > MAX_FOLDS || shelf.bytes > MAX_BYTES {
             // To free so much takes a while, and nobody should wait for it.
@@ -145,7 +140,7 @@ impl Folds {
 impl Shelf {
     fn forget(&mut self, stream: u64) {
         if let Some(Spot::Here(known)) = self.by_stream.remove(&stream) {
-            self.bytes -= known.bytes;
+            self.bytes -= known.size();
         }
     }
 }
@@ -155,7 +150,9 @@ mod tests {
     use super::*;
 
     fn known(bytes: usize) -> Remembered {
-        Remembered::new((Fold::default(), bytes))
+        let mut fold = Fold::default();
+        fold.weigh(bytes);
+        Remembered::new(fold)
     }
 
     #[test]
@@ -166,7 +163,7 @@ mod tests {
         let loan = folds.lend(1).unwrap();
         assert!(folds.lend(1).is_none(), "somebody has it");
         let (known, was_lent) = folds.take(1, Some(loan)).unwrap();
-        assert_eq!((known.bytes, was_lent), (10, true));
+        assert_eq!((known.size(), was_lent), (10, true));
         assert!(folds.take(1, None).is_none(), "it was taken out");
     }
 
@@ -184,7 +181,7 @@ mod tests {
         let loan = lend(20);
         folds.put(1, known(30));
         let (known, was_lent) = folds.take(1, Some(loan)).unwrap();
-        assert_eq!((known.bytes, was_lent), (30, false), "the writer's own");
+        assert_eq!((known.size(), was_lent), (30, false), "the writer's own");
 
         let loan = lend(40);
         folds.forget(1);

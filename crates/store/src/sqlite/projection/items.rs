@@ -95,7 +95,7 @@ fn list(
             range(&transaction, items, &sources, places, ItemRow::read)?
         }
         None => {
-            let rows = fold(&transaction, name, stream)?.0.into_rows();
+            let rows = fold(&transaction, name, stream)?.into_rows();
             let mut turns = rows.turns.iter();
             let Some(row) = turns.find(|row| row.id == turn) else {
                 return Ok(None);

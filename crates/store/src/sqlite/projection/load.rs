@@ -26,20 +26,17 @@ pub(super) fn thread(connection: &Connection, stream: u64) -> Result<Option<Thre
         .optional()?)
 }
 
-/// Goes on from the rows of a stream to its end. Returns the size of what was read with the fold.
-pub(super) fn fold(
-    connection: &Connection,
-    name: &StreamKey,
-    stream: u64,
-) -> Result<(Fold, usize), Fault> {
+/// Goes on from the rows of a stream to its end.
+pub(super) fn fold(connection: &Connection, name: &StreamKey, stream: u64) -> Result<Fold, Fault> {
     let row = thread(connection, stream)?;
     let mut fold = row.as_ref().map(Fold::resume).unwrap_or_default();
     let after = fold.taken().seq;
-    let bytes = replay(connection, name, stream, after, |event| {
+    replay(connection, name, stream, after, |event, bytes| {
+        fold.weigh(bytes);
         fold.apply(event);
         Ok(())
     })?;
-    Ok((fold, bytes))
+    Ok(fold)
 }
 
 pub(super) fn replay_query() -> String {
@@ -49,24 +46,22 @@ pub(super) fn replay_query() -> String {
     )
 }
 
-/// Goes through the events behind a record, without text chunks.
+/// Goes through the events behind a record, without text chunks; with each comes its size.
 pub(super) fn replay(
     connection: &Connection,
     name: &StreamKey,
     stream: u64,
     after: u64,
-    mut each: impl FnMut(&Arc<Event>) -> Result<(), Fault>,
-) -> Result<usize, Fault> {
+    mut each: impl FnMut(&Arc<Event>, usize) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(&replay_query())?;
     let mut rows = statement.query([int(stream), int(after)])?;
-    let mut bytes = 0;
     let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(connection, row, &mut buffer)?;
-        bytes += stored.len();
-        each(&stored.decode(name)?)?;
+        each(&stored.decode(name)?, stored.len())?;
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Says what to do where a database of an earlier version is read as it is.

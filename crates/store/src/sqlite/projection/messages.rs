@@ -72,7 +72,7 @@ fn list(
         let sources = Sources::of(&transaction, name, stream)?;
         rows = range(&transaction, messages, &sources, places, MessageRow::read)?;
         if end > stored {
-            let newer = fold(&transaction, name, stream)?.0.into_rows().messages;
+            let newer = fold(&transaction, name, stream)?.into_rows().messages;
             let newer = newer.into_iter();
             rows.extend(newer.filter(|row| (offset..end).contains(&row.place)));
         }

@@ -208,7 +208,7 @@ pub(super) fn fold_newest(connection: &Connection) -> Result<ThreadRows, Fault> 
             continue;
         };
         match load::fold(connection, &name, stream) {
-            Ok((fold, _)) => drop(rows.insert(stream, fold.thread())),
+            Ok(fold) => drop(rows.insert(stream, fold.thread())),
             Err(Fault::Journal(_)) => {}
             Err(fault) => return Err(fault),
         }

@@ -169,7 +169,8 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
         .execute([int(number)])?;
     remove_from(connection, number, kept.places())?;
     marks::remove(connection, number, kept.seq)?;
-    replay(connection, &stream.key, number, kept.seq, |event| {
+    replay(connection, &stream.key, number, kept.seq, |event, bytes| {
+        fold.weigh(bytes);
         fold.apply(event);
         match fold.is_due() {
             true => write(connection, number, &mut fold),

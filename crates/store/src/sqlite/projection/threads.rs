@@ -70,7 +70,7 @@ pub(in super::super) fn find(
         let row = match newest.filter(|newest| newest.is_whole()) {
             Some(newest) => newest.row(stream),
             None => {
-                let (fold, _) = load::fold(&transaction, name, stream)?;
+                let fold = load::fold(&transaction, name, stream)?;
                 fold.is_begun().then(|| fold.thread())
             }
         };

@@ -68,7 +68,7 @@ fn list(
     if let Some(stream) = find(&transaction, name)? {
         let stream = stream.stream;
         let wanted = window.limit.saturating_add(1);
-        let (fold, _) = fold(&transaction, name, stream)?;
+        let fold = fold(&transaction, name, stream)?;
         let stored = fold.taken().turns;
         let sources = Sources::of(&transaction, name, stream)?;
         let rows = fold.into_rows();
@@ -184,7 +184,7 @@ pub(in super::super) fn end(
     if let Some(row) = stored(&transaction, &sources, turn)? {
         return Ok(Some(row.last));
     }
-    let rows = fold(&transaction, name, stream.stream)?.0.into_rows();
+    let rows = fold(&transaction, name, stream.stream)?.into_rows();
     let is_it = |row: &&TurnRow| row.id == turn && row.status != TurnStatus::InProgress;
     Ok(rows.turns.iter().find(is_it).map(|row| row.last))
 }

@@ -23,11 +23,14 @@ use crate::journal::turn_runs::RunRow;
 use crate::runs::KeptRun;
 
 pub(super) use list::{Part, list};
+use newest::Load;
 pub(super) use newest::{NewestRuns, Rows};
 pub(super) use unwritten::Unwritten;
 
 /// How many rows of a kind stay in memory.
 const MAX_ROWS: usize = 1024;
+/// How many bytes they may have.
+const MAX_BYTES: usize = 1024 * 1024;
 /// How many records may be newer than the tables are exact: what is looked through after a crash.
 const MAX_RECORDS: u64 = 2048;
 
@@ -85,8 +88,9 @@ impl RunRows {
 
     /// Tells whether rows have become many.
     pub(crate) fn is_due(&self, position: u64) -> bool {
-        let is_due = self.turns.rows.len() > MAX_ROWS
-            || self.outside.len() > MAX_ROWS
+        let is_much = |load: Load| load.rows > MAX_ROWS || load.bytes > MAX_BYTES;
+        let is_due = is_much(self.turns.rows.load())
+            || is_much(self.outside.load())
             || position - self.projected.min(position) >= MAX_RECORDS;
         is_due && self.projecting.is_none()
     }
@@ -129,6 +133,15 @@ impl RunRows {
     pub(crate) fn take_back(&mut self) {
         self.turns.take_back();
         self.outside.take_back();
+        self.projecting = None;
+    }
+
+    /// Notes that the right to write to a run has changed hands.
+    pub(crate) fn note_epoch(&mut self, stream: u64, epoch: u64) {
+        let rows = self.outside.rows(|run| run.stream == stream);
+        for run in rows.into_values() {
+            self.outside.note(KeptRun { epoch, ..run });
+        }
     }
 
     /// Forgets a stream whose rows are no longer, or no longer those that were shown.

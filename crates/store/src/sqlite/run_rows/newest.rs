@@ -11,6 +11,8 @@ pub(crate) trait Listed: Clone {
     fn position(&self) -> u64;
     fn stream(&self) -> u64;
     fn is_wanted(&self, filter: &RunFilter) -> bool;
+    /// Returns how many bytes its texts have.
+    fn size(&self) -> usize;
 }
 
 impl Listed for RunRow {
@@ -23,6 +25,9 @@ impl Listed for RunRow {
     fn is_wanted(&self, filter: &RunFilter) -> bool {
         self.is_wanted(filter)
     }
+    fn size(&self) -> usize {
+        self.intent.len()
+    }
 }
 
 impl Listed for KeptRun {
@@ -34,6 +39,9 @@ impl Listed for KeptRun {
     }
     fn is_wanted(&self, filter: &RunFilter) -> bool {
         filter.wants(self.position, &self.summary.agent_id, self.summary.status)
+    }
+    fn size(&self) -> usize {
+        self.summary.intent.len() + self.summary.agent_id.len()
     }
 }
 
@@ -49,19 +57,11 @@ pub(super) enum News<R> {
 /// The newest rows by their positions.
 pub(crate) type Rows<R> = BTreeMap<u64, R>;
 
-/// Brings rows up to date; tells whether one went.
-pub(super) fn apply<R: Listed>(rows: &mut Rows<R>, news: News<R>) -> bool {
-    match news {
-        News::Row(row) => {
-            rows.insert(row.position(), row);
-            false
-        }
-        News::Gone(stream) => {
-            let before = rows.len();
-            rows.retain(|_, row| row.stream() != stream);
-            rows.len() < before
-        }
-    }
+/// How many rows there are, and how many bytes they have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Load {
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
 }
 
 /// What the writer and those who list share.
@@ -71,6 +71,8 @@ pub(crate) struct NewestRuns<R>(Mutex<Shared<R>>);
 #[derive(Debug)]
 struct Shared<R> {
     rows: Rows<R>,
+    /// The size of all rows.
+    bytes: usize,
     /// Raised when a row goes, so that a reader notices when the table and the rows do not belong together.
     generation: u64,
 }
@@ -96,6 +98,7 @@ impl<R: Listed> Selection<R> {
 impl<R: Listed> NewestRuns<R> {
     pub(super) fn new(rows: Rows<R>) -> Self {
         Self(Mutex::new(Shared {
+            bytes: rows.values().map(R::size).sum(),
             rows,
             generation: 0,
         }))
@@ -127,8 +130,12 @@ impl<R: Listed> NewestRuns<R> {
         self.lock().generation
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.lock().rows.len()
+    pub(super) fn load(&self) -> Load {
+        let shared = self.lock();
+        Load {
+            rows: shared.rows.len(),
+            bytes: shared.bytes,
+        }
     }
 
     /// Returns the rows that are asked for.
@@ -142,17 +149,35 @@ impl<R: Listed> NewestRuns<R> {
     /// Takes over what a commit has made durable.
     pub(super) fn publish(&self, news: impl Iterator<Item = News<R>>) {
         let mut shared = self.lock();
-        for news in news {
-            if apply(&mut shared.rows, news) {
-                shared.generation += 1;
-            }
-        }
+        news.for_each(|news| shared.apply(news));
     }
 
     /// Forgets all rows: the table has them.
     pub(super) fn clear(&self) {
         let mut shared = self.lock();
         shared.rows.clear();
+        shared.bytes = 0;
         shared.generation += 1;
+    }
+}
+
+impl<R: Listed> Shared<R> {
+    fn apply(&mut self, news: News<R>) {
+        match news {
+            News::Row(row) => {
+                self.bytes += row.size();
+                let before = self.rows.insert(row.position(), row);
+                self.bytes -= before.map_or(0, |row| row.size());
+            }
+            News::Gone(stream) => {
+                let (rows, bytes) = (self.rows.len(), &mut self.bytes);
+                self.rows.retain(|_, row| {
+                    let stays = row.stream() != stream;
+                    *bytes -= if stays { 0 } else { row.size() };
+                    stays
+                });
+                self.generation += u64::from(self.rows.len() < rows);
+            }
+        }
     }
 }

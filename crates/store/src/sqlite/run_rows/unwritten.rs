@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::newest::{Listed, NewestRuns, News, Rows, apply};
+use super::newest::{Listed, Load, NewestRuns, News, Rows};
 
 /// Rows that the table does not have, as the running commit leaves them.
 #[derive(Debug)]
@@ -64,17 +64,24 @@ impl<R: Listed> Unwritten<R> {
         let mut rows = self.newest.rows(&is_one);
         for news in &self.news {
             match news {
-                News::Row(row) => apply(&mut rows, News::Row(row.clone())),
-                News::Gone(stream) => apply(&mut rows, News::Gone(*stream)),
-            };
+                News::Row(row) if is_one(row) => drop(rows.insert(row.position(), row.clone())),
+                News::Row(row) => drop(rows.remove(&row.position())),
+                News::Gone(stream) => rows.retain(|_, row| row.stream() != *stream),
+            }
         }
-        rows.retain(|_, row| is_one(row));
         rows
     }
 
-    /// Tells how many there may be.
-    pub(super) fn len(&self) -> usize {
-        self.newest.len() + self.news.len()
+    /// Tells how much there may be.
+    pub(super) fn load(&self) -> Load {
+        let mut load = self.newest.load();
+        for news in &self.news {
+            if let News::Row(row) = news {
+                load.rows += 1;
+                load.bytes += row.size();
+            }
+        }
+        load
     }
 
     /// Begins a job: what it changes here can be taken back until the next one begins.

@@ -5,13 +5,15 @@ use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::run_rows::projected;
-use super::super::schema::{LATE_RUNS, version};
-use super::rows::{as_stored, place, stored};
+use super::super::schema::LATE_RUNS;
+use super::rows::{as_stored, written};
 use crate::journal::StreamKey;
 
 /// A comparison of one run, record by record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in super::super) struct RunCheck {
+    /// Behind this position the row may be missing, or older than its run.
+    projected: u64,
     summary: Option<RunSummary>,
     /// The positions of its first record and of its last.
     positions: (u64, u64),
@@ -19,6 +21,19 @@ pub(in super::super) struct RunCheck {
 }
 
 impl RunCheck {
+    /// Begins, in a database of a version.
+    pub(in super::super) fn begin(connection: &Connection, version: u32) -> Result<Self, Fault> {
+        Ok(Self {
+            projected: match version < LATE_RUNS {
+                true => u64::MAX,
+                false => projected(connection)?,
+            },
+            summary: None,
+            positions: (0, 0),
+            differences: Vec::new(),
+        })
+    }
+
     /// Takes the next record. A run begins once, ends once, and its turns are numbered from 0.
     pub(in super::super) fn step(&mut self, record: &RunRecord, (seq, position): (u64, u64)) {
         self.positions.1 = position;
@@ -52,22 +67,16 @@ impl RunCheck {
         connection: &Connection,
         key: &StreamKey,
     ) -> Result<Vec<String>, Fault> {
-        // Behind this position a row may be missing, or older than its run.
-        let projected = match version(connection)? < LATE_RUNS {
-            true => u64::MAX,
-            false => projected(connection)?,
-        };
         let (first, last) = self.positions;
-        let place = place(connection, key)?;
-        let row = place.map_or(Ok(None), |(_, position)| stored(connection, position));
-        match (row, self.summary) {
+        let may_lag = last > self.projected;
+        match (written(connection, key), self.summary) {
             (Ok(None), None) => {}
-            (Ok(None), Some(_)) if first > projected => {}
+            (Ok(None), Some(_)) if first > self.projected => {}
             (Ok(None), Some(_)) => self
                 .differences
                 .push("the row of the run is missing".into()),
             (Ok(Some(run)), summary) => {
-                let says = |summary| is_row(&run.summary, as_stored(summary), last > projected);
+                let says = |summary| is_row(&run.summary, as_stored(summary), may_lag);
                 if !summary.is_some_and(says) {
                     let what = "the row of the run is not what its records say";
                     self.differences.push(what.into());

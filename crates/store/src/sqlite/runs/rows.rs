@@ -81,6 +81,12 @@ pub(super) fn stored(connection: &Connection, position: u64) -> Result<Option<Ke
     Ok(statement.query_row([int(position)], from_row).optional()?)
 }
 
+/// Reads the row of a run.
+pub(super) fn written(connection: &Connection, key: &StreamKey) -> Result<Option<KeptRun>, Fault> {
+    let place = place(connection, key)?;
+    place.map_or(Ok(None), |(_, position)| stored(connection, position))
+}
+
 /// Finds a run.
 pub(super) fn get(
     reader: &Connection,
@@ -90,7 +96,10 @@ pub(super) fn get(
     let key = run_stream(run_id);
     let Some(newest) = newest else {
         let transaction = reader.unchecked_transaction()?;
-        return current(&transaction, &key);
+        return match version(&transaction)? < LATE_RUNS {
+            true => written(&transaction, &key),
+            false => current(&transaction, &key),
+        };
     };
     loop {
         let generation = newest.generation();
@@ -147,7 +156,8 @@ fn page(reader: &Connection, agent: Option<&str>, part: &Part) -> Result<Vec<Kep
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Adds rows, or changes what can change in those that are there. Most are new.
+/// Adds rows, or changes what can change in those that are there. Most are new, unlike those of turns, which come while their turns
+/// go on.
 pub(in super::super) fn put<'a>(
     connection: &Connection,
     runs: impl IntoIterator<Item = &'a KeptRun>,

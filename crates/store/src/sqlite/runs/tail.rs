@@ -1,4 +1,4 @@
-//! Following the records of runs that their rows do not have.
+//! Making rows from records, where the table does not have them.
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::runs::{RunRecord, RunStarted, RunSummary};
@@ -8,14 +8,14 @@ use super::super::journal::named;
 use super::super::numbers::{int, uint};
 use super::super::record::Stored;
 use super::super::run_rows::{Behind, Rows};
-use super::super::spans::{IN_ORDER, PLACED_COLUMNS, from};
+use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at};
 use super::decode;
 use super::rows::{as_stored, place, stored};
 use crate::journal::StreamKey;
 use crate::runs::{KeptRun, is_run_stream};
 
-/// Folds the rows of all runs that went on behind the position up to which the table is exact. A run that cannot be read has
-/// none.
+/// Makes the rows of all runs that went on behind the position up to which the table is exact. A run whose start cannot be
+/// read has none.
 pub(in super::super) fn fold_tail(
     connection: &Connection,
     behind: &Behind,
@@ -25,35 +25,69 @@ pub(in super::super) fn fold_tail(
         let Some(key) = named(connection, *stream)?.filter(is_run_stream) else {
             continue;
         };
-        match current(connection, &key) {
-            Ok(run) => rows.extend(run.map(|run| (run.position, run))),
-            Err(Fault::Journal(_)) => {}
-            Err(fault) => return Err(fault),
-        }
+        let run = current(connection, &key)?;
+        rows.extend(run.map(|run| (run.position, run)));
     }
     Ok(rows)
 }
 
-/// Returns a run as its records say. What its row has of them is not read again.
+/// Returns a run as it is now. Its start and its newest record tell, so that what lies between is not read: it may be much, and
+/// damage there takes the run out of no list.
 pub(super) fn current(connection: &Connection, key: &StreamKey) -> Result<Option<KeptRun>, Fault> {
     let Some((stream, position)) = place(connection, key)? else {
         return Ok(None);
     };
-    follow(connection, (stream, key), stored(connection, position)?)
+    let mut run = match stored(connection, position)? {
+        Some(run) => run,
+        None => match one(connection, (stream, key), FIRST)? {
+            Some((_, Some(RunRecord::Started(started)))) => {
+                begun(connection, (stream, position), &started)?
+            }
+            _ => return Ok(None),
+        },
+    };
+    let newest = one(connection, (stream, key), NEWEST)?;
+    if let Some((seq, record)) = newest.filter(|(seq, _)| *seq > run.head()) {
+        let end = record.filter(|record| matches!(record, RunRecord::Ended(_)));
+        run.summary.turn_count = seq - 1 - u64::from(end.is_some());
+        end.iter().for_each(|end| run.summary.apply(end));
+    }
+    run.summary = as_stored(run.summary);
+    Ok(Some(run))
 }
 
-/// Follows the records of a run behind those that it has.
-pub(super) fn follow(
+const FIRST: &str = concat!("AND ", at!("1"), " ORDER BY last, position");
+const NEWEST: &str = "ORDER BY last DESC, position DESC";
+
+/// Reads one record of a run, if it can be read, with its number.
+fn one(
     connection: &Connection,
     (stream, key): (u64, &StreamKey),
-    mut run: Option<KeptRun>,
-) -> Result<Option<KeptRun>, Fault> {
-    let after = run.as_ref().map_or(0, KeptRun::head);
+    which: &str,
+) -> Result<Option<(u64, Option<RunRecord>)>, Fault> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
-        from!("?2 + 1")
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {which} LIMIT 1"
     ))?;
-    let mut rows = statement.query([int(stream), int(after)])?;
+    let mut rows = statement.query([int(stream)])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let mut buffer = Vec::new();
+    let stored = Stored::from_row(connection, row, &mut buffer)?;
+    let record = decode(&stored, key).ok().map(|(_, record)| record);
+    Ok(Some((stored.seq, record)))
+}
+
+/// Makes a run from all its records.
+pub(super) fn fold(
+    connection: &Connection,
+    (stream, key): (u64, &StreamKey),
+) -> Result<Option<KeptRun>, Fault> {
+    let mut run: Option<KeptRun> = None;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
+    ))?;
+    let mut rows = statement.query([int(stream)])?;
     let mut buffer = Vec::new();
     while let Some(row) = rows.next()? {
         let stored = Stored::from_row(connection, row, &mut buffer)?;

@@ -1,16 +1,18 @@
 //! Writing runs.
 
+use std::collections::BTreeMap;
+
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::journal::{Append, StreamInfo, claim, find, remove};
-use super::super::numbers::int;
+use super::super::numbers::{int, uint};
 use super::super::record::Encoded;
 use super::super::times;
 use super::super::writer::Work;
 use super::rows::{as_stored, place, put, stored};
-use super::tail::{begun, follow};
+use super::tail::{begun, fold};
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, run_stream};
@@ -235,7 +237,7 @@ pub(in super::super) fn project(
 /// Makes the row of a run anew from its records.
 pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Result<(), Fault> {
     let connection = work.connection;
-    let Some(run) = follow(connection, (stream.stream, &stream.key), None)? else {
+    let Some(run) = fold(connection, (stream.stream, &stream.key))? else {
         return Ok(());
     };
     connection
@@ -254,32 +256,40 @@ fn give_up(work: &mut Work<'_>, run: &KeptRun) {
     }
 }
 
-/// Removes runs that ended before a time. Runs end in about the order in which they began, so the walk from the oldest
-/// one stops at the first that began too late.
+/// Removes runs that ended before a time, the oldest first. Runs end in about the order in which they began, so the walk from
+/// the oldest one stops at the first that began too late.
 pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<usize, Fault> {
-    // Where little happens, a row may be old and not written yet.
     let has_ended = |run: &KeptRun| {
         let ended_at = run.summary.ended_at;
         ended_at.is_some_and(|at| at.timestamp_micros() < before)
     };
+    // Where little happens, a row may be old and not written yet.
     let unwritten = work.state.projections.runs.outside.rows(has_ended);
-    put(work.connection, unwritten.values())?;
-    let old: Vec<String> = {
+    let unwritten = unwritten.into_values();
+    let mut old: BTreeMap<_, _> = unwritten
+        .map(|run| (run.position, run_stream(&run.summary.run_id)))
+        .collect();
+    {
         let mut statement = work.connection.prepare_cached(
-            "SELECT streams.key FROM runs JOIN streams ON streams.id = runs.stream \
+            "SELECT runs.position, streams.key FROM runs JOIN streams ON streams.id = runs.stream \
              WHERE runs.position < coalesce((SELECT position FROM runs WHERE started_at >= ?1 ORDER BY position \
              LIMIT 1), 9223372036854775807) AND ended_at < ?1 ORDER BY runs.position LIMIT ?2",
         )?;
-        let rows = statement
-            .query_map((before, i64::try_from(limit).unwrap_or(i64::MAX)), |row| {
-                row.get(0)
-            })?;
-        rows.collect::<Result<_, _>>()?
-    };
-    for key in &old {
-        remove(work, &StreamKey::new(key.as_str()))?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map((before, limit), |row| {
+            Ok((uint(row, 0)?, StreamKey::new(row.get_ref(1)?.as_str()?)))
+        })?;
+        for row in rows {
+            old.extend([row?]);
+        }
     }
-    Ok(old.len())
+    let old = old.into_values().take(limit);
+    let mut forgotten = 0;
+    for key in old {
+        remove(work, &key)?;
+        forgotten += 1;
+    }
+    Ok(forgotten)
 }
 
 impl Encoded {

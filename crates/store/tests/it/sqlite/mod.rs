@@ -9,6 +9,7 @@ mod full;
 mod groups;
 mod host_records;
 mod journal;
+mod late_runs;
 mod lost;
 mod opening;
 mod projection;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use chrono::Utc;
 use serde_json::json;
-use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination};
+use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination};
 use windlass_store::{
     Begun, Journal, JournalError, KeptRun, RunFilter, RunLog, SqliteStore, conformance,
 };
@@ -25,7 +25,7 @@ async fn sqlite_keeps_the_rules() {
     .unwrap();
 }
 
-async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
+pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
     let started = RunStarted {
         run_id: run_id.to_owned(),
         agent_id: "a/b".to_owned(),
@@ -39,7 +39,7 @@ async fn begin(store: &SqliteStore, run_id: &str) -> KeptRun {
     }
 }
 
-fn turn(index: u64, text: &str) -> RunRecord {
+pub(super) fn turn(index: u64, text: &str) -> RunRecord {
     RunRecord::Turn(RunTurn {
         index,
         output: Some(json!(text)),
@@ -47,7 +47,7 @@ fn turn(index: u64, text: &str) -> RunRecord {
     })
 }
 
-fn ended(run: &KeptRun) -> RunRecord {
+pub(super) fn ended(run: &KeptRun) -> RunRecord {
     RunRecord::Ended(RunEnded {
         run_id: run.summary.run_id.clone(),
         agent_id: run.summary.agent_id.clone(),
@@ -57,7 +57,7 @@ fn ended(run: &KeptRun) -> RunRecord {
 }
 
 /// A store with a session, an open run with a big turn, and one that has ended.
-async fn full_store(home: &Home) -> SqliteStore {
+pub(super) async fn full_store(home: &Home) -> SqliteStore {
     let store = home.open().await;
     fill(&store, "session", vec![custom("a")]).await;
     let open = begin(&store, "open").await;
@@ -72,7 +72,7 @@ async fn full_store(home: &Home) -> SqliteStore {
     store
 }
 
-async fn everything(store: &SqliteStore) -> Vec<(KeptRun, Vec<RunRecord>)> {
+pub(super) async fn everything(store: &SqliteStore) -> Vec<(KeptRun, Vec<RunRecord>)> {
     let mut all = Vec::new();
     for run in store.runs().list(RunFilter::default(), 10).await.unwrap() {
         let id = &run.summary.run_id;
@@ -216,127 +216,4 @@ async fn records_that_cannot_follow_each_other_are_found() {
     let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
     assert_eq!(findings, ["stream run:odd: record 2 is not the next turn"]);
     assert_eq!(run.head(), 3);
-}
-
-fn count(home: &Home) -> i64 {
-    let rows = "SELECT count(*) FROM runs";
-    (home.database().query_row(rows, [], |row| row.get(0))).unwrap()
-}
-
-#[tokio::test]
-async fn rows_that_were_not_written_are_folded() {
-    let home = Home::new();
-    let store = full_store(&home).await;
-    let open = store.runs().get("open").await.unwrap().unwrap();
-    let open = store.runs().take_over(&open, "another").await.unwrap();
-    let expected = everything(&store).await;
-    assert_eq!((expected.len(), count(&home)), (2, 0));
-
-    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
-    assert_eq!(everything(&reader).await, expected, "in another process");
-    assert_eq!(reader.runs().get("open").await.unwrap(), Some(open.clone()));
-    assert_eq!(reader.verify().await.unwrap().findings, []);
-
-    let crashed = home.crashed();
-    let after = crashed.open().await;
-    assert_eq!(everything(&after).await, expected, "after a crash");
-    assert_eq!(after.runs().get("open").await.unwrap(), Some(open.clone()));
-    assert_eq!(after.verify().await.unwrap().findings, []);
-    let done = after.runs().append(&open, vec![ended(&open)]).await;
-    let done = done.unwrap();
-    after.close().await;
-    assert_eq!(count(&crashed), 2, "closing writes them");
-    let after = crashed.open().await;
-    let found = after.runs().get("open").await.unwrap().unwrap();
-    assert_eq!((found.head(), &found.client), (done.head(), &done.client));
-    assert_eq!(after.verify().await.unwrap().findings, []);
-}
-
-#[tokio::test]
-async fn lists_are_whole_while_rows_are_on_their_way() {
-    const RUNS: usize = 2600;
-    let home = Home::new();
-    let store = home.open().await;
-    let mut expected = Vec::new();
-    for n in 0..RUNS {
-        let mut run = begin(&store, &format!("r{n}")).await;
-        // Every seventh stays open, and some of those go on much later.
-        if n % 7 > 0 {
-            run = (store.runs().append(&run, vec![ended(&run)]).await).unwrap();
-        }
-        expected.insert(0, run.summary.run_id);
-        if n % 500 == 499 {
-            let old = store.runs().get(&format!("r{}", n / 2 / 7 * 7)).await;
-            let old = old.unwrap().unwrap();
-            store
-                .runs()
-                .append(&old, vec![turn(0, "late")])
-                .await
-                .unwrap();
-        }
-    }
-    let written = count(&home);
-    assert!(0 < written && written < RUNS as i64, "{written}");
-    for status in [
-        None,
-        Some(RunStatus::InProgress),
-        Some(RunStatus::Incomplete),
-    ] {
-        for agent_id in [None, Some("a/b".to_owned())] {
-            let mut filter = RunFilter {
-                agent_id,
-                status,
-                before: None,
-            };
-            let mut listed = Vec::new();
-            loop {
-                let page = store.runs().list(filter.clone(), 97).await.unwrap();
-                let Some(last) = page.last() else { break };
-                filter.before = Some(last.position);
-                listed.extend(page.into_iter().map(|run| run.summary.run_id));
-            }
-            let is_open = |id: &str| id[1..].parse::<usize>().unwrap() % 7 == 0;
-            let is_wanted = |id: &&String| {
-                status.is_none_or(|status| is_open(id) == (status == RunStatus::InProgress))
-            };
-            let wanted: Vec<_> = expected.iter().filter(is_wanted).cloned().collect();
-            assert_eq!(listed, wanted, "{filter:?}");
-        }
-    }
-    assert_eq!(store.verify().await.unwrap().findings, []);
-    let summaries = |all: Vec<KeptRun>| all.into_iter().map(|run| run.summary).collect::<Vec<_>>();
-    let all = summaries(store.runs().list(RunFilter::default(), RUNS).await.unwrap());
-    let after = home.crashed().open().await;
-    let again = summaries(after.runs().list(RunFilter::default(), RUNS).await.unwrap());
-    assert!(all == again && all.len() == RUNS, "after a crash");
-}
-
-#[tokio::test]
-async fn what_is_old_and_not_written_yet_is_forgotten_too() {
-    let home = Home::new();
-    let store = full_store(&home).await;
-    let later = Utc::now() + std::time::Duration::from_secs(1);
-    assert_eq!(store.runs().forget(later, 10).await.unwrap(), 1);
-    let left = everything(&store).await;
-    assert_eq!(left.len(), 1);
-    assert_eq!(left[0].0.summary.run_id, "open");
-    assert_eq!(store.runs().get("done").await.unwrap(), None);
-    assert_eq!(store.verify().await.unwrap().findings, []);
-}
-
-#[tokio::test]
-async fn runs_of_an_earlier_version_keep_their_connections() {
-    let home = Home::new();
-    let store = full_store(&home).await;
-    let expected = everything(&store).await;
-    store.close().await;
-    home.step_back_to_9();
-    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
-    assert_eq!(everything(&reader).await, expected, "as they are");
-    assert_eq!(reader.verify().await.unwrap().findings, []);
-    let store = home.open().await;
-    assert_eq!(everything(&store).await, expected, "as they have become");
-    assert_eq!(everything(&reader).await, expected, "for who stayed open");
-    assert_eq!(expected[0].0.client, "client");
-    assert_eq!(store.verify().await.unwrap().findings, []);
 }
