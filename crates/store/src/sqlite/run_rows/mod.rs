@@ -97,8 +97,8 @@ impl RunRows {
 
     /// Writes all rows that are newer than the tables. Nothing may come after it in the same commit.
     pub(crate) fn persist(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
-        turn_runs::put(connection, self.turns.rows.rows(|_| true).values())?;
-        runs::put(connection, self.outside.rows(|_| true).values())?;
+        turn_runs::put(connection, self.turns.rows.rows(|_| true).into_values())?;
+        runs::put(connection, self.outside.rows(|_| true).into_values())?;
         note_projected(connection, position)?;
         self.projecting = Some(position);
         Ok(())
@@ -140,7 +140,8 @@ impl RunRows {
     pub(crate) fn note_epoch(&mut self, stream: u64, epoch: u64) {
         let rows = self.outside.rows(|run| run.stream == stream);
         for run in rows.into_values() {
-            self.outside.note(KeptRun { epoch, ..run });
+            let run = Arc::unwrap_or_clone(run);
+            self.outside.note(Arc::new(KeptRun { epoch, ..run }));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows that are newer than their table.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::journal::turn_runs::RunRow;
 use crate::runs::{KeptRun, RunFilter};
@@ -49,13 +49,13 @@ impl Listed for KeptRun {
 #[derive(Debug)]
 pub(super) enum News<R> {
     /// A run is like this now.
-    Row(R),
+    Row(Arc<R>),
     /// A stream has none any more that the table does not have.
     Gone(u64),
 }
 
 /// The newest rows by their positions.
-pub(crate) type Rows<R> = BTreeMap<u64, R>;
+pub(crate) type Rows<R> = BTreeMap<u64, Arc<R>>;
 
 /// How many rows there are, and how many bytes they have.
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,7 +89,7 @@ impl<R: Listed> Selection<R> {
         let newest_first = rows.values().rev();
         let wanted = newest_first.filter(|row| row.is_wanted(filter));
         Self {
-            wanted: wanted.take(limit).cloned().collect(),
+            wanted: wanted.take(limit).map(|row| R::clone(row)).collect(),
             positions: rows.keys().copied().collect(),
         }
     }
@@ -98,7 +98,7 @@ impl<R: Listed> Selection<R> {
 impl<R: Listed> NewestRuns<R> {
     pub(super) fn new(rows: Rows<R>) -> Self {
         Self(Mutex::new(Shared {
-            bytes: rows.values().map(R::size).sum(),
+            bytes: rows.values().map(|row| row.size()).sum(),
             rows,
             generation: 0,
         }))
@@ -118,12 +118,13 @@ impl<R: Listed> NewestRuns<R> {
     pub(crate) fn find(&self, is_it: impl Fn(&R) -> bool) -> (Option<R>, u64) {
         let shared = self.lock();
         let mut newest_first = shared.rows.values().rev();
-        let found = newest_first.find(|row| is_it(row)).cloned();
-        (found, shared.generation)
+        let found = newest_first.find(|row| is_it(row));
+        (found.map(|row| R::clone(row)), shared.generation)
     }
 
     pub(crate) fn at(&self, position: u64) -> Option<R> {
-        self.lock().rows.get(&position).cloned()
+        let found = self.lock().rows.get(&position).cloned();
+        found.map(Arc::unwrap_or_clone)
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -142,7 +143,7 @@ impl<R: Listed> NewestRuns<R> {
     pub(super) fn rows(&self, is_one: impl Fn(&R) -> bool) -> Rows<R> {
         let shared = self.lock();
         let rows = shared.rows.iter().filter(|(_, row)| is_one(row));
-        rows.map(|(position, row)| (*position, row.clone()))
+        rows.map(|(position, row)| (*position, Arc::clone(row)))
             .collect()
     }
 

@@ -29,7 +29,7 @@ impl<R: Listed> Unwritten<R> {
     }
 
     /// Notes what a run has become; only the last state in a job matters.
-    pub(crate) fn note(&mut self, row: R) {
+    pub(crate) fn note(&mut self, row: Arc<R>) {
         let of_job = self.news[self.before..].iter_mut().rev();
         let rows = of_job.map_while(|news| match news {
             News::Row(known) => Some(known),
@@ -51,7 +51,7 @@ impl<R: Listed> Unwritten<R> {
     pub(crate) fn get(&self, stream: u64, position: u64) -> Option<R> {
         for news in self.news.iter().rev() {
             match news {
-                News::Row(row) if row.position() == position => return Some(row.clone()),
+                News::Row(row) if row.position() == position => return Some(R::clone(row)),
                 News::Gone(gone) if *gone == stream => return None,
                 _ => {}
             }
@@ -64,7 +64,9 @@ impl<R: Listed> Unwritten<R> {
         let mut rows = self.newest.rows(&is_one);
         for news in &self.news {
             match news {
-                News::Row(row) if is_one(row) => drop(rows.insert(row.position(), row.clone())),
+                News::Row(row) if is_one(row) => {
+                    rows.insert(row.position(), Arc::clone(row));
+                }
                 News::Row(row) => drop(rows.remove(&row.position())),
                 News::Gone(stream) => rows.retain(|_, row| row.stream() != *stream),
             }

@@ -45,7 +45,12 @@ impl RunLog for SqliteRuns {
         let writer = self.inner.writer()?;
         let bytes = begin.record.size;
         let begun = writer.write_checked(bytes, move |work| begin.run(work));
-        Ok(begun.await?)
+        let (run, is_new) = begun.await?;
+        let run = Arc::unwrap_or_clone(run);
+        Ok(match is_new {
+            true => Begun::New(run),
+            false => Begun::Existing(run),
+        })
     }
 
     async fn append(
@@ -57,15 +62,14 @@ impl RunLog for SqliteRuns {
         let writer = self.inner.writer()?;
         let bytes = size(&append.records);
         let appended = writer.write_checked(bytes, move |work| append.run(work));
-        Ok(appended.await?)
+        Ok(Arc::unwrap_or_clone(appended.await?))
     }
 
     async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
         let (run, client) = (run.clone(), client.to_owned());
         let writer = self.inner.writer()?;
-        Ok(writer
-            .write(move |work| write::take_over(work, run, client))
-            .await?)
+        let taken = writer.write(move |work| write::take_over(work, run, client));
+        Ok(Arc::unwrap_or_clone(taken.await?))
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {

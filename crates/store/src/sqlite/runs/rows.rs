@@ -1,5 +1,7 @@
 //! The rows of runs as they are stored, and how lists find them.
 
+use std::borrow::Borrow;
+
 use chrono::SubsecRound;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
@@ -158,9 +160,9 @@ fn page(reader: &Connection, agent: Option<&str>, part: &Part) -> Result<Vec<Kep
 
 /// Adds rows, or changes what can change in those that are there. Most are new, unlike those of turns, which come while their turns
 /// go on.
-pub(in super::super) fn put<'a>(
+pub(in super::super) fn put(
     connection: &Connection,
-    runs: impl IntoIterator<Item = &'a KeptRun>,
+    runs: impl IntoIterator<Item = impl Borrow<KeptRun>>,
 ) -> Result<(), Fault> {
     let mut add = connection.prepare_cached(
         "INSERT OR IGNORE INTO runs (position, turns, status, outcome, ended_at, stream, agent, intent, started_at) \
@@ -170,6 +172,7 @@ pub(in super::super) fn put<'a>(
         "UPDATE runs SET turns = ?2, status = ?3, outcome = ?4, ended_at = ?5 WHERE position = ?1",
     )?;
     for run in runs {
+        let run = run.borrow();
         let summary = &run.summary;
         // What can change comes first.
         let values: [&dyn ToSql; 9] = [

@@ -1,5 +1,7 @@
 //! Making rows from records, where the table does not have them.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::runs::{RunRecord, RunStarted, RunSummary};
 
@@ -26,7 +28,7 @@ pub(in super::super) fn fold_tail(
             continue;
         };
         let run = current(connection, &key)?;
-        rows.extend(run.map(|run| (run.position, run)));
+        rows.extend(run.map(|run| (run.position, Arc::new(run))));
     }
     Ok(rows)
 }

@@ -1,6 +1,7 @@
 //! Writing runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
@@ -15,7 +16,7 @@ use super::rows::{as_stored, place, put, stored};
 use super::tail::{begun, fold};
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
-use crate::runs::{Begun, KeptRun, run_stream};
+use crate::runs::{KeptRun, run_stream};
 
 /// A run on its way into the journal. Encoded by whoever asks, so that the writer has less to do.
 pub(super) struct Begin {
@@ -29,17 +30,18 @@ impl Begin {
     pub(super) fn new(started: RunStarted, client: &str) -> Result<Self, Fault> {
         Ok(Self {
             key: run_stream(&started.run_id),
-            summary: RunSummary::of(&started),
+            summary: as_stored(RunSummary::of(&started)),
             client: client.to_owned(),
             record: encode(&RunRecord::Started(started), 1)?,
         })
     }
 
-    pub(super) fn run(self, work: &mut Work<'_>) -> Result<Begun, Fault> {
+    /// Returns the run, and whether it is new.
+    pub(super) fn run(self, work: &mut Work<'_>) -> Result<(Arc<KeptRun>, bool), Fault> {
         // Mostly the id is new: then the stream is made at once, and nothing has to be looked up.
         let (stream, epoch) = match self.open(work)? {
             Opened::New { stream, epoch } => (stream, epoch),
-            Opened::Taken(run) => return Ok(Begun::Existing(run)),
+            Opened::Taken(run) => return Ok((Arc::new(run), false)),
         };
         let append = Append {
             stream,
@@ -57,8 +59,7 @@ impl Begin {
             epoch,
             stream,
         };
-        note(work, &run);
-        Ok(Begun::New(run))
+        Ok((note(work, run), true))
     }
 
     /// Makes the stream of the run, unless there is one of that id. It refuses before anything is changed.
@@ -126,6 +127,7 @@ impl AppendToRun {
         let encoded = numbered.map(|(seq, record)| encode(record, seq));
         let encoded = encoded.collect::<Result<_, _>>()?;
         records.iter().for_each(|record| run.summary.apply(record));
+        run.summary = as_stored(run.summary);
         Ok(Self {
             run,
             first_seq,
@@ -133,7 +135,7 @@ impl AppendToRun {
         })
     }
 
-    pub(super) fn run(self, work: &mut Work<'_>) -> Result<KeptRun, Fault> {
+    pub(super) fn run(self, work: &mut Work<'_>) -> Result<Arc<KeptRun>, Fault> {
         let run = self.run;
         let append = Append {
             stream: run.stream,
@@ -144,8 +146,7 @@ impl AppendToRun {
             loan: None,
         };
         append.run(work)?;
-        note(work, &run);
-        Ok(run)
+        Ok(note(work, run))
     }
 }
 
@@ -165,7 +166,7 @@ pub(super) fn take_over(
     work: &mut Work<'_>,
     mut run: KeptRun,
     client: String,
-) -> Result<KeptRun, Fault> {
+) -> Result<Arc<KeptRun>, Fault> {
     check_open(&run)?;
     // What an append of nothing checks is what must hold here.
     let append = Append {
@@ -180,8 +181,7 @@ pub(super) fn take_over(
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;
     note_client(work, run.stream, &client)?;
     run.client = client;
-    note(work, &run);
-    Ok(run)
+    Ok(note(work, run))
 }
 
 fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> {
@@ -192,11 +192,10 @@ fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> 
 }
 
 /// Notes what a run has become; its row is written with many others.
-fn note(work: &mut Work<'_>, run: &KeptRun) {
-    work.state.projections.runs.outside.note(KeptRun {
-        summary: as_stored(run.summary.clone()),
-        ..run.clone()
-    });
+fn note(work: &mut Work<'_>, run: KeptRun) -> Arc<KeptRun> {
+    let run = Arc::new(run);
+    work.state.projections.runs.outside.note(Arc::clone(&run));
+    run
 }
 
 /// Finds a run as the running commit leaves it.

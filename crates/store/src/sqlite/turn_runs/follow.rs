@@ -1,6 +1,7 @@
 //! What the writer remembers of turns.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
@@ -60,7 +61,7 @@ impl TurnRuns {
                 continue;
             };
             match fold.apply(event, (stream, position)) {
-                Some(RunNews::Row(row)) => self.rows.note(row),
+                Some(RunNews::Row(row)) => self.rows.note(Arc::new(row)),
                 Some(RunNews::Owner) => put_owner(connection, stream, fold.agent())?,
                 Some(RunNews::Forked) => {
                     put_owner(connection, stream, fold.agent())?;
@@ -99,7 +100,7 @@ impl TurnRuns {
     /// Writes the rows of a stream, before records of it go.
     pub(crate) fn settle(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
         let rows = self.rows.rows(|row| row.stream == stream);
-        put(connection, rows.values())?;
+        put(connection, rows.into_values())?;
         self.rows.give_up(stream);
         Ok(())
     }

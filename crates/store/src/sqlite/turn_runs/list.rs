@@ -1,5 +1,7 @@
 //! Listing turns as runs.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, ToSql};
 use windlass_core::runs::RunStatus;
 use windlass_core::typed_id::TurnId;
@@ -98,7 +100,8 @@ pub(in super::super) fn find(
         let found = match (newest, found.or(stored)) {
             (None, stored) if !stored.as_ref().is_some_and(is_final) => {
                 let rows = fold_tail(&transaction, &behind(&transaction)?)?;
-                rows.into_values().rfind(|row| row.turn == turn).or(stored)
+                let newer = rows.into_values().rfind(|row| row.turn == turn);
+                newer.map(Arc::unwrap_or_clone).or(stored)
             }
             (_, found) => found,
         };

@@ -24,7 +24,7 @@ pub(in super::super) fn refill(connection: &Connection, stream: &StreamInfo) -> 
     let fold = RunFold::of(owner(connection, number)?);
     let fold = collect(connection, (number, &stream.key), 0, fold, &mut rows)?;
     put_owner(connection, number, fold.agent())?;
-    put(connection, rows.values())
+    put(connection, rows.into_values())
 }
 
 /// Fills the table of a database that has had none. A stream that cannot be read stays without.

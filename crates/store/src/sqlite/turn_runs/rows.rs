@@ -63,9 +63,9 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 
 /// Adds rows, or changes what can change in those that are there. `REPLACE` would do both, but keep a copy of every page in
 /// case that it fails half-way.
-pub(in super::super) fn put<'a>(
+pub(in super::super) fn put(
     connection: &Connection,
-    rows: impl IntoIterator<Item = &'a RunRow>,
+    rows: impl IntoIterator<Item = Arc<RunRow>>,
 ) -> Result<(), Fault> {
     let mut change = connection.prepare_cached(
         "UPDATE turn_runs SET agent = ?2, intent = ?3, status = ?4, outcome = ?5, waiting = ?6, started_at = ?7, \

@@ -1,5 +1,7 @@
 //! Folding what the table does not have.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
@@ -73,7 +75,7 @@ pub(super) fn collect(
     replay(connection, (stream, name), range, |event, position| {
         if RunFold::concerns(&event.data) {
             match fold.apply(event, (stream, position)) {
-                Some(RunNews::Row(row)) => drop(rows.insert(row.position, row)),
+                Some(RunNews::Row(row)) => drop(rows.insert(row.position, Arc::new(row))),
                 Some(RunNews::Forked) => rows.retain(|_, row| row.stream != stream),
                 Some(RunNews::Owner) | None => {}
             }
