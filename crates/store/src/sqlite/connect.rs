@@ -1,5 +1,6 @@
 //! Where the database is, and how connections to it are set up.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,11 +33,35 @@ impl Location {
     pub(crate) fn log(&self) -> PathBuf {
         self.directory.join("windlass.db-wal")
     }
+    /// What takes back a transaction that was cut off while the database had no log yet.
+    fn journal(&self) -> PathBuf {
+        self.directory.join("windlass.db-journal")
+    }
     pub(crate) fn lock(&self) -> PathBuf {
         self.directory.join("windlass.lock")
     }
     pub(crate) fn counter(&self) -> PathBuf {
         self.directory.join("windlass.commits")
+    }
+
+    /// Takes back what a first opening that was cut off has left half-done. Only who may write can do that.
+    pub(crate) fn take_back(&self) -> Result<(), Fault> {
+        if !self.journal().exists() {
+            return Ok(());
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        probe(&Connection::open_with_flags(self.database(), flags)?)?;
+        Ok(())
+    }
+
+    /// Says that a first opening was cut off.
+    pub(crate) fn cut_off(&self) -> SqliteError {
+        let what = "its first opening was cut off; open it for writing";
+        SqliteError::Io {
+            doing: "open",
+            path: self.database(),
+            source: io::Error::new(ErrorKind::NotFound, what),
+        }
     }
 
     /// Opens the one connection that writes.
@@ -80,11 +105,11 @@ impl Location {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(BUSY)?;
-        let probe = |connection: &Connection| {
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-        };
         let connection = match probe(&connection) {
             Ok(()) => connection,
+            Err(error) if is_out_of_reach(&error) && self.journal().exists() => {
+                return Err(self.cut_off().into());
+            }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
                 let uri = format!("file:{}?immutable=1", escaped(&path)?);
                 Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
@@ -104,6 +129,10 @@ impl Location {
         let _ = projection::stand_in(&connection);
         Ok(connection)
     }
+}
+
+fn probe(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 /// Tells whether a connection shows a database of an earlier version as one of this.

@@ -45,6 +45,9 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     })?;
     let owner = Owner::take(&location)?;
     let chain = Chain::new(options.chain_key.clone());
+    if has_database(&location)? {
+        location.take_back()?;
+    }
     let counted = read_counter(&location)?;
     // Looked at now, because reading the database makes an empty log.
     let has_log = fs::metadata(location.log()).is_ok_and(|log| log.len() > 0);
@@ -135,18 +138,16 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         directory: options.directory,
     };
     let chain = Chain::new(options.chain_key);
-    let not_there = |source| SqliteError::Io {
-        doing: "open",
-        path: location.database(),
-        source,
-    };
     if !has_database(&location)? {
-        return Err(not_there(ErrorKind::NotFound.into()));
+        return Err(SqliteError::Io {
+            doing: "open",
+            path: location.database(),
+            source: ErrorKind::NotFound.into(),
+        });
     }
     let reader = location.connect_to_read()?;
     if check_version(&location, &reader)? == 0 {
-        let what = "it has no tables, because its first opening was cut off; open it for writing";
-        return Err(not_there(io::Error::new(ErrorKind::NotFound, what)));
+        return Err(location.cut_off());
     }
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {

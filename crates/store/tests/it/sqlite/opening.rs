@@ -146,6 +146,52 @@ async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
         .unwrap();
 }
 
+/// Leaves what a process does that is killed while it writes the first tables: pages of them, and a journal to take them back.
+fn cut_off() -> Home {
+    let (home, left) = (Home::new(), Home::new());
+    let connection = Connection::open(home.file("windlass.db")).unwrap();
+    connection
+        .pragma_update(None, "application_id", i32::from_be_bytes(*b"WNDL"))
+        .unwrap();
+    // With so little memory, pages go to the file before the commit.
+    connection.pragma_update(None, "cache_size", 1).unwrap();
+    connection
+        .execute_batch(
+            "BEGIN; CREATE TABLE half (text TEXT);
+             INSERT INTO half WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 999) \
+             SELECT hex(zeroblob(900)) FROM n;",
+        )
+        .unwrap();
+    for name in ["windlass.db", "windlass.db-journal"] {
+        fs::copy(home.file(name), left.file(name)).unwrap();
+    }
+    left
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_making_the_database_is_taken_back() {
+    let home = cut_off();
+    let store = home.open().await;
+    fill(&store, "s", vec![custom("a")]).await;
+    assert_eq!(read(&store, "s").await.unwrap().len(), 1);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+    store.close().await;
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'half'";
+    let half: i64 = (home.database().query_row(tables, [], |row| row.get(0))).unwrap();
+    assert_eq!(half, 0);
+}
+
+#[tokio::test]
+async fn a_crash_in_the_middle_of_making_the_database_is_told_to_readers() {
+    let home = cut_off();
+    let opened = SqliteStore::open_read_only(home.options()).await;
+    let error = opened.unwrap_err();
+    assert!(error.to_string().contains("open it for writing"), "{error}");
+    home.open().await.close().await;
+    let reader = SqliteStore::open_read_only(home.options()).await;
+    reader.unwrap().close().await;
+}
+
 #[tokio::test]
 async fn a_database_whose_first_opening_was_cut_off_is_not_there_for_readers() {
     let home = Home::new();
