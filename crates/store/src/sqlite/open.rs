@@ -81,6 +81,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let newest = projections.newest();
     let (newest_turn_runs, newest_runs) = projections.runs.newest();
     let folds = projections.folds();
+    // Much is left only where there was no room for it, or by a crash.
+    let has_room = !projections.is_due(identity.position);
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
         location: location.clone(),
@@ -106,7 +108,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
             rings: Vec::new(),
             is_numbered: false,
             lost_records: false,
-            has_room: false,
+            has_room,
         },
         commits: Arc::default(),
         broken,

@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) is_numbered: bool,
     /// Whether records went away, so that the newest one may no longer carry the newest number.
     pub(crate) lost_records: bool,
-    /// Whether there was room, the last time, for what can be written later. Where it is not known, that is written alone: in the
+    /// Whether there was room, the last time, for what can be written later. Where there was none, that is written alone: in the
     /// commit of others it would take them with it.
     pub(crate) has_room: bool,
 }
