@@ -34,7 +34,7 @@ impl Location {
         self.directory.join("windlass.db-wal")
     }
     /// What takes back a transaction that was cut off while the database had no log yet.
-    fn journal(&self) -> PathBuf {
+    fn rollback_journal(&self) -> PathBuf {
         self.directory.join("windlass.db-journal")
     }
     pub(crate) fn lock(&self) -> PathBuf {
@@ -46,7 +46,7 @@ impl Location {
 
     /// Takes back what a first opening that was cut off has left half-done. Only who may write can do that.
     pub(crate) fn take_back(&self) -> Result<(), Fault> {
-        if !self.journal().exists() {
+        if !self.rollback_journal().exists() {
             return Ok(());
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -107,7 +107,7 @@ impl Location {
         connection.busy_timeout(BUSY)?;
         let connection = match probe(&connection) {
             Ok(()) => connection,
-            Err(error) if is_out_of_reach(&error) && self.journal().exists() => {
+            Err(error) if is_out_of_reach(&error) && self.rollback_journal().exists() => {
                 return Err(self.cut_off().into());
             }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {

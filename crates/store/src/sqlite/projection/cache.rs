@@ -81,8 +81,8 @@ impl Projections {
         mut records: impl Iterator<Item = &'a Encoded> + Clone,
     ) -> Result<(), Fault> {
         let named = (stream, &head.key);
-        self.runs
-            .follow(connection, named, position, records.clone())?;
+        let turns = &mut self.runs.turns;
+        turns.follow(connection, named, position, records.clone())?;
         let mut known = match self.folds.take(stream, loan) {
             Some((known, true)) => known,
             Some((mut known, false)) => {

@@ -6,8 +6,8 @@
 //!   the table together (`newest.rs`). Whoever lists sees both, and after a crash what is missing is folded: always exact.
 //! - Rows of turns, items and messages are written only when they cannot change any more, and several turns at a time, in
 //!   the commit that brings the [`FLUSH_AFTER`]th event since the last time, or the [`FLUSH_BYTES`]th byte. What is newer is
-//!   folded from the journal by whoever reads: a bounded number of events, and the open turn. `threads.upto` says where that begins, and it is always a place
-//!   between turns, so that the fold needs nothing of what lies before.
+//!   folded from the journal by whoever reads: a bounded number of events and bytes, and the open turn. `threads.upto` says
+//!   where that begins, and it is always a place between turns, so that the fold needs nothing of what lies before.
 //! - What is written together lies together, at the ends of the tables (`batches.rs`).
 //! - Text chunks are not looked at. Later events hold the text whole.
 //! - A fork has no rows for what it shares: those of its parent are shown (`sources.rs`). With the rows goes a mark of how much there is so

@@ -15,10 +15,8 @@ use rusqlite::Connection;
 
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::record::Encoded;
 use super::turn_runs::TurnRuns;
 use super::{runs, turn_runs};
-use crate::journal::StreamKey;
 use crate::journal::turn_runs::RunRow;
 use crate::runs::KeptRun;
 
@@ -61,17 +59,6 @@ impl RunRows {
     /// Returns the newest rows, to be shared with those who list.
     pub(crate) fn newest(&self) -> (Arc<NewestRuns<RunRow>>, Arc<NewestRuns<KeptRun>>) {
         (self.turns.rows.newest(), self.outside.newest())
-    }
-
-    /// Follows events that were appended one after the other; `position` is that of the last one.
-    pub(crate) fn follow<'a>(
-        &mut self,
-        connection: &Connection,
-        named: (u64, &StreamKey),
-        position: u64,
-        records: impl Iterator<Item = &'a Encoded> + Clone,
-    ) -> Result<(), Fault> {
-        self.turns.follow(connection, named, position, records)
     }
 
     /// Writes all rows that are newer than the tables if they have become many; `position` is that of the newest record.

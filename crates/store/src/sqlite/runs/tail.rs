@@ -10,7 +10,7 @@ use super::super::journal::named;
 use super::super::numbers::{int, uint};
 use super::super::record::Stored;
 use super::super::run_rows::{Behind, Rows};
-use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at};
+use super::super::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, at};
 use super::decode;
 use super::rows::{as_stored, place, stored};
 use crate::journal::StreamKey;
@@ -41,14 +41,14 @@ pub(super) fn current(connection: &Connection, key: &StreamKey) -> Result<Option
     };
     let mut run = match stored(connection, position)? {
         Some(run) => run,
-        None => match one(connection, (stream, key), FIRST)? {
+        None => match one(connection, (stream, key), concat!("AND ", at!("1")))? {
             Some((_, Some(RunRecord::Started(started)))) => {
                 begun(connection, (stream, position), &started)?
             }
             _ => return Ok(None),
         },
     };
-    let newest = one(connection, (stream, key), NEWEST)?;
+    let newest = one(connection, (stream, key), NEWEST_FIRST)?;
     if let Some((seq, record)) = newest.filter(|(seq, _)| *seq > run.head()) {
         let end = record.filter(|record| matches!(record, RunRecord::Ended(_)));
         run.summary.turn_count = seq - 1 - u64::from(end.is_some());
@@ -57,9 +57,6 @@ pub(super) fn current(connection: &Connection, key: &StreamKey) -> Result<Option
     run.summary = as_stored(run.summary);
     Ok(Some(run))
 }
-
-const FIRST: &str = concat!("AND ", at!("1"), " ORDER BY last, position");
-const NEWEST: &str = "ORDER BY last DESC, position DESC";
 
 /// Reads one record of a run, if it can be read, with its number.
 fn one(
