@@ -10,6 +10,7 @@ use crate::command;
 use crate::daemon::{self, Daemon};
 use crate::failure::Failure;
 use crate::python;
+use crate::tally::Tally;
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
@@ -18,8 +19,8 @@ pub(crate) const WORD: Word = Word {
     help: "\
 Builds the daemon, installs the Python package car-runtime in its oldest and its newest version of interest
 into virtual environments under target/car, and lets each record runs on the daemon: without tokens, with the
-server's token, and bound to an agent where the version can do that. Needs python3; where there is none, this
-says so and succeeds.
+server's token, and bound to an agent where the version can do that. Needs python3 and its package index; where
+there is none, this says so and succeeds.
 
 Usage: cargo xtask car
 ",
@@ -31,18 +32,20 @@ const NEW: &str = "0.58.0";
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     no_arguments(WORD.name, arguments)?;
-    check()
+    daemon::build()?;
+    check(&mut Tally::default())
 }
 
-/// Runs every client.
-pub(crate) fn check() -> Result<(), Failure> {
-    if !python::is_there() {
-        println!("skipped: there is no python3");
-        return Ok(());
-    }
-    daemon::build()?;
-    let old = install(OLD)?;
-    let new = install(NEW)?;
+/// Runs every client against the daemon that is built, or says why not.
+pub(crate) fn check(tally: &mut Tally) -> Result<(), Failure> {
+    let (old, new) = match (install(OLD), install(NEW)) {
+        (Ok(old), Ok(new)) => (old, new),
+        (Err(Failure::Missing(why)), _) | (_, Err(Failure::Missing(why))) => {
+            tally.skip(&format!("cargo xtask car: {why}"));
+            return Ok(());
+        }
+        (Err(failure), _) | (_, Err(failure)) => return Err(failure),
+    };
 
     let open = Daemon::start(&root_of("open"), &["--insecure"])?;
     drive(&open, &old, OLD, &[])?;

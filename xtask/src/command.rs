@@ -1,7 +1,7 @@
 //! Starting programs: cargo above all.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -32,6 +32,20 @@ pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
     status.success().then_some(()).ok_or(Failure::Shown)
 }
 
+/// Runs a program and shows what it prints only if it fails.
+pub(crate) fn run_quietly(mut command: Command) -> Result<(), Failure> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| cannot("start", &command, e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    eprint!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    Err(Failure::Shown)
+}
+
 /// Tells whether a program can be run at all, without showing what it prints.
 pub(crate) fn works(mut command: Command) -> bool {
     command
@@ -53,32 +67,42 @@ pub(crate) fn read(mut command: Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs tests: passes their output on line by line and adds their results to `tally`, also when they fail.
+/// Runs tests: passes their output on line by line and adds what it tells to `tally`, also when they fail.
 pub(crate) fn run_tests(mut command: Command, tally: &mut Tally) -> Result<(), Failure> {
+    if std::io::stderr().is_terminal() {
+        // Cargo sees a pipe instead of the terminal behind it.
+        command.env("CARGO_TERM_COLOR", "always");
+    }
     let mut child = command
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| cannot("start", &command, e))?;
-    let passed_on = match child.stdout.take() {
-        Some(output) => pass_on(BufReader::new(output), &mut std::io::stdout().lock(), tally),
-        None => Ok(()),
-    };
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    // Tests name what they skip on either of the two.
+    let passed_on = std::thread::scope(|scope| {
+        let errors = scope.spawn(|| pass_on(errors, &mut std::io::stderr()));
+        tally.add(pass_on(output, &mut std::io::stdout())?);
+        tally.add(errors.join().unwrap_or_else(|_| Ok(Tally::default()))?);
+        Ok(())
+    });
     let status = child.wait().map_err(|e| cannot("wait for", &command, e))?;
     passed_on.map_err(|e| cannot("read", &command, e))?;
     status.success().then_some(()).ok_or(Failure::Shown)
 }
 
-fn pass_on(mut from: impl BufRead, to: &mut impl Write, tally: &mut Tally) -> std::io::Result<()> {
+fn pass_on(from: Option<impl Read>, to: &mut impl Write) -> std::io::Result<Tally> {
+    let mut tally = Tally::default();
+    let Some(from) = from else { return Ok(tally) };
+    let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 {
         to.write_all(&line)?;
         to.flush()?;
-        if let Some(result) = Tally::of_line(&String::from_utf8_lossy(&line)) {
-            *tally += result;
-        }
+        tally.add_line(&String::from_utf8_lossy(&line));
         line.clear();
     }
-    Ok(())
+    Ok(tally)
 }
 
 fn cannot(verb: &str, command: &Command, source: std::io::Error) -> Failure {
@@ -96,15 +120,9 @@ mod tests {
     fn test_output_passes_unchanged_while_it_is_summed() {
         let output =
             b"caf\xe9\ntest result: ok. 1 passed; 0 failed; 0 ignored\nno newline at the end";
-        let (mut seen, mut tally) = (Vec::new(), Tally::default());
-        pass_on(&output[..], &mut seen, &mut tally).unwrap();
+        let mut seen = Vec::new();
+        let tally = pass_on(Some(&output[..]), &mut seen).unwrap();
         assert_eq!(seen, output);
-        assert_eq!(
-            tally,
-            Tally {
-                passed: 1,
-                failed: 0
-            }
-        );
+        assert_eq!(tally.to_string(), "1 passed, 0 failed");
     }
 }

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// A check failed and has said so itself.
     Shown,
+    /// Something that the machine lacks; the text says what to do.
+    Missing(String),
     /// A program could not be started or read.
     Io { doing: String, source: io::Error },
 }
@@ -20,7 +22,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Shown | Self::Io { .. } => ExitCode::FAILURE,
+            Self::Shown | Self::Missing(_) | Self::Io { .. } => ExitCode::FAILURE,
         }
     }
 }
@@ -28,7 +30,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) => f.write_str(message),
+            Self::Usage(message) | Self::Missing(message) => f.write_str(message),
             Self::Shown => f.write_str("a check failed; see above"),
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
         }
@@ -39,7 +41,7 @@ impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Usage(_) | Self::Shown => None,
+            Self::Usage(_) | Self::Missing(_) | Self::Shown => None,
         }
     }
 }

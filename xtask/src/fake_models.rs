@@ -1,11 +1,12 @@
 //! `fake-models`: the model drivers against a fake that was not written with them.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::command;
 use crate::failure::Failure;
+use crate::python;
 use crate::tally::Tally;
+use crate::verify::FEATURES;
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
@@ -42,21 +43,19 @@ pub(crate) fn check(tally: &mut Tally) -> Result<(), Failure> {
     let script = named.map_or_else(|| command::root().join(DEFAULT), PathBuf::from);
     // Made absolute here, because the tests start in the folder of their package.
     let Ok(script) = script.canonicalize() else {
-        println!(
-            "skipped: there is no {}; {VARIABLE} can name another script",
-            script.display()
-        );
+        tally.skip(&format!(
+            "cargo xtask fake-models: there is no {DEFAULT} beside the workspace, and {VARIABLE} names no other script"
+        ));
         return Ok(());
     };
-    let mut python = Command::new("python3");
-    python.arg("--version");
-    if !command::works(python) {
-        println!("skipped: {} needs python3", script.display());
+    if !python::is_there() {
+        tally.skip("cargo xtask fake-models: there is no python3");
         return Ok(());
     }
     let mut cargo = command::cargo();
     cargo
-        .args(["test", "-p", "windlass-models", "--test", "it"])
+        .args(["test", "--workspace", "--test", "it"])
+        .args(FEATURES)
         .args(["fake_models::", "--", "--ignored"])
         .env(VARIABLE, script);
     command::run_tests(cargo, tally)

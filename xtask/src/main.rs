@@ -17,6 +17,7 @@ mod fuzz;
 mod plan;
 mod python;
 mod race;
+mod setup;
 mod slim;
 mod soak;
 mod tally;
@@ -35,6 +36,7 @@ use crate::word::Word;
 const WORDS: &[Word] = &[
     test::WORD,
     verify::WORD,
+    setup::WORD,
     slim::WORD,
     fuzz::WORD,
     crash::WORD,

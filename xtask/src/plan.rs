@@ -15,10 +15,8 @@ pub(crate) enum Step {
     CargoWith((&'static str, &'static str), &'static [&'static str]),
     /// A cargo command that runs tests, whose results are summed.
     Tests(&'static [&'static str]),
-    /// A check of our own under its title.
-    Own(&'static str, fn() -> Result<(), Failure>),
-    /// Tests of our own under their title, whose results are summed.
-    OwnTests(&'static str, fn(&mut Tally) -> Result<(), Failure>),
+    /// A check of our own under its title. It may add test results, and name what this machine cannot run.
+    Own(&'static str, fn(&mut Tally) -> Result<(), Failure>),
 }
 
 /// What a failed step does to those after it.
@@ -39,7 +37,7 @@ impl Step {
             Self::CargoWith((name, value), arguments) => {
                 format!("{name}=\"{value}\" cargo {}", arguments.join(" "))
             }
-            Self::Own(title, _) | Self::OwnTests(title, _) => (*title).to_owned(),
+            Self::Own(title, _) => (*title).to_owned(),
         }
     }
 
@@ -58,8 +56,7 @@ impl Step {
                 cargo.args(*arguments);
                 command::run_tests(cargo, tally)
             }
-            Self::Own(_, check) => check(),
-            Self::OwnTests(_, check) => check(tally),
+            Self::Own(_, check) => check(tally),
         }
     }
 }
@@ -116,7 +113,10 @@ mod tests {
                 Step::CargoWith(("F", "-D x"), &["doc"]),
                 "F=\"-D x\" cargo doc",
             ),
-            (Step::Own("cargo xtask slim", || Ok(())), "cargo xtask slim"),
+            (
+                Step::Own("cargo xtask slim", |_| Ok(())),
+                "cargo xtask slim",
+            ),
         ] {
             assert_eq!(step.title(), title);
         }
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_failed_step_fails_the_plan_whatever_follows() {
-        let fails = || Step::Own("fails", || Err(Failure::Shown));
-        let works = || Step::Own("works", || Ok(()));
+        let fails = || Step::Own("fails", |_| Err(Failure::Shown));
+        let works = || Step::Own("works", |_| Ok(()));
         for on_failure in [OnFailure::GoOn, OnFailure::Stop] {
             assert!(run(&[works()], on_failure).is_ok());
             assert!(run(&[fails(), works()], on_failure).is_err());

@@ -13,7 +13,8 @@ pub(crate) fn is_there() -> bool {
     command::works(python)
 }
 
-/// Makes a virtual environment with a package, unless it is there, and returns its interpreter.
+/// Makes a virtual environment with a package, unless it is there, and returns its interpreter. What the machine lacks for
+/// that (Python, its `venv`, a way to the package index) is [`Failure::Missing`].
 pub(crate) fn environment(
     directory: &Path,
     package: &str,
@@ -25,11 +26,16 @@ pub(crate) fn environment(
     if command::works(probe) {
         return Ok(python);
     }
+    if !is_there() {
+        return Err(Failure::Missing("there is no python3".to_owned()));
+    }
     let mut make = Command::new("python3");
     make.args(["-m", "venv"]).arg(directory);
-    command::run(make)?;
+    command::run_quietly(make)
+        .map_err(|_| Failure::Missing("python3 cannot make a virtual environment".to_owned()))?;
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "--quiet", package]);
-    command::run(install)?;
+    command::run_quietly(install)
+        .map_err(|_| Failure::Missing(format!("pip cannot install {package}")))?;
     Ok(python)
 }

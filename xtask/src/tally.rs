@@ -1,37 +1,66 @@
-//! The sum of the results that test binaries print.
+//! The sum of the results that test binaries print, and the names of what could not run on this machine.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::AddAssign;
 
-/// How many tests passed and failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How a line begins that names a test or a step which this machine cannot run.
+const SKIPPED: &str = "SKIPPED: ";
+
+/// How many tests passed and failed, and what was skipped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Each with its reason. A set, because a part that many tests need is named by each of them.
+    pub(crate) skipped: BTreeSet<String>,
 }
 
 impl Tally {
-    /// Reads a line such as `test result: ok. 3 passed; 0 failed; …`; any other line is `None`.
-    pub(crate) fn of_line(line: &str) -> Option<Self> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        let mut counts = counts.split("; ");
-        Some(Self {
-            passed: counts.next()?.strip_suffix(" passed")?.parse().ok()?,
-            failed: counts.next()?.strip_suffix(" failed")?.parse().ok()?,
-        })
+    /// Adds what a line of a test binary tells; most lines tell nothing.
+    pub(crate) fn add_line(&mut self, line: &str) {
+        if let Some((passed, failed)) = result_in(line) {
+            self.passed += passed;
+            self.failed += failed;
+        } else if let Some((_, what)) = line.split_once(SKIPPED) {
+            // The test harness may have begun the line with the name of the test.
+            self.skipped.insert(what.trim().to_owned());
+        }
     }
-}
 
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
+    /// Notes that a step cannot run here, and says so.
+    pub(crate) fn skip(&mut self, what: &str) {
+        println!("{SKIPPED}{what}");
+        self.skipped.insert(what.to_owned());
+    }
+
+    /// Adds another sum.
+    pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skipped.extend(other.skipped);
     }
 }
 
+/// Reads a line such as `test result: ok. 3 passed; 0 failed; …`.
+fn result_in(line: &str) -> Option<(u64, u64)> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let mut counts = counts.split("; ");
+    let passed = counts.next()?.strip_suffix(" passed")?.parse().ok()?;
+    let failed = counts.next()?.strip_suffix(" failed")?.parse().ok()?;
+    Some((passed, failed))
+}
+
+/// One line for each thing that was skipped, and the counts as the last line.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        for what in &self.skipped {
+            writeln!(f, "{SKIPPED}{what}")?;
+        }
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        match self.skipped.len() {
+            0 => Ok(()),
+            count => write!(f, ", {count} skipped"),
+        }
     }
 }
 
@@ -41,30 +70,30 @@ mod tests {
 
     fn sum(output: &str) -> Tally {
         let mut sum = Tally::default();
-        for tally in output.lines().filter_map(Tally::of_line) {
-            sum += tally;
-        }
+        output.lines().for_each(|line| sum.add_line(line));
         sum
     }
 
     #[test]
-    fn results_of_all_binaries_are_summed() {
+    fn results_of_all_binaries_are_summed_and_what_was_skipped_is_named_once() {
         let output = "\
 running 3 tests
 test a ... ok
+SKIPPED: shell::b: bubblewrap does not work on this machine
+test c ... SKIPPED: c: there is no python3
+SKIPPED: shell::b: bubblewrap does not work on this machine
 test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
 
    Doc-tests windlass_core
 test result: FAILED. 40 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.20s
 ";
         assert_eq!(
-            sum(output),
-            Tally {
-                passed: 43,
-                failed: 2
-            }
+            sum(output).to_string(),
+            "\
+SKIPPED: c: there is no python3
+SKIPPED: shell::b: bubblewrap does not work on this machine
+43 passed, 2 failed, 2 skipped"
         );
-        assert_eq!(sum(output).to_string(), "43 passed, 2 failed");
     }
 
     #[test]
@@ -76,8 +105,10 @@ test result: FAILED. 40 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out;
             "test result: ok. 3 failed; 0 passed",
             "  test result: ok. 3 passed; 0 failed; 0 ignored",
             "test test_result ... ok",
+            "test what_is_SKIPPED_is_named ... ok",
         ] {
-            assert_eq!(Tally::of_line(line), None, "{line}");
+            assert_eq!(sum(line), Tally::default(), "{line}");
         }
+        assert_eq!(Tally::default().to_string(), "0 passed, 0 failed");
     }
 }

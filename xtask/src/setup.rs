@@ -1,0 +1,120 @@
+//! `setup`: the system packages that some tests need.
+
+use std::process::Command;
+
+use crate::command;
+use crate::failure::Failure;
+use crate::tally::Tally;
+use crate::word::{Word, no_arguments};
+
+pub(crate) const WORD: Word = Word {
+    name: "setup",
+    summary: "installs the system packages that some tests need",
+    help: "\
+Installs what is missing of the system packages that tests can use, with apt-get: as root, or by sudo where that asks for no
+password. Elsewhere it names them and fails. Nothing else of the project needs them: tests that lack one say SKIPPED.
+`cargo xtask test` calls this only where the variable CI is `true`: a machine that is somebody's own is left as it is.
+
+Usage: cargo xtask setup
+",
+    run,
+};
+
+/// A system package, known by a program that it brings.
+struct Package {
+    name: &'static str,
+    program: &'static str,
+    used_for: &'static str,
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "bubblewrap",
+        program: "bwrap",
+        used_for: "the better of the two sandboxes",
+    },
+    Package {
+        name: "git",
+        program: "git",
+        used_for: "the state of workspaces",
+    },
+    Package {
+        name: "sqlite3",
+        program: "sqlite3",
+        used_for: "backups made by another program",
+    },
+];
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    no_arguments(WORD.name, arguments)?;
+    let missing = missing();
+    if missing.is_empty() {
+        println!("nothing is missing");
+        return Ok(());
+    }
+    install(&missing)
+}
+
+/// Installs what is missing where the machine is CI's. What cannot be had is skipped by the tests, by name.
+pub(crate) fn in_ci(_: &mut Tally) -> Result<(), Failure> {
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    let missing = missing();
+    for package in &missing {
+        eprintln!("{} is missing: {}", package.name, package.used_for);
+    }
+    if is_ci
+        && !missing.is_empty()
+        && let Err(failure) = install(&missing)
+    {
+        eprintln!("{failure}");
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Package> {
+    let is_missing = |package: &&Package| {
+        let mut probe = Command::new(package.program);
+        probe.arg("--version");
+        !command::works(probe)
+    };
+    PACKAGES.iter().filter(is_missing).collect()
+}
+
+fn install(packages: &[&Package]) -> Result<(), Failure> {
+    let names: Vec<_> = packages.iter().map(|package| package.name).collect();
+    let Some(apt) = apt_get() else {
+        return Err(Failure::Missing(format!(
+            "install {} by hand: there is no apt-get that may be used here without a password",
+            names.join(", ")
+        )));
+    };
+    eprintln!("installing {}", names.join(", "));
+    let mut update = apt();
+    update.args(["update", "-qq"]);
+    command::run_quietly(update)?;
+    let mut install = apt();
+    install
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(names);
+    command::run_quietly(install)
+}
+
+/// Returns what makes an apt-get that may install.
+fn apt_get() -> Option<fn() -> Command> {
+    let direct: fn() -> Command = || {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        apt
+    };
+    let by_sudo: fn() -> Command = || {
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        sudo
+    };
+    let may_install = |make: &fn() -> Command| {
+        let mut probe = make();
+        probe.arg("check");
+        command::works(probe)
+    };
+    [direct, by_sudo].into_iter().find(may_install)
+}
