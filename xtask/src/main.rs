@@ -14,6 +14,7 @@ mod daemon;
 mod failure;
 mod fake_models;
 mod fuzz;
+mod map;
 mod plan;
 mod python;
 mod race;
@@ -38,6 +39,7 @@ const WORDS: &[Word] = &[
     verify::WORD,
     setup::WORD,
     slim::WORD,
+    map::WORD,
     fuzz::WORD,
     crash::WORD,
     soak::WORD,

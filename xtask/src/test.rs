@@ -4,6 +4,7 @@ use crate::api;
 use crate::car;
 use crate::failure::Failure;
 use crate::fake_models;
+use crate::map;
 use crate::plan::{self, OnFailure, Step};
 use crate::setup;
 use crate::slim;
@@ -57,6 +58,7 @@ const STEPS: &[Step] = &[
         &["doc", "--workspace", "--no-deps"],
     ),
     Step::Own("cargo xtask slim", |_| slim::check()),
+    Step::Own("cargo xtask map", |_| map::check()),
     TESTS,
     // The daemon that these drive was built with the tests.
     Step::Own("cargo xtask car", car::check),
