@@ -9,12 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// It works, and asks where it must; also `auto` and `1`.
+    /// It works, and asks where it must; also `act`, `auto` and `1`.
     #[default]
     Agent,
     /// It changes nothing; also `2`.
     Plan,
-    /// It never asks; also `4`, `bypass` and `bypass-permissions`.
+    /// It works as `agent` does and may hand work to others, where the server has any; also `operation`, `ops` and `3`.
+    Operate,
+    /// It never asks; also `4`, `bypass`, `bypass-permissions` and `bypasspermissions`.
     Yolo,
 }
 
@@ -25,6 +27,7 @@ impl Mode {
         match self {
             Self::Agent => "agent",
             Self::Plan => "plan",
+            Self::Operate => "operate",
             Self::Yolo => "yolo",
         }
     }
@@ -36,7 +39,11 @@ pub struct UnknownMode(String);
 
 impl std::fmt::Display for UnknownMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "unknown mode '{}'; expected agent, plan or yolo", self.0)
+        write!(
+            f,
+            "unknown mode '{}'; expected agent, plan, operate or yolo",
+            self.0
+        )
     }
 }
 
@@ -47,9 +54,10 @@ impl FromStr for Mode {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         match word.trim().to_ascii_lowercase().as_str() {
-            "agent" | "auto" | "1" => Ok(Self::Agent),
+            "agent" | "act" | "auto" | "1" => Ok(Self::Agent),
             "plan" | "2" => Ok(Self::Plan),
-            "yolo" | "4" | "bypass" | "bypass-permissions" => Ok(Self::Yolo),
+            "operate" | "operation" | "ops" | "3" => Ok(Self::Operate),
+            "yolo" | "4" | "bypass" | "bypass-permissions" | "bypasspermissions" => Ok(Self::Yolo),
             _ => Err(UnknownMode(word.to_owned())),
         }
     }

@@ -99,11 +99,28 @@ fn modes_are_read_by_their_aliases_and_written_in_one_form() {
         ("4", Mode::Yolo),
         ("bypass", Mode::Yolo),
         ("bypass-permissions", Mode::Yolo),
+        ("act", Mode::Agent),
+        (" Act\n", Mode::Agent),
+        ("operate", Mode::Operate),
+        ("Operation", Mode::Operate),
+        ("ops", Mode::Operate),
+        ("3", Mode::Operate),
+        ("bypassPermissions", Mode::Yolo),
     ] {
         assert_eq!(from_value::<Mode>(json!(word)).unwrap(), mode, "{word}");
         assert_eq!(to_value(mode).unwrap(), mode.as_str());
     }
-    assert!(from_value::<Mode>(json!("plann")).is_err());
+    for word in [
+        "plann",
+        "",
+        "work",
+        "5",
+        "bypass_permissions",
+        "act ops",
+        "АСТ",
+    ] {
+        assert!(from_value::<Mode>(json!(word)).is_err(), "{word}");
+    }
 }
 
 #[test]
