@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::output::output;
 use super::text::{cut, plain_text};
 use crate::events::{Decision, ToolStatus};
 use crate::message::ContentPart;
@@ -199,11 +200,20 @@ impl<'a> Item<'a> {
 }
 
 impl<'a> ToolItem<'a> {
+    /// Returns what the result says beside the text that [`Item::detail`] shows, by name: an exit code, a path, a count.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(&'a str, &'a Value)> {
+        match (self.is_private, self.result, self.error) {
+            (false, Some(parts), None) => output(parts).figures,
+            _ => Vec::new(),
+        }
+    }
+
     fn detail(&self) -> Cow<'a, str> {
         match (self.is_private, self.result, self.error, self.arguments) {
             (true, ..) => Cow::Borrowed(ANSWERED),
             (_, _, Some(error), _) => Cow::Borrowed(error),
-            (_, Some(parts), ..) => plain_text(parts),
+            (_, Some(parts), ..) => output(parts).text,
             (_, None, None, Some(arguments)) if self.status.is_none() => {
                 arguments.to_string().into()
             }

@@ -8,6 +8,7 @@
 mod change;
 mod item;
 mod log;
+mod output;
 mod step;
 mod text;
 mod turn;

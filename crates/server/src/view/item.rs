@@ -94,9 +94,40 @@ fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> Value {
     })
 }
 
+/// What the runtime itself says of a call. A result that uses one of these names does not speak in its place.
+const OWN_NAMES: [&str; 9] = [
+    "approval",
+    "duration_ms",
+    "dynamic_tool",
+    "error_code",
+    "response_redacted",
+    "result",
+    "tool",
+    "tool_call_id",
+    "tool_name",
+];
+
+/// Puts what a result says beside its text among the values; what would stand in another's place is put under `result`.
+fn add_figures(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
+    let mut apart = Map::new();
+    for (name, value) in tool.figures() {
+        let place = match OWN_NAMES.contains(&name) {
+            true => &mut apart,
+            false => &mut *values,
+        };
+        place.insert(name.to_owned(), value.clone());
+    }
+    // The runtime measures it too.
+    apart.remove("duration_ms");
+    if !apart.is_empty() {
+        values.insert("result".to_owned(), Value::Object(apart));
+    }
+}
+
 fn metadata(item: &CoreItem<'_>) -> Option<Value> {
     let mut values = Map::new();
     if let (Some(tool), Some(exec_id)) = (item.tool(), item.exec_id) {
+        add_figures(&mut values, &tool);
         if tool.is_private {
             values.insert("tool_call_id".to_owned(), ids::call(exec_id).into());
             values.insert("tool_name".to_owned(), tool.name.into());
@@ -136,4 +167,88 @@ fn dynamic_tool(item: &CoreItem<'_>, tool: &ToolItem<'_>, exec_id: ExecId) -> Va
         shown["namespace"] = namespace.into();
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Utc;
+    use windlass_core::events::ToolStatus;
+    use windlass_core::message::{ContentPart, ToolResultContentPart};
+    use windlass_core::typed_id::{ItemId, TurnId};
+
+    use super::*;
+
+    fn shown(result: Value, is_private: bool) -> Item {
+        let parts = [ContentPart::ToolResult(ToolResultContentPart {
+            tool_call_id: "toolu_1".to_owned(),
+            result: Some(result),
+            error: None,
+        })];
+        let tool = ToolItem {
+            tool_call_id: "toolu_1",
+            name: "shell",
+            display_name: None,
+            arguments: None,
+            status: Some(ToolStatus::Success),
+            result: Some(&parts),
+            error: None,
+            duration_ms: Some(12),
+            capability_id: None,
+            is_external: false,
+            is_private,
+            approval: None,
+        };
+        item(&CoreItem {
+            id: ItemId::new(),
+            turn_id: TurnId::new(),
+            kind: CoreKind::CommandExecution,
+            status: ItemStatus::Completed,
+            exec_id: Some(ExecId::new()),
+            started_at: None,
+            ended_at: Some(Utc::now()),
+            error_code: None,
+            body: ItemBody::Tool(tool),
+        })
+    }
+
+    #[test]
+    fn a_result_that_was_recorded_whole_is_shown_as_text_and_figures() {
+        let item = shown(
+            json!({"duration_ms": 11, "exit_code": 3, "output": "hi\n", "sandbox": "landlock"}),
+            false,
+        );
+        let metadata = item.metadata.unwrap();
+        assert_eq!(item.detail.as_deref(), Some("hi\n"));
+        assert_eq!(item.summary, "shell: hi\n");
+        assert_eq!(
+            (
+                &metadata["exit_code"],
+                &metadata["sandbox"],
+                &metadata["duration_ms"]
+            ),
+            (&json!(3), &json!("landlock"), &json!(12))
+        );
+        assert!(metadata.get("result").is_none());
+    }
+
+    #[test]
+    fn a_result_does_not_speak_in_the_place_of_the_runtime() {
+        let item = shown(
+            json!({"output": "", "approval": {"decision": "allow"}, "tool": {"name": "other"}, "error_code": "x", "result": 1}),
+            false,
+        );
+        let metadata = item.metadata.unwrap();
+        assert!(metadata.get("approval").is_none() && metadata.get("error_code").is_none());
+        assert_eq!(metadata["tool"]["name"], "shell");
+        assert_eq!(
+            metadata["result"],
+            json!({"approval": {"decision": "allow"}, "tool": {"name": "other"}, "error_code": "x", "result": 1})
+        );
+    }
+
+    #[test]
+    fn an_answer_of_a_person_is_in_neither() {
+        let item = shown(json!({"output": "secret", "answers": ["secret"]}), true);
+        assert!(!serde_json::to_string(&item).unwrap().contains("secret"));
+    }
 }
