@@ -13,6 +13,9 @@ pub const TURN_WISHES: &str = "turn_wishes";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnWishes {
+    /// The name of another model of the same provider, in place of the name that the resolved model has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What the agent is told beside its own prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
@@ -163,6 +166,7 @@ mod tests {
     #[test]
     fn wishes_survive_the_controls_of_an_input() {
         let wishes = TurnWishes {
+            model: Some("another".to_owned()),
             approve_all: true,
             tools: vec![tool("x", None)],
             ..TurnWishes::default()

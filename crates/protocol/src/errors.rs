@@ -39,6 +39,8 @@ codes! {
     InvalidQuery = "invalid_query", 400;
     /// The prompt is blank.
     PromptRequired = "prompt_required", 400;
+    /// The model that a thread is to have is blank.
+    ModelRequired = "model_required", 400;
     /// A change names no field that can be changed.
     NoChanges = "no_changes", 400;
     /// A decision is neither `allow` nor `deny`.

@@ -29,7 +29,7 @@ pub mod view;
 
 pub use environments::open_environments;
 pub use error::ApiError;
-pub use models::Models;
+pub use models::{Models, UnknownModels};
 pub use serve::{Server, StartError, listen};
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
 pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, StoredDigest, Upkept, WireStore};

@@ -10,6 +10,18 @@ use crate::error::ApiError;
 
 /// What a client writes for the configured model.
 const AUTO: &str = "auto";
+/// No provider has names as long as this.
+const MAX_NAME_BYTES: usize = 256;
+
+/// What becomes of a name that is not configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownModels {
+    /// The default model's provider is asked for a model of that name.
+    #[default]
+    ToDefaultProvider,
+    /// The request is refused.
+    Refuse,
+}
 
 /// The models that clients can name.
 #[derive(Debug, Clone)]
@@ -20,8 +32,8 @@ pub struct Models {
     pub provider: Option<String>,
     /// Further models by name.
     pub known: BTreeMap<String, ModelId>,
-    /// Whether a name that is not known means the default model, as for a simulator.
-    pub any_name: bool,
+    /// What becomes of other names.
+    pub unknown: UnknownModels,
 }
 
 impl Default for Models {
@@ -30,7 +42,7 @@ impl Default for Models {
             default: "llmsim-model".to_owned(),
             provider: Some("llmsim".to_owned()),
             known: BTreeMap::new(),
-            any_name: true,
+            unknown: UnknownModels::default(),
         }
     }
 }
@@ -42,7 +54,16 @@ impl Models {
             None | Some("" | AUTO) => return Ok(self.default.clone()),
             Some(name) => name,
         };
-        if name == self.default || self.any_name || self.known.contains_key(name) {
+        // A name goes to the provider, into records and onto screens.
+        if name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(ApiError::field(
+                "/model",
+                format!(
+                    "a model's name has at most {MAX_NAME_BYTES} bytes and no control characters"
+                ),
+            ));
+        }
+        if self.is_configured(name) || self.unknown == UnknownModels::ToDefaultProvider {
             return Ok(name.to_owned());
         }
         let known: Vec<&String> = std::iter::once(&self.default)
@@ -67,6 +88,17 @@ impl Models {
 
     /// Returns the id of a model; `None` is the default one.
     pub(crate) fn id(&self, name: &str) -> Option<ModelId> {
-        self.known.get(name).copied()
+        let known = self.known.get(name).copied();
+        // A turn that is resumed under another default goes on with that one.
+        known.filter(|_| name != self.default)
+    }
+
+    /// Returns the name that the default model's provider is asked for in place of the configured one.
+    pub(crate) fn other_name(&self, name: &str) -> Option<String> {
+        (!self.is_configured(name)).then(|| name.to_owned())
+    }
+
+    fn is_configured(&self, name: &str) -> bool {
+        name == self.default || self.known.contains_key(name)
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     /// Further models that clients of the daemon can name, as `provider/model`.
     pub(crate) models: Vec<String>,
+    /// What becomes of other names that clients of the daemon write.
+    pub(crate) unknown_models: UnknownModels,
     /// How much clients of the daemon may ask for.
     pub(crate) limits: Limits,
     /// How the daemon traces runs.
@@ -35,6 +37,17 @@ pub(crate) struct Config {
     pub(crate) prices_file: Option<PathBuf>,
     /// Settings by provider.
     pub(crate) providers: BTreeMap<String, Provider>,
+}
+
+/// What becomes of the name of a model that is not configured.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UnknownModels {
+    /// The provider of the default model is asked for it.
+    #[default]
+    DefaultProvider,
+    /// The request is refused.
+    Refuse,
 }
 
 /// How much clients of the daemon may ask for; what is not set stays as it is.

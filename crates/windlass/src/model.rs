@@ -122,16 +122,19 @@ fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>)
     Ok(Choice::Real(known.model(model, key, base_url)))
 }
 
-/// Returns the models that clients can name beside the one that answers by default: those of the configuration, and
-/// the usual one of each provider that has a key.
+/// Returns the models that clients can name with their provider: the one that answers by default, where it was named,
+/// those of the configuration, and the usual one of each provider that has a key.
 pub(crate) fn further(
+    wanted: Option<&str>,
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<(String, ModelWithProvider)>> {
     let mut models = Vec::new();
-    for name in &config.models {
+    let default = wanted.or(config.model.as_deref());
+    let configured = config.models.iter().map(String::as_str);
+    for name in default.into_iter().chain(configured) {
         if let Choice::Real(model) = named(name, config, &variable)? {
-            models.push((name.clone(), model));
+            models.push((name.to_owned(), model));
         }
     }
     for known in KNOWN {

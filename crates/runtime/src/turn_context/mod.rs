@@ -147,7 +147,10 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
         own.push_str(wished);
     }
     let model_id = controls.model_id.or(records.overlay.default_model_id);
-    let model = find_model(inner, model_id).await?;
+    let mut model = find_model(inner, model_id).await?;
+    if let Some(name) = &turn_wishes.model {
+        model.model.clone_from(name);
+    }
     let driver = inner.drivers.get(&model)?;
     let locale = controls.locale.or_else(|| records.session.locale.clone());
     let mut contributions = Contributions::collect(inner, &records.overlay, &model.model)?;

@@ -89,6 +89,12 @@ impl App {
         set_text(&mut thread.reasoning_effort, reasoning_effort);
         thread.on_restart = on_restart.or(thread.on_restart);
         if let Some(model) = model {
+            if model.trim().is_empty() {
+                return Err(ApiError::new(
+                    ErrorCode::ModelRequired,
+                    "the model is blank; name one, or `auto` for the configured one",
+                ));
+            }
             thread.model = self.settings.models.name(Some(&model))?;
         }
         if let Some(tools) = dynamic_tools {

@@ -86,6 +86,7 @@ impl App {
         disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
         let wishes = TurnWishes {
+            model: models.other_name(&model),
             system_prompt: thread.system_prompt.clone(),
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,

@@ -19,7 +19,7 @@ use windlass_server::Models;
 
 use super::tools::Tools;
 use crate::cli::note;
-use crate::config::Config;
+use crate::config::{Config, UnknownModels};
 use crate::model::{self, Choice};
 
 /// How long a turn waits for somebody.
@@ -86,12 +86,12 @@ impl Agent<'_> {
         let variable = |name: &str| std::env::var(name).ok();
         let (builder, models) = match model::choose(self.model, self.config, variable)? {
             Choice::Real(model) => {
-                let further = model::further(self.config, variable)?;
+                let further = model::further(self.model, self.config, variable)?;
                 let models = Models {
                     default: model.model.clone(),
                     provider: Some(model.provider_type.to_string()),
                     known: register(&providers, further).await,
-                    any_name: false,
+                    unknown: self.config.unknown_models.into(),
                 };
                 let builder = builder
                     .driver_registry(model::drivers(self.config)?)
@@ -102,7 +102,11 @@ impl Agent<'_> {
                 if matches!(choice, Choice::Demonstration) {
                     note(model::DEMONSTRATION);
                 }
-                (builder.llm_sim(LlmSimConfig::echo()), Models::default())
+                let models = Models {
+                    unknown: self.config.unknown_models.into(),
+                    ..Models::default()
+                };
+                (builder.llm_sim(LlmSimConfig::echo()), models)
             }
         };
         Ok(Made {
@@ -110,6 +114,15 @@ impl Agent<'_> {
             harness_id: HARNESS,
             models,
         })
+    }
+}
+
+impl From<UnknownModels> for windlass_server::UnknownModels {
+    fn from(configured: UnknownModels) -> Self {
+        match configured {
+            UnknownModels::DefaultProvider => Self::ToDefaultProvider,
+            UnknownModels::Refuse => Self::Refuse,
+        }
     }
 }
 
