@@ -112,6 +112,13 @@ impl Connection {
                 Next::GoOn
             }
             Ok(Frame::Request { id, method, params }) => self.call(id, &method, params).await,
+            Ok(Frame::Tools { id, tools }) => {
+                if !self.is_admitted {
+                    return self.refuse_stranger(id).await;
+                }
+                self.reply(id, methods::tools::count(&tools)).await;
+                Next::GoOn
+            }
             Err(rejected) => {
                 if let Some(id) = rejected.id {
                     self.reply(Some(id), Err(rejected.error)).await;
@@ -140,12 +147,7 @@ impl Connection {
             return self.admitted_or_closed();
         }
         if !self.is_admitted {
-            let text = "auth required: send `session.auth` with a token as the first frame";
-            self.reply(id, Err(RpcError::auth_required(text))).await;
-            return Next::Close(Closing {
-                code: 1008,
-                reason: "auth required".to_owned(),
-            });
+            return self.refuse_stranger(id).await;
         }
         if let Some(answer) = methods::call(self, method, &params).await {
             self.reply(id, answer).await;
@@ -154,6 +156,15 @@ impl Connection {
         }
         self.call_apart(id, method.to_owned(), params).await;
         Next::GoOn
+    }
+
+    async fn refuse_stranger(&self, id: Option<Id>) -> Next {
+        let text = "auth required: send `session.auth` with a token as the first frame";
+        self.reply(id, Err(RpcError::auth_required(text))).await;
+        Next::Close(Closing {
+            code: 1008,
+            reason: "auth required".to_owned(),
+        })
     }
 
     fn admitted_or_closed(&self) -> Next {

@@ -34,6 +34,13 @@ pub enum Frame {
         /// With what.
         params: Map<String, Value>,
     },
+    /// `tools.register` with nothing but a list, which is how clients of the original bring the tools of a connection.
+    Tools {
+        /// To be answered under this id; without one, not at all.
+        id: Option<Id>,
+        /// What is in the list.
+        tools: Vec<Value>,
+    },
     /// The answer to a call of the server.
     Response {
         /// The id of the call.
@@ -93,6 +100,9 @@ impl Frame {
                 let params = match map.remove("params") {
                     None | Some(Value::Null) => Map::new(),
                     Some(Value::Object(params)) => params,
+                    Some(Value::Array(tools)) if method == "tools.register" => {
+                        return Ok(Self::Tools { id, tools });
+                    }
                     Some(_) => {
                         let error = RpcError::invalid_params(format!(
                             "{method}: `params` must be an object"

@@ -7,26 +7,20 @@ use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::hub::Answer;
 
+use super::tools;
+
 #[derive(Deserialize)]
 struct Params {
     #[serde(default)]
-    tools: Vec<Tool>,
+    tools: Vec<Value>,
     #[serde(default)]
     policies: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-struct Tool {
-    #[expect(
-        dead_code,
-        reason = "a tool must have a name; proposals name the tool themselves"
-    )]
-    name: String,
 }
 
 pub(super) fn init(connection: &Connection, params: &Map<String, Value>) -> Answer {
     let wants = "session.init requires { tools?: [{ name }], policies?: [] }";
     let Params { tools, policies } = super::params(wants, params)?;
+    let registered = tools::checked("session.init", &tools)?;
     if let Some(policy) = policies.first() {
         let rule = policy.get("rule").unwrap_or(policy);
         return Err(RpcError::invalid_params(format!(
@@ -35,7 +29,7 @@ pub(super) fn init(connection: &Connection, params: &Map<String, Value>) -> Answ
     }
     Ok(json!({
         "session_id": connection.caller.client_id.as_str(),
-        "tools_registered": tools.len(),
+        "tools_registered": registered,
         "policies_registered": 0,
     }))
 }

@@ -5,6 +5,7 @@ mod handshake;
 mod init;
 mod proposal;
 pub(crate) mod runs;
+pub(crate) mod tools;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -14,6 +14,9 @@ use crate::error::ApiError;
 use crate::http::{auth, cors};
 use crate::settings::Access;
 
+/// How long the name of a subprotocol may be.
+const MAX_SUBPROTOCOL_BYTES: usize = 256;
+
 /// Answers a request for a socket, and serves the socket.
 pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
@@ -41,6 +44,10 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
         return refusal;
     };
     let accept = derive_accept_key(key.as_bytes());
+    let Ok(subprotocol) = subprotocol(headers) else {
+        let text = "sec-websocket-protocol is not a list of names\n";
+        return (StatusCode::BAD_REQUEST, text).into_response();
+    };
     let limit = rpc.app.settings.rpc.connections;
     let place = match Place::take(&rpc.app, "sockets", limit, |counters| &counters.sockets) {
         Ok(place) => place,
@@ -61,13 +68,41 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
             drop(place);
         }
     });
-    let answer = Response::builder()
+    let mut answer = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header(header::CONNECTION, "Upgrade")
         .header(header::UPGRADE, "websocket")
-        .header(header::SEC_WEBSOCKET_ACCEPT, accept)
-        .body(Body::empty());
+        .header(header::SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(subprotocol) = subprotocol {
+        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
+    }
+    let answer = answer.body(Body::empty());
     answer.unwrap_or_else(|error| ApiError::internal(error).into_response())
+}
+
+/// The client asked for something that is no name.
+struct NotNames;
+
+/// Chooses among the subprotocols that the client asks for: the first. What is spoken here is the same under every name,
+/// and clients that ask for one close the socket when they get none.
+fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, NotNames> {
+    let mut first = None;
+    for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
+        let value = value.to_str().map_err(|_| NotNames)?;
+        for name in value.split(',').map(str::trim) {
+            if name.is_empty() || name.len() > MAX_SUBPROTOCOL_BYTES || !name.bytes().all(is_token)
+            {
+                return Err(NotNames);
+            }
+            first.get_or_insert_with(|| name.to_owned());
+        }
+    }
+    Ok(first)
+}
+
+/// Tells whether HTTP lets a name have this letter.
+fn is_token(letter: u8) -> bool {
+    letter.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&letter)
 }
 
 fn asks_for_socket(headers: &HeaderMap) -> bool {

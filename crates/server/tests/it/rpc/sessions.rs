@@ -136,3 +136,83 @@ async fn a_tool_of_the_socket_is_carried_out_by_its_client() {
     let ended = event(&mut socket, "turn.completed").await;
     assert_eq!(ended["payload"]["turn"]["status"], "completed");
 }
+
+#[tokio::test]
+async fn tools_come_in_a_list_as_clients_of_the_original_send_them() {
+    let daemon = open_daemon(|_| {}).await;
+    let mut socket = Socket::connect(daemon.client.address).await;
+    let registered = socket.ok("tools.register", json!([{"name": "echo"}])).await;
+    assert_eq!(registered, 1);
+    assert_eq!(socket.ok("tools.register", json!([])).await, 0);
+    for wrong in [
+        json!([{}]),
+        json!(["echo"]),
+        json!([{"name": " "}]),
+        json!([[{"name": "x"}]]),
+    ] {
+        let refused = socket.refused("tools.register", wrong.clone()).await;
+        assert_eq!(refused.0, -32602, "{wrong}: {}", refused.2);
+    }
+    let many: Vec<Value> = (0..2_000).map(|n| json!({"name": n.to_string()})).collect();
+    assert_eq!(
+        socket.refused("tools.register", json!(many)).await.0,
+        -32009
+    );
+    // Only this method has such a form.
+    let refused = socket.refused("runs.start", json!([{"intent": "x"}])).await;
+    assert_eq!(refused.0, -32602);
+    let action = json!({"id": "a1", "type": "tool_call", "tool": "echo", "parameters": {}});
+    let id = socket
+        .post(
+            "proposal.submit",
+            json!({"proposal": {"id": "p1", "actions": [action]}}),
+        )
+        .await;
+    let asked = socket.frame().await.unwrap();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["tool"]),
+        (&json!("tools.execute"), &json!("echo"))
+    );
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": "said"});
+    socket.send(answer.to_string()).await;
+    let done = socket.answer(id).await;
+    assert_eq!(done["result"]["results"][0]["output"], "said");
+}
+
+#[tokio::test]
+async fn a_stranger_registers_nothing() {
+    let home = Home::start().await;
+    let mut socket = home.silent().await;
+    let refused = socket
+        .refused("tools.register", json!([{"name": "echo"}]))
+        .await;
+    assert_eq!(refused.0, -32001);
+    assert_eq!(socket.frame().await.unwrap_err().0, 1008);
+}
+
+#[tokio::test]
+async fn the_first_subprotocol_that_a_client_asks_for_is_the_one_it_gets() {
+    let daemon = open_daemon(|_| {}).await;
+    let address = daemon.client.address;
+    for (asked, chosen) in [
+        (&[][..], None),
+        (&[&b"car.v1"[..]][..], Some("car.v1")),
+        (&[&b"car.v1, jsonrpc"[..]][..], Some("car.v1")),
+        (&[&b"car.v1"[..], &b"jsonrpc"[..]][..], Some("car.v1")),
+    ] {
+        let (status, found) = Socket::ask_for(address, asked).await;
+        assert_eq!((status, found.as_deref()), (101, chosen));
+    }
+    let long = "x".repeat(257);
+    for hostile in [
+        &b""[..],
+        b",",
+        b"a b",
+        b"car.v1, \"quoted\"",
+        b"a;b=c",
+        long.as_bytes(),
+    ] {
+        let (status, found) = Socket::ask_for(address, &[hostile]).await;
+        assert_eq!((status, found), (400, None), "{hostile:?}");
+    }
+}

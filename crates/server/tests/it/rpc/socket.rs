@@ -7,6 +7,9 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::http::header::SEC_WEBSOCKET_PROTOCOL;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -38,6 +41,24 @@ impl Socket {
             next_id: 0,
             others: VecDeque::new(),
         }
+    }
+
+    /// Asks for subprotocols, each in a header of its own, and returns the status and the one that was chosen.
+    pub(super) async fn ask_for(address: SocketAddr, names: &[&[u8]]) -> (u16, Option<String>) {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut request = format!("ws://{address}/").into_client_request().unwrap();
+        for name in names {
+            let name = HeaderValue::from_bytes(name).unwrap();
+            request.headers_mut().append(SEC_WEBSOCKET_PROTOCOL, name);
+        }
+        let answer = match client_async_with_config(request, stream, None).await {
+            Ok((_, answer)) => answer.map(drop),
+            Err(Error::Http(answer)) => answer.map(drop),
+            Err(error) => panic!("{error}"),
+        };
+        let chosen = answer.headers().get(SEC_WEBSOCKET_PROTOCOL);
+        let chosen = chosen.map(|name| name.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), chosen)
     }
 
     pub(super) async fn send(&mut self, text: impl Into<String>) {
