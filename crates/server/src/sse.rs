@@ -26,8 +26,8 @@ const FRAMES: usize = 32;
 /// How far behind a reader is when it is told so.
 const LAG: u64 = 1_000;
 
-/// The frame that tells a browser when to come back.
-pub(crate) const RETRY: &str = "retry: 1000\n\n";
+/// Tells a browser when to come back. It goes with the first event, because some readers take each frame for one.
+const RETRY: &str = "retry: 1000\n";
 
 pub(crate) fn comment(text: &str) -> Bytes {
     Bytes::from(format!(": {text}\n\n"))
@@ -39,11 +39,13 @@ pub(crate) fn named(name: &str, data: &impl Serialize) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
-/// Makes the frame of an event.
-fn numbered(event: &RuntimeEventEnvelope) -> Bytes {
+/// Makes the frame of an event; `before` are lines that it begins with.
+fn numbered(before: &str, event: &RuntimeEventEnvelope) -> Bytes {
     let data = serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned());
     let (seq, name) = (event.seq, &event.event);
-    Bytes::from(format!("id: {seq}\nevent: {name}\ndata: {data}\n\n"))
+    Bytes::from(format!(
+        "{before}id: {seq}\nevent: {name}\ndata: {data}\n\n"
+    ))
 }
 
 /// Frames on their way to a reader.
@@ -116,6 +118,7 @@ impl Reader {
         let mut replaying = true;
         let mut seen = self.previous;
         let mut told_lag = None;
+        let mut retry = RETRY;
         loop {
             if replaying && seen >= self.head {
                 replaying = false;
@@ -152,7 +155,11 @@ impl Reader {
             note_approval(&self.app, &event);
             shown.link(self.previous);
             self.previous = shown.seq;
-            if frames.send(numbered(&shown)).await.is_err() {
+            if frames
+                .send(numbered(std::mem::take(&mut retry), &shown))
+                .await
+                .is_err()
+            {
                 return;
             }
             self.app.counters.frames.fetch_add(1, Ordering::Relaxed);

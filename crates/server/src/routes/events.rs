@@ -36,7 +36,7 @@ pub(super) async fn events(
     let limit = app.settings.limits.subscribers;
     let place = Place::take(&app, "subscribers", limit, |counters| &counters.subscribers)?;
     let head = app.runtime.latest_sequence(entry.id).await?;
-    let mut opening = vec![sse::RETRY.into()];
+    let mut opening = Vec::new();
     let (after, previous) = if since > head {
         opening.push(sse::comment(&format!(
             "cursor {since} is past the end, following from {head}"
