@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::process::Command;
+use tokio::sync::Notify;
 use windlass_protocol::WorkspaceStatus;
 
 /// How long a state is good.
 const FRESH: Duration = Duration::from_secs(5);
 /// How long git may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a first look at a directory is waited for.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How many directories are known.
 const MAX_KEPT: usize = 1024;
 
@@ -26,6 +29,8 @@ struct Known {
 #[derive(Clone, Default)]
 pub(crate) struct GitStates {
     known: Arc<Mutex<Known>>,
+    /// Says that a reading is done.
+    done: Arc<Notify>,
 }
 
 impl GitStates {
@@ -45,9 +50,30 @@ impl GitStates {
             tokio::spawn(async move {
                 states.read(&workspace).await;
                 states.known().reading.remove(&workspace);
+                states.done.notify_waiters();
             });
         }
         state.unwrap_or_else(|| unknown(workspace))
+    }
+
+    /// Has directories read of which nothing is known, and waits a moment for it, so that the first list that a client
+    /// asks for tells branches already.
+    pub(crate) async fn meet(&self, workspaces: &[&str]) {
+        let all_known = async {
+            loop {
+                let done = self.done.notified();
+                let is_new = |workspace: &&&str| !self.known().states.contains_key(**workspace);
+                let new: Vec<_> = workspaces.iter().filter(is_new).collect();
+                if new.is_empty() {
+                    return;
+                }
+                for workspace in new {
+                    self.glance(workspace);
+                }
+                done.await;
+            }
+        };
+        let _ = tokio::time::timeout(FIRST_LOOK, all_known).await;
     }
 
     /// Returns the state of a directory as it is now.

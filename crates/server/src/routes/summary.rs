@@ -23,7 +23,13 @@ pub(super) async fn summary(State(app): State<Shared>, query: Query) -> Answer {
         .map(|(thread, entry)| line(thread, &entry))
         .filter(|line| search.as_ref().is_none_or(|search| has(line, search)))
         .take(limit.clamp(1, MAX_LIMIT));
+    let lines: Vec<ThreadSummary> = lines.collect();
+    let mut workspaces: Vec<&str> = lines.iter().map(|line| line.workspace.as_str()).collect();
+    workspaces.sort_unstable();
+    workspaces.dedup();
+    app.git.meet(&workspaces).await;
     let lines: Vec<ThreadSummary> = lines
+        .into_iter()
         .map(|line| {
             let git = app.git.glance(&line.workspace);
             ThreadSummary {
