@@ -18,7 +18,7 @@ use windlass_core::typed_id::ExecId;
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
 use crate::input::{Answer, Failure, Moment, RequestedCall};
-use crate::state::{Phase, Reason, Thread};
+use crate::state::{Phase, Reason, Thread, Turn};
 
 /// How much of an answer a summary shows.
 const PREVIEW_CHARS: usize = 60;
@@ -68,6 +68,17 @@ pub(super) fn preview(text: &str) -> Option<String> {
         .nth(PREVIEW_CHARS)
         .map_or(text.len(), |(at, _)| at);
     Some(text[..cut].to_owned())
+}
+
+/// A turn to which the model had nothing to say at all. To call it completed would leave people waiting for an answer.
+fn no_output() -> Failure {
+    let text = "Turn completed without engine output";
+    Failure {
+        code: "no_output".to_owned(),
+        message: text.to_owned(),
+        user_message: text.to_owned(),
+        fields: None,
+    }
 }
 
 pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
@@ -159,7 +170,9 @@ impl Draft<'_> {
             self.compaction_finished(exec_id, answer);
             return Ok(());
         }
-        self.running_reason(exec_id)?;
+        if self.is_empty_turn(exec_id, &answer)? {
+            return self.model_failed(exec_id, no_output(), answer.metadata);
+        }
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
         // What was shown is closed, also when the answer does not repeat it.
@@ -201,6 +214,17 @@ impl Draft<'_> {
             },
         );
         self.after_answer(calls)
+    }
+
+    /// Tells whether the model has said, thought and called nothing in the whole turn, and nobody has told it more.
+    fn is_empty_turn(&self, exec_id: ExecId, answer: &Answer) -> Result<bool, Rejected> {
+        let reason = self.running_reason(exec_id)?;
+        let is_shown = reason.text_started.is_some() || reason.thinking_started.is_some();
+        let is_pending = self.moment.tail.is_some_and(|tail| !tail.is_empty());
+        let says_nothing =
+            answer.text.is_empty() && answer.thinking.is_none() && answer.calls.is_empty();
+        let is_first = |turn: &Turn| turn.iterations <= 1 && turn.steered.is_empty();
+        Ok(says_nothing && !is_shown && !is_pending && self.turn().is_some_and(is_first))
     }
 
     fn after_answer(&mut self, calls: Vec<RequestedCall>) -> Result<(), Rejected> {
