@@ -576,8 +576,18 @@ impl Actor {
             {
                 return Ok(());
             }
-            Progress::Text(text) => self.pending.tail.text.push_str(&text),
-            Progress::Thinking(text) => self.pending.tail.thinking.push_str(&text),
+            Progress::Text(text) => {
+                for piece in pieces(&text) {
+                    self.make_room(piece).await?;
+                    self.pending.tail.text.push_str(piece);
+                }
+            }
+            Progress::Thinking(text) => {
+                for piece in pieces(&text) {
+                    self.make_room(piece).await?;
+                    self.pending.tail.thinking.push_str(piece);
+                }
+            }
             Progress::Finished(reply) => {
                 let Some((exec_id, context)) = self
                     .model
@@ -623,6 +633,14 @@ impl Actor {
             return self.flush_chunk().await;
         }
         self.set_flush();
+        Ok(())
+    }
+
+    /// Records what waits, if more would make a chunk too large.
+    async fn make_room(&mut self, piece: &str) -> Result<()> {
+        if self.pending.tail.len() + piece.len() > CHUNK_BYTES {
+            self.flush_chunk().await?;
+        }
         Ok(())
     }
 
@@ -714,6 +732,19 @@ impl Actor {
     pub(super) fn tail_recorded(&mut self) {
         self.pending.tail = Tail::default();
     }
+}
+
+/// Cuts text into pieces of at most a chunk, never inside of a character: a provider may send any amount at once.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let mut end = text.len().min(CHUNK_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, rest) = text.split_at(end);
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 fn first_event(accepted: commit::Accepted) -> Result<Event> {
