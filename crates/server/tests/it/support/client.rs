@@ -173,9 +173,11 @@ pub(crate) struct Frame {
 pub(crate) struct Stream {
     pub(crate) headers: HeaderMap,
     body: Incoming,
-    buffer: String,
+    buffer: Vec<u8>,
     ready: VecDeque<Frame>,
     pub(crate) comments: Vec<String>,
+    /// Everything that came, block by block, as it came.
+    pub(crate) blocks: Vec<String>,
 }
 
 impl Stream {
@@ -185,14 +187,16 @@ impl Stream {
         Self {
             headers: head.headers,
             body,
-            buffer: String::new(),
+            buffer: Vec::new(),
             ready: VecDeque::new(),
             comments: Vec::new(),
+            blocks: Vec::new(),
         }
     }
 
     fn take(&mut self, block: &str) {
         assert!(!block.contains('\r'), "{block:?}");
+        self.blocks.push(block.to_owned());
         let mut frame = Frame {
             id: None,
             event: String::new(),
@@ -223,10 +227,11 @@ impl Stream {
             return false;
         };
         if let Some(data) = frame.data_ref() {
-            self.buffer.push_str(std::str::from_utf8(data).unwrap());
+            self.buffer.extend_from_slice(data);
         }
-        while let Some(end) = self.buffer.find("\n\n") {
-            let block: String = self.buffer.drain(..end + 2).collect();
+        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+            let block = self.buffer.drain(..end + 2).collect();
+            let block = String::from_utf8(block).unwrap();
             self.take(block.trim_end_matches('\n'));
         }
         true

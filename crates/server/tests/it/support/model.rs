@@ -130,6 +130,8 @@ impl FakeModel {
         Ok(match said.split(' ').next().unwrap_or_default() {
             "SLOW" => vec![text("word0 "), Piece::Wait, text("word1 ")],
             "SILENT" => vec![Piece::Wait, text("word ")],
+            "NOTHING" => Vec::new(),
+            "FLOOD" => vec![text(&"ä".repeat(50_000))],
             "LOOKUP" => calls(vec![lookup()]),
             "TWICE" => calls(vec![lookup(), lookup()]),
             "BADARGS" => calls(vec![call(
