@@ -42,6 +42,7 @@ compile_error!(
 #[cfg(feature = "anthropic")]
 mod anthropic;
 mod api;
+mod call_ids;
 mod carried;
 pub mod cassette;
 pub mod decode;

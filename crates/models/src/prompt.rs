@@ -12,6 +12,7 @@ use windlass_core::message::{
 };
 
 use crate::api::Api;
+use crate::call_ids;
 use crate::carried::{self, Carried};
 
 /// All that a request is made from.
@@ -58,14 +59,14 @@ pub(crate) struct Agent<'a> {
 }
 
 pub(crate) struct Call<'a> {
-    pub(crate) id: &'a str,
+    pub(crate) id: Cow<'a, str>,
     pub(crate) name: &'a str,
-    arguments: &'a Value,
+    pub(crate) arguments: &'a Value,
 }
 
 /// The answer to a call.
 pub(crate) struct ToolAnswer<'a> {
-    pub(crate) call_id: &'a str,
+    pub(crate) call_id: Cow<'a, str>,
     pub(crate) text: Cow<'a, str>,
     pub(crate) is_error: bool,
     pub(crate) images: Vec<Image<'a>>,
@@ -84,7 +85,7 @@ impl<'a> Prompt<'a> {
         let seed = request.exec_id.map(|id| id.uuid());
         Self {
             system: &request.system_prompt,
-            said: spoken.filter_map(|message| of_message(message)).collect(),
+            said: call_ids::told_apart(spoken.filter_map(|message| of_message(message)).collect()),
             config: &request.config,
             call_seed: seed.unwrap_or_else(uuid::Uuid::now_v7).simple().to_string(),
             session: Some(Cow::Owned(request.session_id.to_string())),
@@ -95,7 +96,7 @@ impl<'a> Prompt<'a> {
         let session = config.metadata.get(SESSION_ID_KEY);
         Self {
             system: "",
-            said: messages.iter().filter_map(of_llm_message).collect(),
+            said: call_ids::told_apart(messages.iter().filter_map(of_llm_message).collect()),
             config,
             call_seed: uuid::Uuid::now_v7().simple().to_string(),
             session: session.map(|id| Cow::Borrowed(id.as_str())),
@@ -195,7 +196,7 @@ fn of_message(message: &Message) -> Option<Said<'_>> {
                 .iter()
                 .filter_map(ContentPart::as_tool_call)
                 .map(|call| Call {
-                    id: &call.id,
+                    id: call.id.as_str().into(),
                     name: &call.name,
                     arguments: &call.arguments,
                 })
@@ -209,7 +210,7 @@ fn of_message(message: &Message) -> Option<Said<'_>> {
                 _ => None,
             });
             Said::Result(ToolAnswer {
-                call_id: &result.tool_call_id,
+                call_id: result.tool_call_id.as_str().into(),
                 text: result_text(result),
                 is_error: result.error.is_some(),
                 images: images.collect(),
@@ -296,7 +297,7 @@ fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
                 .iter()
                 .flatten()
                 .map(|call| Call {
-                    id: &call.id,
+                    id: call.id.as_str().into(),
                     name: &call.name,
                     arguments: &call.arguments,
                 })
@@ -304,7 +305,7 @@ fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
             phase: message.phase,
         }),
         LlmMessageRole::Tool => Said::Result(ToolAnswer {
-            call_id: message.tool_call_id.as_deref()?,
+            call_id: message.tool_call_id.as_deref()?.into(),
             text: joined(texts.into_iter(), "\n"),
             is_error: false,
             images,
@@ -353,8 +354,8 @@ mod tests {
             carried::wrap(api, "m", 5, 1, b),
         ];
         let arguments = json!({});
-        let call = |id| Call {
-            id,
+        let call = |id: &'static str| Call {
+            id: id.into(),
             name: "t",
             arguments: &arguments,
         };

@@ -351,7 +351,7 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
     let block = |block| match block {
         Block::Text(said) => text(said),
         Block::Call(call) => made(Made::ToolUse {
-            id: call.id,
+            id: &call.id,
             name: call.name,
             input: call.arguments(),
         }),
@@ -369,7 +369,7 @@ fn tool_result<'a>(result: &'a ToolAnswer<'a>) -> BlockOut<'a> {
     let said = (!result.text.is_empty()).then(|| text(&result.text));
     let images = result.images.iter().copied().map(image);
     made(Made::ToolResult {
-        tool_use_id: result.call_id,
+        tool_use_id: &result.call_id,
         content: said.into_iter().chain(images).collect(),
         is_error: result.is_error,
     })

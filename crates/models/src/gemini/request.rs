@@ -219,7 +219,10 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
     let (mut results, mut images) = (Vec::new(), Vec::new());
     for said in &prompt.said {
         if let Said::Result(result) = said {
-            let name = names.get(result.call_id).copied().unwrap_or("unknown");
+            let name = names
+                .get(result.call_id.as_ref())
+                .copied()
+                .unwrap_or("unknown");
             results.push(result_part(result, name));
             images.extend(result.images.iter().copied().map(image));
             continue;
@@ -232,7 +235,7 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
                 contents.extend(content("user", parts.iter().map(user_part).collect()));
             }
             Said::Agent(agent) => {
-                names.extend(agent.calls.iter().map(|call| (call.id, call.name)));
+                names.extend(agent.calls.iter().map(|call| (call.id.as_ref(), call.name)));
                 contents.extend(content("model", agent_parts(agent, &prompt.config.model)));
             }
         }
@@ -279,7 +282,7 @@ fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
             Block::Text(said) => parts.push(text(said)),
             Block::Call(call) => parts.push(Part {
                 function_call: Some(FunctionCall {
-                    id: own_id(call.id),
+                    id: own_id(&call.id),
                     name: call.name,
                     args: call.arguments(),
                 }),
@@ -336,7 +339,7 @@ fn result_part<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> Part<'a> {
     let key = if result.is_error { "error" } else { "output" };
     Part {
         function_response: Some(FunctionResponse {
-            id: own_id(result.call_id),
+            id: own_id(&result.call_id),
             name,
             response: json!({ key: result.text }),
         }),

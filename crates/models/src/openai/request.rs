@@ -191,7 +191,7 @@ fn items<'a>(said: &'a Said<'a>, model: &str) -> Vec<Item<'a>> {
         Said::User(parts) => message("user", parts.iter().map(content).collect()),
         Said::Agent(agent) => agent_items(agent, model),
         Said::Result(result) => vec![Item::Made(Made::FunctionCallOutput {
-            call_id: result.call_id,
+            call_id: &result.call_id,
             output: output(result),
         })],
     }
@@ -205,7 +205,7 @@ fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
             phase: agent.phase,
         }),
         Block::Call(call) => Item::Made(Made::FunctionCall {
-            call_id: call.id,
+            call_id: &call.id,
             name: call.name,
             arguments: call.arguments().to_string(),
         }),

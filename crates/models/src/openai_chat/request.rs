@@ -219,7 +219,7 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
             Said::Result(result) => {
                 images.extend(result.images.iter().map(image_part));
                 Message::Tool {
-                    tool_call_id: result.call_id,
+                    tool_call_id: &result.call_id,
                     content: &result.text,
                 }
             }
@@ -267,7 +267,7 @@ fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
             .calls
             .iter()
             .map(|call| ToolCall {
-                id: call.id,
+                id: &call.id,
                 r#type: "function",
                 function: CalledFunction {
                     name: call.name,
