@@ -163,13 +163,15 @@ fn others_are_not_let_in_without_a_token() {
 fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count() {
     let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
-    let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\n[limits]\nthreads = 3\nbody_bytes = 1000";
+    let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\n[limits]\nthreads = 5\nbody_bytes = 1000";
     std::fs::write(home.data().with_file_name("windlass.toml"), config).unwrap();
     let daemon = home.start();
     for (wished, asked) in [
         (json!({}), "first"),
         (json!({"model": "auto"}), "first"),
+        (json!({"model": "anthropic/first"}), "first"),
         (json!({"model": "anthropic/second"}), "second"),
+        (json!({"model": "org/third:latest"}), "org/third:latest"),
     ] {
         let thread = daemon.thread(&wished);
         let mut events = daemon.client.events(&thread, 0);
@@ -179,18 +181,6 @@ fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count(
         assert_eq!(turn["effective_model"], asked);
         assert_eq!(daemon.detail(&thread)["items"][1]["detail"], asked);
     }
-    let unknown = daemon
-        .client
-        .post("/v1/threads", &json!({"model": "third"}));
-    assert_eq!(
-        (unknown.status, unknown.code().as_str()),
-        (422, "invalid_field")
-    );
-    assert!(
-        unknown.body.contains("anthropic/second"),
-        "{}",
-        unknown.body
-    );
     let one_more = daemon.client.post("/v1/threads", &json!({}));
     assert_eq!(
         (one_more.status, one_more.code().as_str()),
@@ -198,6 +188,52 @@ fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count(
     );
     let large = json!({"title": "x".repeat(2000)});
     assert_eq!(daemon.client.post("/v1/threads", &large).status, 413);
+}
+
+#[test]
+fn models_that_are_not_configured_are_refused_where_the_operator_says_so() {
+    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+    let home = Home::with_model(&model.url());
+    let file = home.data().with_file_name("own.toml");
+    let file = file.to_str().unwrap();
+    let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\nunknown_models = ";
+    std::fs::write(file, format!("{config}'refuse'")).unwrap();
+    let daemon = home.start_with(&["--token", TOKEN, "--config", file]);
+    for name in ["third", "anthropic/third", "First"] {
+        let unknown = daemon.client.post("/v1/threads", &json!({"model": name}));
+        assert_eq!(
+            (unknown.status, unknown.code().as_str()),
+            (422, "invalid_field")
+        );
+        let known = unknown.body.contains("anthropic/second");
+        assert!(known, "{}", unknown.body);
+    }
+    daemon.thread(&json!({"model": "anthropic/second"}));
+    assert!(daemon.stop().success());
+
+    std::fs::write(file, format!("{config}'maybe'")).unwrap();
+    let mut command = home.command(&["serve", "--port", "0", "--config", file]);
+    let refused = command.output().unwrap();
+    let complaint = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && complaint.contains("default_provider"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn the_demonstration_model_answers_to_every_name() {
+    let home = Home::new();
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"model": "deepseek-v4-pro", "mode": "act"}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    let frames = events.until("turn.completed");
+    let turn = &frames.last().unwrap().data["payload"]["turn"];
+    assert_eq!(
+        (&turn["status"], &turn["effective_model"]),
+        (&json!("completed"), &json!("deepseek-v4-pro"))
+    );
 }
 
 #[test]
