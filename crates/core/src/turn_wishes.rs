@@ -30,6 +30,9 @@ pub struct TurnWishes {
     pub disallowed_tools: Vec<String>,
     /// Whether calls that need an approval run without one.
     pub approve_all: bool,
+    /// Whether the turn fails when the model says, thinks and calls nothing in all of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_output: bool,
     /// Whether the turn ends, instead of going on, when the process was gone meanwhile.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupt_on_restart: bool,

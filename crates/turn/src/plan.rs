@@ -57,6 +57,8 @@ pub struct TurnPlan {
     pub turn_timeout: Option<Duration>,
     /// How long it waits for somebody.
     pub wait_timeout: Option<Duration>,
+    /// Whether it fails when the model says, thinks and calls nothing in all of it.
+    pub needs_output: bool,
     /// How much the session may hold.
     pub limits: Limits,
 }
@@ -74,6 +76,7 @@ impl Default for TurnPlan {
             max_waiting_inputs: None,
             turn_timeout: None,
             wait_timeout: None,
+            needs_output: false,
             limits: Limits::default(),
         }
     }

@@ -19,6 +19,8 @@ const TEXTS: [&str; 3] = ["output", "content", "diff"];
 const REMARK: &str = "remark";
 
 type Fields = Map<String, Value>;
+/// Writes one entry of a listing; `None` when it is none.
+type Line = fn(&Value) -> Option<String>;
 
 /// A result as people read it.
 #[derive(Debug, Default, PartialEq)]
@@ -67,7 +69,7 @@ fn of_fields(fields: &Fields) -> Option<Output<'_>> {
             return Some(beside(fields, name, text.into()));
         }
     }
-    let listings: [(&str, fn(&Value) -> Option<String>); 4] = [
+    let listings: [(&str, Line); 4] = [
         ("content", part),
         ("files", file),
         ("matches", found),

@@ -193,6 +193,7 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
         max_pending_calls: settings.max_pending_calls,
         max_waiting_inputs: settings.max_waiting_inputs,
         turn_timeout: settings.turn_timeout,
+        needs_output: turn_wishes.needs_output,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
     };

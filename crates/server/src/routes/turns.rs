@@ -91,6 +91,7 @@ impl App {
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
             disallowed_tools,
+            needs_output: true,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
         };

@@ -170,7 +170,7 @@ impl Draft<'_> {
             self.compaction_finished(exec_id, answer);
             return Ok(());
         }
-        if self.is_empty_turn(exec_id, &answer)? {
+        if self.is_empty_turn(exec_id, &answer)? && self.plan().needs_output {
             return self.model_failed(exec_id, no_output(), answer.metadata);
         }
         self.finished = Some(exec_id);
