@@ -243,7 +243,7 @@ fn another_key_for_secrets_than_the_one_they_were_sealed_with_is_refused() {
 
 #[test]
 fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
-    let model = Model::answering(|_| Answer::text(&["Here."]));
+    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let config = home.data().parent().unwrap().join("windlass.toml");
     std::fs::write(&config, r#"models = ["anthropic/old-model"]"#).unwrap();
@@ -254,7 +254,18 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     events.until("turn.completed");
     daemon.kill();
 
+    // The default provider is asked for it by its whole name, and nothing else answers in its place.
     std::fs::write(&config, "").unwrap();
+    let daemon = home.start();
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    events.until("turn.completed");
+    events.until("turn.completed");
+    let items = daemon.detail(&thread)["items"].clone();
+    assert_eq!(items[3]["detail"], "anthropic/old-model");
+    daemon.kill();
+
+    std::fs::write(&config, r#"unknown_models = "refuse""#).unwrap();
     let daemon = home.start();
     let path = format!("{thread}/turns");
     let refused = daemon.client.post(&path, &json!({"prompt": "hello"}));
@@ -265,14 +276,14 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     for word in ["anthropic/old-model", "no longer configured", "PATCH"] {
         assert!(refused.body.contains(word), "{}", refused.body);
     }
-    assert_eq!(daemon.detail(&thread)["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(daemon.detail(&thread)["turns"].as_array().unwrap().len(), 2);
     let patched = daemon
         .client
         .request("PATCH", &thread, "", r#"{"model": "auto"}"#);
     patched.expect(200);
-    let mut events = daemon.client.events(&thread, 0);
+    let since = daemon.detail(&thread)["latest_seq"].as_u64().unwrap();
+    let mut events = daemon.client.events(&thread, since);
     daemon.turn(&thread, "hello");
-    events.until("turn.completed");
     events.until("turn.completed");
 }
 
