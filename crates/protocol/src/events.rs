@@ -90,7 +90,7 @@ names! {
     ThreadForked = "thread.forked";
     /// A turn begins: `{turn}`.
     TurnStarted = "turn.started";
-    /// A turn works: `{status: "in_progress"}`, with `resumed` after a restart.
+    /// A turn works: `{status: "in_progress"}`, with `resumed` and `resumed_count` after a restart.
     TurnLifecycle = "turn.lifecycle";
     /// A running turn was told more: `{thread_id, turn_id, input}`.
     TurnSteered = "turn.steered";

@@ -22,7 +22,7 @@ use crate::inner::Inner;
 use crate::panics::caught_in;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
-use crate::settings::RuntimeSettings;
+use crate::settings::{RuntimeSettings, TakesUp};
 use crate::world::{SystemWorld, World};
 
 /// The model that the simulator answers as when no other is set.
@@ -216,6 +216,12 @@ impl InProcessRuntimeBuilder {
         self.settings = settings;
         self
     }
+    /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
+    #[must_use]
+    pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
+        self.settings.takes_up = takes_up;
+        self
+    }
     /// Sets where time and chance come from.
     #[must_use]
     pub fn world(mut self, world: Arc<dyn World>) -> Self {
@@ -224,6 +230,9 @@ impl InProcessRuntimeBuilder {
     }
 
     /// Makes the runtime. Everything that a session builds on is checked here.
+    ///
+    /// Turns that an earlier process left open are not touched, unless [`TakesUp::AtBuild`] is set: whoever wants them to
+    /// go on asks with [`InProcessRuntime::resume_open_turns`].
     pub async fn build(mut self) -> Result<InProcessRuntime> {
         let backends = self
             .backends
@@ -266,8 +275,12 @@ impl InProcessRuntimeBuilder {
         for (session_id, file) in self.files {
             inner.files.seed_initial_file(session_id, &file).await?;
         }
-        inner.resume_unfinished().await?;
-        Ok(InProcessRuntime { inner })
+        let takes_up = inner.settings.takes_up;
+        let runtime = InProcessRuntime { inner };
+        if takes_up == TakesUp::AtBuild {
+            runtime.resume_open_turns().await?;
+        }
+        Ok(runtime)
     }
 
     async fn file_system(&self, backends: &RuntimeBackends) -> Result<Arc<dyn SessionFileSystem>> {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use tokio::task::JoinSet;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
@@ -13,6 +12,7 @@ use windlass_core::message::Message;
 use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_turn::Thread;
 
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
@@ -24,9 +24,6 @@ use crate::steps::arguments::Checker;
 use crate::thread::{Keep, Mail, Slot, Slots};
 use crate::turn_context::Offers;
 use crate::world::World;
-
-/// How many threads are woken at a time; their records share commits.
-const MAX_WAKING: usize = 64;
 
 /// What all clones of a runtime share.
 pub(crate) struct Inner {
@@ -143,33 +140,21 @@ impl Inner {
     /// Returns the conversation of a session as it is recorded, shared.
     pub(crate) async fn history(self: &Arc<Self>, session_id: SessionId) -> Result<History> {
         let slot = self.slot(session_id).await?;
-        if let Some(history) = slot.published() {
-            return Ok(history);
+        match slot.published() {
+            Some(history) => Ok(history),
+            None => Ok(self.look_at(&slot).await?.history().clone()),
         }
-        slot.ask(self, |reply| Mail::Open { reply }).await?;
-        Ok(slot.published().unwrap_or_default())
     }
 
-    /// Takes up the turns that an earlier life of the process left behind.
-    ///
-    /// When this returns, every turn that can go on does, and that it does is recorded. A turn that cannot, because its
-    /// journal is damaged or something that it needs is missing, keeps no other from going on. A stream without a
-    /// session waits until its session is added.
-    pub(crate) async fn resume_unfinished(self: &Arc<Self>) -> Result<()> {
-        let mut waking = JoinSet::new();
-        for session_id in self.unfinished().await? {
-            if waking.len() >= MAX_WAKING {
-                waking.join_next().await;
-            }
-            let inner = Arc::clone(self);
-            waking.spawn(async move {
-                if let Err(error) = inner.resume(session_id).await {
-                    tracing::error!(session = %session_id, %error, "a turn of an earlier life cannot go on");
-                }
-            });
+    /// Returns the thread of a session as it is recorded. Looking takes nothing up, and is in no writer's way.
+    pub(crate) async fn look_at(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Thread> {
+        if slot.published().is_some() && !self.is_stopping() {
+            let thread = slot.ask(self, |reply| Mail::Look { reply }).await?;
+            return Ok(*thread);
         }
-        while waking.join_next().await.is_some() {}
-        Ok(())
+        let thread = slot.look(&*self.backends.journal).await;
+        self.note_rest(slot.session_id);
+        thread.map_err(from_journal)
     }
 
     /// Returns the sessions with a turn that has not ended, or an input that waits for one.
@@ -185,12 +170,6 @@ impl Inner {
             }
         }
         Ok(sessions)
-    }
-
-    /// Wakes the thread of a session, which takes up what it left behind.
-    pub(crate) async fn resume(self: &Arc<Self>, session_id: SessionId) -> Result<()> {
-        let slot = self.slot(session_id).await?;
-        slot.ask(self, |reply| Mail::Recover { reply }).await
     }
 
     pub(crate) async fn import(

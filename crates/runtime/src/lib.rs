@@ -138,11 +138,12 @@ pub use easy::{
 pub use easy::{typed_tool, typed_tool_with_context};
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
-    EventStream, ForkAt, ForkOptions, InProcessRuntime, RuntimeHostAdapter, SessionSummary,
+    EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,
+    SessionSummary,
 };
 #[cfg(feature = "typed-tools")]
 pub use schemars;
-pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings};
+pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};

@@ -25,7 +25,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What becomes of turns that the process left behind when it stopped.
+/// What becomes of turns that the process left behind when it stopped, once they are taken up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RecoveryPolicy {
     /// They go on from the last recorded step.
@@ -33,6 +33,18 @@ pub enum RecoveryPolicy {
     Resume,
     /// They are cancelled; what is finished is kept.
     Interrupt,
+}
+
+/// When a runtime takes up turns that an earlier process left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TakesUp {
+    /// When somebody asks: by [`resume_open_turns`](crate::InProcessRuntime::resume_open_turns), or by work on the session,
+    /// such as another input or an answer that its turn waits for. A program that only looks takes up nothing, so it may
+    /// end as it likes: that is no crash of the turn.
+    #[default]
+    WhenAsked,
+    /// As soon as it is built.
+    AtBuild,
 }
 
 /// What an operator can set for a whole runtime.
@@ -58,7 +70,9 @@ pub struct RuntimeSettings {
     pub limits: Limits,
     /// How failed model calls are tried again.
     pub retry: RetryPolicy,
-    /// What becomes of turns of an earlier life.
+    /// When turns of an earlier life are taken up.
+    pub takes_up: TakesUp,
+    /// What becomes of them then.
     pub recovery: RecoveryPolicy,
     /// How many sessions stay in memory, where the journal is on disk. The others come back when they are used. A
     /// session whose turn runs or waits stays in any case.
@@ -80,6 +94,7 @@ impl Default for RuntimeSettings {
             max_tool_result_bytes: 64 * 1024,
             limits: Limits::default(),
             retry: RetryPolicy::default(),
+            takes_up: TakesUp::default(),
             recovery: RecoveryPolicy::default(),
             idle_sessions: 256,
             idle_time: Some(Duration::from_secs(600)),

@@ -48,7 +48,8 @@ impl Thread {
                     first_token_at: None,
                     last_message_id: None,
                     resumes: 0,
-                    resumes_in_a_row: 0,
+                    crashes: 0,
+                    is_released: false,
                     asks_nobody: false,
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
@@ -156,7 +157,13 @@ impl Thread {
             EventData::TurnResumed(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.resumes = data.attempt;
-                    turn.resumes_in_a_row = turn.resumes_in_a_row.saturating_add(1);
+                    turn.crashes = turn.crashes_without_its_process();
+                    turn.is_released = false;
+                }
+            }
+            EventData::TurnReleased(data) => {
+                if let Some(turn) = self.turn.as_mut().filter(|turn| turn.id == data.turn_id) {
+                    turn.is_released = true;
                 }
             }
             EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
@@ -284,16 +291,15 @@ impl Thread {
             event.ts,
         ));
         let success = data.success;
-        let mut has_run = false;
+        let mut came_to_its_end = false;
         self.with_call(event, |call| {
-            has_run = matches!(call.state, CallState::Running { .. });
             call.state = CallState::Done { message, success };
+            came_to_its_end = !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled);
         });
-        if let Some(turn) = &mut self.turn
-            && has_run
-            && !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled)
-        {
-            turn.resumes_in_a_row = 0;
+        // The turn got on. An answer of the model alone would not show it: the calls in it may be what brings the process
+        // down, and the model asks for them again and again.
+        if let Some(turn) = self.turn.as_mut().filter(|_| came_to_its_end) {
+            turn.crashes = 0;
         }
         if let Some(Turn {
             phase: Phase::Acting(act),

@@ -235,6 +235,8 @@ pub enum Input {
     Timer,
     /// The process is new; what was running is gone.
     Recover,
+    /// The process stops in order, and leaves the turn to the next one.
+    Release,
     /// The process is new, and the turn that was running can never go on.
     GiveUp {
         /// Why.

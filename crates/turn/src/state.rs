@@ -92,8 +92,10 @@ pub struct Turn {
     pub last_message_id: Option<MessageId>,
     /// How often it went on after the process was gone.
     pub resumes: u32,
-    /// How often in a row: since a call last came to its end.
-    pub resumes_in_a_row: u32,
+    /// How many processes in a row went down while they were at work on it: since a tool call last came to its end.
+    pub crashes: u32,
+    /// Whether the process that was at work on it let go of it in order.
+    pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
     pub asks_nobody: bool,
     /// What people see of it; shared, because every decision starts from a copy.
@@ -271,6 +273,14 @@ impl Turn {
             Phase::Acting(act) => Some(act),
             Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
         }
+    }
+
+    /// Returns how many processes in a row have gone down, if the one that was at work on the turn is gone now. A turn that
+    /// waits is at rest: whatever ends its process then, the turn is not the cause.
+    #[must_use]
+    pub fn crashes_without_its_process(&self) -> u32 {
+        let was_at_work = !self.is_released && self.waiting_for().is_none();
+        self.crashes.saturating_add(u32::from(was_at_work))
     }
 
     /// Returns what the turn waits for, if nothing else is left to do.

@@ -266,8 +266,10 @@ payloads! {
     }
     /// Somebody wants the turn to stop.
     TurnInterruptRequestedData { turn_id: TurnId, ; reason: String, }
-    /// A turn goes on after the process was gone.
+    /// A turn goes on after the process was gone. From here on another process is at work on it.
     TurnResumedData { turn_id: TurnId, attempt: u32, }
+    /// The process that is at work on a turn lets go of it in order; the turn stays open. That it stopped is no crash.
+    TurnReleasedData { turn_id: TurnId, }
     /// A turn came to its answer.
     TurnCompletedData { turn_id: TurnId, iterations: usize, ; duration_ms: u64, usage: TokenUsage, input_content: Vec<ContentPart>, final_message_id: MessageId, final_answer_preview: String, time_to_first_token_ms: u64, tool_call_count: usize, llm_call_count: usize, status: String, outline: TurnOutline, }
     /// A turn failed.

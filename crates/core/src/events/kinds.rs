@@ -97,6 +97,7 @@ events! {
     TurnSteered(TurnSteeredData) TURN_STEERED = "turn.steered";
     TurnInterruptRequested(TurnInterruptRequestedData) TURN_INTERRUPT_REQUESTED = "turn.interrupt_requested";
     TurnResumed(TurnResumedData) TURN_RESUMED = "turn.resumed";
+    TurnReleased(TurnReleasedData) TURN_RELEASED = "turn.released";
     TurnCompleted(Box<TurnCompletedData>) TURN_COMPLETED = "turn.completed";
     TurnFailed(Box<TurnFailedData>) TURN_FAILED = "turn.failed";
     TurnCancelled(Box<TurnCancelledData>) TURN_CANCELLED = "turn.cancelled";

@@ -116,6 +116,7 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         | EventData::UserInputCanceled(_)
         | EventData::TurnFailed(_) => Input::Timer.into(),
         EventData::TurnResumed(_) => Input::Recover.into(),
+        EventData::TurnReleased(_) => Input::Release.into(),
         EventData::SessionRewound(data) => Input::Rewind {
             turn_id: data.to_turn,
         }

@@ -5,6 +5,8 @@ mod copies;
 mod events;
 mod forks;
 mod host_adapter;
+mod look;
+mod resume;
 mod sessions;
 mod shutdown;
 mod threads;
@@ -22,13 +24,13 @@ use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::thread::Mail;
 use crate::turn_context::{Wishes, assemble, assemble_unkept};
 
 pub use events::EventStream;
 pub(crate) use forks::fork_point;
 pub use forks::{ForkAt, ForkOptions};
 pub use host_adapter::RuntimeHostAdapter;
+pub use look::OpenTurn;
 pub(crate) use sessions::open_session;
 pub use threads::SessionSummary;
 pub(crate) use turns::CallerGuard;
@@ -79,9 +81,9 @@ impl InProcessRuntime {
     /// Returns what the model reads of a session: all messages, or a summary and what came after it.
     pub async fn context_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
         let slot = self.inner.slot(session_id).await?;
-        let context = slot.ask(&self.inner, |reply| Mail::Context { reply });
+        let thread = self.inner.look_at(&slot).await?;
+        let context = thread.context();
         Ok(context
-            .await?
             .iter()
             .map(|message| Message::clone(message))
             .collect())

@@ -14,6 +14,7 @@ use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 use windlass_store::StreamKey;
 
 use super::InProcessRuntime;
+use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::thread::Mail;
@@ -69,15 +70,25 @@ impl InProcessRuntime {
 
     /// Returns a session's record.
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
-        // Status and figures are the thread's: it must be in memory to tell them.
-        self.inner.history(session_id).await?;
-        let session = self
-            .inner
-            .backends
-            .session_store
-            .get_session(session_id)
-            .await?;
-        session.ok_or(AgentLoopError::SessionNotFound(session_id))
+        let slot = self.inner.slot(session_id).await?;
+        // Status and figures are the thread's. One that works or rests in memory has noted them in the record.
+        let looked = match slot.published() {
+            Some(_) => None,
+            None => Some(self.inner.look_at(&slot).await?),
+        };
+        let sessions = &self.inner.backends.session_store;
+        let session = sessions.get_session(session_id).await?;
+        let mut session = session.ok_or(AgentLoopError::SessionNotFound(session_id))?;
+        if let Some(thread) = looked.filter(|thread| thread.started_at().is_some()) {
+            let progress = SessionProgress {
+                status: thread.status(),
+                started_at: thread.started_at(),
+                usage: thread.usage(),
+                updated_at: session.updated_at,
+            };
+            progress.apply(&mut session);
+        }
+        Ok(session)
     }
 
     /// Returns how many sessions are in memory. On disk there can be many more: see

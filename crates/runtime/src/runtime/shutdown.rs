@@ -7,8 +7,9 @@ use super::InProcessRuntime;
 impl InProcessRuntime {
     /// Stops all work at a recorded point, for a process that ends. No input is taken from now on
     /// ([`AgentLoopError::ShuttingDown`]). Model calls are cut, with their text so far on record; tools that run get
-    /// `patience` to finish. No turn is ended by this: on a journal that lasts, each goes on when a runtime opens it
-    /// again. Callers that wait for a turn hear that the runtime was shut down.
+    /// `patience` to finish. No turn is ended by this: on a journal that lasts each is released, which is recorded, and goes
+    /// on when it is [taken up](Self::resume_open_turns) again. So a stop in order never counts as a crash of a turn.
+    /// Callers that wait for a turn hear that the runtime was shut down.
     ///
     /// Events can still be read. Shutting down twice is the same as once.
     ///

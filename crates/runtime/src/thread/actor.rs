@@ -9,7 +9,6 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
-use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::ExecId;
 use windlass_store::Claim;
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
@@ -20,11 +19,11 @@ use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
+use super::take_up::Asked;
 use super::waiters::Waiters;
-use super::{PROCESS_STOPPED, StepScope, commit};
+use super::{StepScope, commit};
 use crate::errors::{from_rejection, to_failure};
 use crate::inner::Inner;
-use crate::settings::RecoveryPolicy;
 use crate::steps::model::{ModelCall, Progress};
 use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
@@ -76,6 +75,12 @@ pub(crate) struct Actor {
     tasks: HashMap<Id, ExecId>,
     pub(super) real_calls: RealCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
+    /// Whether somebody asked for work. Until then, what an earlier life left behind is left alone.
+    pub(super) has_taken_up: bool,
+    /// Whether the record of an open turn says that this process is at work on it.
+    pub(super) is_at_work: bool,
+    /// Who asked to go on, and has not heard yet.
+    pub(super) asked: Vec<Asked>,
     /// Whether nothing more is to begin.
     pub(super) is_retiring: bool,
     idle_plan: TurnPlan,
@@ -135,6 +140,8 @@ impl Actor {
             None => (fold(&inner, slot).await?, true),
         };
         slot.publish(thread.history());
+        let is_at_work = thread.turn().is_none();
+        let has_taken_up = is_at_work && thread.queue().is_empty();
         let mut actor = Box::new(Self {
             inner,
             slot: Arc::clone(slot),
@@ -153,6 +160,9 @@ impl Actor {
             tasks: HashMap::new(),
             real_calls: RealCalls::default(),
             alarm: None,
+            has_taken_up,
+            is_at_work,
+            asked: Vec::new(),
             is_retiring: false,
             idle_plan: TurnPlan::default(),
         });
@@ -164,40 +174,8 @@ impl Actor {
             }
             actor.real_calls = RealCalls::after_a_life(&actor.thread);
             learn_secrets(&actor.inner, slot.session_id).await;
-            actor.resume().await?;
         }
         Ok(actor)
-    }
-
-    /// Takes up what an earlier life left behind.
-    async fn resume(&mut self) -> Result<()> {
-        if self.thread.turn().is_some() {
-            match self.recovery() {
-                RecoveryPolicy::Resume => self.preparing = Some(Preparing::to_recover(self)),
-                RecoveryPolicy::Interrupt => {
-                    let reason = Some(PROCESS_STOPPED.to_owned());
-                    self.decide(Input::Interrupt {
-                        turn_id: None,
-                        reason,
-                    })
-                    .await?;
-                }
-            }
-        }
-        self.restart_steps();
-        Ok(())
-    }
-
-    /// What becomes of the turn that an earlier life left behind: the turn itself may have said so.
-    fn recovery(&self) -> RecoveryPolicy {
-        let input = self.thread.turn().map(|turn| turn.input_message_id);
-        let mut newest_first = self.thread.history().iter().rev();
-        let input = newest_first.find(|message| Some(message.id) == input);
-        let controls = input.and_then(|input| input.controls.as_ref());
-        match controls.is_some_and(|controls| TurnWishes::of(controls).interrupt_on_restart) {
-            true => RecoveryPolicy::Interrupt,
-            false => self.inner.settings.recovery,
-        }
     }
 
     /// Starts what should run and does not.
@@ -225,8 +203,16 @@ impl Actor {
                     Mail::Retire { patience, reply } => {
                         return Box::pin(self.retire(patience, reply)).await;
                     }
-                    mail if self.must_wait(&mail) => self.deferred.push_back(mail),
-                    mail => Box::pin(self.read(mail)).await?,
+                    Mail::Resume { reply } => Box::pin(self.resume(reply)).await?,
+                    mail => {
+                        if mail.takes_up() {
+                            Box::pin(self.take_up()).await?;
+                        }
+                        match self.must_wait(&mail) {
+                            true => self.deferred.push_back(mail),
+                            false => Box::pin(self.read(mail)).await?,
+                        }
+                    }
                 }
                 // Mail counts in its order: what follows a submission finds it under way.
                 Box::pin(self.take_backlog()).await?;
@@ -289,15 +275,13 @@ impl Actor {
         }
     }
 
-    fn is_recovering(&self) -> bool {
+    pub(super) fn is_recovering(&self) -> bool {
         self.preparing.as_ref().is_some_and(Preparing::is_recovery)
     }
 
     fn is_at_rest(&self) -> bool {
-        self.thread.turn().is_none()
-            && self.thread.queue().is_empty()
-            && self.preparing.is_none()
-            && self.backlog.is_empty()
+        let has_work = self.thread.turn().is_some() || !self.thread.queue().is_empty();
+        !(has_work && self.has_taken_up) && self.preparing.is_none() && self.backlog.is_empty()
     }
 
     /// Waits for the next thing to happen. A model can talk without a pause, so it comes last.
@@ -325,9 +309,9 @@ impl Actor {
 
     fn set_alarm(&mut self) {
         // Without its plan a turn cannot be carried on, not even past a deadline.
-        let deadline = match self.is_recovering() {
-            true => None,
-            false => self.thread.next_deadline(),
+        let deadline = match self.has_taken_up && !self.is_recovering() {
+            true => self.thread.next_deadline(),
+            false => None,
         };
         if deadline != self.alarm.as_ref().map(|(at, _)| *at) {
             self.alarm = deadline.map(|at| {
@@ -339,8 +323,7 @@ impl Actor {
 
     pub(super) async fn read(&mut self, mail: Mail) -> Result<()> {
         match mail {
-            Mail::Open { reply } | Mail::Recover { reply } => drop(reply.send(Ok(()))),
-            Mail::Context { reply } => drop(reply.send(Ok(self.thread.context().clone()))),
+            Mail::Look { reply } => drop(reply.send(Ok(Box::new(self.thread.clone())))),
             Mail::Submit(submission) => self.backlog.push_back(submission),
             Mail::Steer {
                 turn_id,
@@ -436,7 +419,7 @@ impl Actor {
                 let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
                 let _ = reply.send(outcome.map(drop));
             }
-            Mail::Close { .. } | Mail::Retire { .. } => {}
+            Mail::Resume { .. } | Mail::Close { .. } | Mail::Retire { .. } => {}
         }
         Ok(())
     }
@@ -508,7 +491,7 @@ impl Actor {
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
-            _ if self.is_retiring => {}
+            _ if self.is_retiring || !self.has_taken_up => {}
             Command::Prepare { turn_id } => {
                 self.preparing = Some(Preparing::to_begin(self, turn_id));
             }

@@ -33,8 +33,8 @@ impl Actor {
             };
             let appended = self.inner.backends.journal.append(&self.claim, batch);
             if let Err(error) = appended.await {
-                // Before anybody hears of it: whoever tries again at once must find a new actor, not this one.
-                self.slot.fault(self.life, &error);
+                self.slot
+                    .fault_of_journal(self.life, &error, self.is_at_work);
                 return Err(from_journal(error));
             }
         }
@@ -52,6 +52,7 @@ impl Actor {
                 .await;
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
+                self.is_at_work = true;
                 self.context = None;
                 self.real_calls = RealCalls::default();
             }

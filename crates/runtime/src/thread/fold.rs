@@ -16,7 +16,7 @@ const PAGE: usize = 1024;
 pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
     let journal = &*inner.backends.journal;
     let key = StreamKey::from(slot.session_id);
-    let mut thread = Thread::new(slot.session_id);
+    let mut thread = slot.take_looked().await;
     let (claim, ()) = tokio::try_join!(journal.claim(&key), follow(journal, &key, &mut thread))
         .map_err(from_journal)?;
     // A stream that was removed meanwhile has begun anew.
@@ -28,6 +28,20 @@ pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<Resting> {
         reading.await.map_err(from_journal)?;
     }
     Ok(Resting { thread, claim })
+}
+
+/// Brings the fold of a stream up to date without a claim.
+pub(super) async fn catch_up(
+    journal: &dyn Journal,
+    thread: &mut Thread,
+) -> std::result::Result<(), JournalError> {
+    let key = StreamKey::from(thread.session_id());
+    let head = journal.read(&key, u64::MAX, 0).await?.head;
+    // The stream was removed meanwhile, and has perhaps begun anew.
+    if head < thread.head() {
+        *thread = Thread::new(thread.session_id());
+    }
+    follow(journal, &key, thread).await
 }
 
 /// Folds a stream up to its end.

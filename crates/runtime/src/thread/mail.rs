@@ -6,11 +6,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
-use windlass_core::history::History;
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::OnBusy;
+use windlass_turn::{OnBusy, Thread};
 
 use crate::turn_result::{EventObserver, TurnHandle};
 
@@ -52,17 +51,13 @@ pub(crate) struct Submission {
 
 /// What a thread can be sent. Boxed where large, since mail is queued.
 pub(crate) enum Mail {
-    /// Nothing but to have the thread in memory.
-    Open {
-        reply: Reply<()>,
+    /// Asks for the thread as it is recorded.
+    Look {
+        reply: Reply<Box<Thread>>,
     },
-    /// Asks what the model reads of the conversation.
-    Context {
-        reply: Reply<History>,
-    },
-    /// Nothing but to take up what an earlier life left behind; answered when that is recorded.
-    Recover {
-        reply: Reply<()>,
+    /// Asks to take up what an earlier life left behind; answered when that is recorded.
+    Resume {
+        reply: Reply<Option<TurnHandle>>,
     },
     Submit(Box<Submission>),
     Steer {
@@ -127,12 +122,17 @@ pub(crate) enum Mail {
 }
 
 impl Mail {
+    /// Tells whether it asks for work on the session, and so for what an earlier life left behind. A turn is stopped, and a
+    /// session removed, without going on first.
+    pub(super) fn takes_up(&self) -> bool {
+        matches!(self, Self::Resume { .. } | Self::Submit(_)) || self.needs_plan()
+    }
+
     /// Tells whether the turn's plan is needed to decide about it: it may start tools.
     pub(super) fn needs_plan(&self) -> bool {
         matches!(
             self,
-            Self::Recover { .. }
-                | Self::Steer { .. }
+            Self::Steer { .. }
                 | Self::ToolResults { .. }
                 | Self::Approval { .. }
                 | Self::UserAnswer { .. }
@@ -150,10 +150,9 @@ impl Mail {
                 drop(reply.send(Err(error)));
             }
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
-            Self::Context { reply } => drop(reply.send(Err(error))),
-            Self::Open { reply }
-            | Self::Recover { reply }
-            | Self::Interrupt { reply, .. }
+            Self::Look { reply } => drop(reply.send(Err(error))),
+            Self::Resume { reply } => drop(reply.send(Err(error))),
+            Self::Interrupt { reply, .. }
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }
             | Self::Retire { reply, .. }

@@ -197,7 +197,8 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::UserAnswer { .. }
         | Input::Rewind { .. }
         | Input::Timer
-        | Input::Recover => {}
+        | Input::Recover
+        | Input::Release => {}
     }
 }
 

@@ -15,6 +15,7 @@ mod repeat;
 mod retire;
 mod slot;
 mod slots;
+mod take_up;
 mod waiters;
 
 use std::sync::Arc;

@@ -146,13 +146,13 @@ impl Actor {
             }
             (Purpose::Recover, Ok(context)) => {
                 self.context = Some(context);
-                self.decide(Input::Recover).await?;
-                self.restart_steps();
+                self.recover().await?;
             }
             // It will not come back by itself, and its work would be done elsewhere.
             (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
                 let failure = to_failure(&error);
                 self.decide(Input::GiveUp { failure }).await?;
+                self.answer_asked();
             }
             (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
         }
@@ -174,6 +174,9 @@ impl Actor {
         }
         for mail in self.deferred.drain(..) {
             mail.refuse(suspended());
+        }
+        for asked in self.asked.drain(..) {
+            let _ = asked.reply.send(Err(suspended()));
         }
         suspended()
     }

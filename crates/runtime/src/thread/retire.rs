@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use windlass_core::error::{AgentLoopError, Result};
 
+use windlass_turn::Input;
+
 use super::actor::Actor;
 use super::mail::{Mail, Reply};
 
 impl Actor {
-    /// Begins nothing new, lets running tools come to their record, and is gone. The turn stays open: whoever opens the
-    /// journal next goes on with it.
+    /// Begins nothing new, lets running tools come to their record, releases the turn and is gone. The turn stays open:
+    /// whoever is asked to next goes on with it, and this end is no crash of it.
     pub(super) async fn retire(
         mut self: Box<Self>,
         patience: Duration,
@@ -26,6 +28,10 @@ impl Actor {
                 joined = self.tools.join_next_with_id() => self.tool_joined(joined).await?,
                 () = self.slot.mail_arrived() => self.read_last_mail().await?,
             }
+        }
+        // A turn that this process has not taken up stays as the one before it left it.
+        if self.is_at_work {
+            self.decide(Input::Release).await?;
         }
         self.slot.fault(self.life, SHUT_DOWN);
         let _ = reply.send(Ok(()));

@@ -8,8 +8,11 @@ use tokio::sync::{Notify, oneshot};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::history::History;
 use windlass_core::typed_id::SessionId;
+use windlass_store::{Journal, JournalError};
+use windlass_turn::Thread;
 
 use super::actor::{Actor, Resting};
+use super::fold::catch_up;
 use super::mail::{Mail, Reply};
 use crate::inner::Inner;
 
@@ -19,6 +22,8 @@ pub(crate) struct Slot {
     desk: Mutex<Desk>,
     bell: Notify,
     published: Mutex<Option<History>>,
+    /// What somebody has read who only looked, before there was any actor.
+    looked: tokio::sync::Mutex<Option<Box<Thread>>>,
 }
 
 #[derive(Default)]
@@ -32,6 +37,8 @@ struct Desk {
     life: u64,
     /// Why the last one was gone without laying its thread to rest.
     fault: Option<String>,
+    /// Whether it was at work on a turn then, and went because the journal failed and not because of the turn.
+    has_let_go: bool,
 }
 
 impl Desk {
@@ -48,6 +55,7 @@ impl Slot {
             desk: Mutex::default(),
             bell: Notify::new(),
             published: Mutex::default(),
+            looked: tokio::sync::Mutex::default(),
         }
     }
 
@@ -152,6 +160,16 @@ impl Slot {
     /// Mail that it had not taken is dropped, and whoever waits for an answer hears of it. An actor that has ended
     /// otherwise before has nothing to say.
     pub(super) fn fault(&self, life: u64, cause: impl ToString) {
+        self.end_in_fault(life, cause.to_string(), false);
+    }
+
+    /// The journal cannot be written to. Before anybody hears of it: whoever tries again at once must find a new actor.
+    pub(super) fn fault_of_journal(&self, life: u64, error: &JournalError, is_at_work: bool) {
+        let has_let_go = is_at_work && matches!(error, JournalError::Unavailable(_));
+        self.end_in_fault(life, error.to_string(), has_let_go);
+    }
+
+    fn end_in_fault(&self, life: u64, cause: String, has_let_go: bool) {
         let mail = {
             let mut desk = self.desk();
             if desk.life != life {
@@ -159,10 +177,33 @@ impl Slot {
             }
             desk.end_life();
             desk.resting = None;
-            desk.fault = Some(cause.to_string());
+            desk.fault = Some(cause);
+            desk.has_let_go = has_let_go;
             std::mem::take(&mut desk.mail)
         };
         drop(mail);
+    }
+
+    /// Tells whether the actor before let go of its turn because the journal failed, and forgets it.
+    pub(super) fn take_let_go(&self) -> bool {
+        std::mem::take(&mut self.desk().has_let_go)
+    }
+
+    /// Reads the thread as it is recorded, from where the last look ended.
+    pub(crate) async fn look(
+        &self,
+        journal: &dyn Journal,
+    ) -> std::result::Result<Thread, JournalError> {
+        let mut looked = self.looked.lock().await;
+        let thread = looked.get_or_insert_with(|| Box::new(Thread::new(self.session_id)));
+        catch_up(journal, thread).await?;
+        Ok(Thread::clone(thread))
+    }
+
+    /// Returns what was read by looking, for an actor that goes on from there.
+    pub(super) async fn take_looked(&self) -> Thread {
+        let looked = self.looked.lock().await.take();
+        looked.map_or_else(|| Thread::new(self.session_id), |thread| *thread)
     }
 
     pub(super) fn close(&self) {

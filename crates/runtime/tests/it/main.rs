@@ -23,6 +23,7 @@ mod memory;
 mod network;
 #[cfg(feature = "sqlite")]
 mod on_disk;
+mod open_turns;
 mod replay;
 mod secrets;
 mod shutdown;

@@ -8,7 +8,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
     AgentBuilder, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy,
     RuntimeBackends, RuntimeHostAdapter, RuntimeSettings, SecretsKey, SessionBuilder,
-    SqliteOptions, SqliteStore, StopReason,
+    SqliteOptions, SqliteStore, StopReason, TakesUp,
 };
 
 struct Disk(tempfile::TempDir);
@@ -31,6 +31,7 @@ async fn open(store: &SqliteStore, recovery: RecoveryPolicy) -> InProcessRuntime
         .llm_sim(script())
         .settings(RuntimeSettings {
             recovery,
+            takes_up: TakesUp::AtBuild,
             ..RuntimeSettings::default()
         })
         .build()

@@ -49,7 +49,7 @@ async fn shut_down(fixture: &Fixture) {
 async fn go_on_to(fixture: &Fixture, last: &str) {
     let events = fixture.runtime.subscribe_after(fixture.session, 0);
     let mut events = events.await.unwrap();
-    fixture.messages().await;
+    fixture.resume().await;
     event(&mut events, last).await;
 }
 
@@ -180,7 +180,7 @@ async fn a_turn_that_comes_further_in_every_life_may_have_many() {
         let fixture = life(&journal, setup, &tool).await;
         match number {
             0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
-            _ => drop(fixture.messages().await),
+            _ => drop(fixture.resume().await),
         }
         stuck.reached(1).await;
         shut_down(&fixture).await;
@@ -188,4 +188,45 @@ async fn a_turn_that_comes_further_in_every_life_may_have_many() {
     let last = life(&journal, Setup::new([]), &tool).await;
     go_on_to(&last, "turn.completed").await;
     assert_eq!(tool.runs(), lives as usize);
+}
+
+#[tokio::test]
+async fn a_stop_in_order_is_on_record_and_counts_as_no_crash() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    for number in 0..10 {
+        let stuck = Gate::shut();
+        let setup = Setup::new([Call::new().wait(&stuck)]);
+        let fixture = life(&journal, setup, &tool).await;
+        match number {
+            0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
+            _ => drop(fixture.resume().await),
+        }
+        stuck.reached(1).await;
+        shut_down(&fixture).await;
+        let events = fixture.events().await;
+        assert_eq!(types(&events).last(), Some(&"turn.released"));
+    }
+    let last = life(&journal, Setup::new([]), &tool).await;
+    let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
+    assert!(turn.success, "{turn:?}");
+    last.assert_usable().await;
+}
+
+#[tokio::test]
+async fn who_stops_before_a_turn_was_taken_up_does_not_release_it() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let tool = gated(&gate);
+    let stuck = Gate::shut();
+    let setup = Setup::new([Call::new().wait(&stuck)]);
+    let first = life(&journal, setup, &tool).await;
+    drop(first.runtime.submit(first.session, "go").await.unwrap());
+    stuck.reached(1).await;
+
+    // Beside the first, which is as good as dead: nobody tells it to stop.
+    let second = life(&journal, Setup::new([]), &tool).await;
+    second.messages().await;
+    let before = second.events().await;
+    shut_down(&second).await;
+    assert_eq!(second.events().await, before);
 }

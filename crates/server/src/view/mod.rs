@@ -92,8 +92,9 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
             let payload = json!({ "status": "in_progress" });
             Some(of_turn(EventName::TurnLifecycle, turn_id, payload))
         }
-        Change::TurnResumed { turn_id, .. } => {
-            let payload = json!({ "status": "in_progress", "resumed": true });
+        Change::TurnResumed { turn_id, count } => {
+            let payload =
+                json!({ "status": "in_progress", "resumed": true, "resumed_count": count });
             Some(of_turn(EventName::TurnLifecycle, turn_id, payload))
         }
         Change::TurnSteered {

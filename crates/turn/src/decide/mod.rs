@@ -52,6 +52,7 @@ impl Thread {
             Input::Rewind { turn_id } => draft.rewind(turn_id)?,
             Input::Timer => draft.timer(),
             Input::Recover => draft.recover(),
+            Input::Release => draft.release(),
             Input::GiveUp { failure } => draft.give_up(&failure),
         }
         Ok(draft.finish())

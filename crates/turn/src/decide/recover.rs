@@ -1,6 +1,6 @@
 //! Going on after the process was gone.
 
-use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnResumedData};
+use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnReleasedData, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
 use super::end::Because;
@@ -9,26 +9,30 @@ use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
 
-/// A turn that brings the process down this often, with no call coming to its end in between, fails.
-const MAX_RESUMES: u32 = 3;
+/// A turn that brings the process down this often, with no tool call coming to its end in between, fails at the restart
+/// that follows.
+const MAX_CRASHES: u32 = 3;
 const OUTCOME_UNKNOWN: &str =
     "the process stopped while this call ran: its outcome is unknown; it was not repeated";
 
 impl Draft<'_> {
     /// A model call is made again, under a new step: what it said before is not its answer. A tool that is safe to
-    /// repeat runs again under its own step; any other ends with an unknown outcome.
+    /// repeat runs again under its own step; any other ends with an unknown outcome. What waits goes on waiting.
+    ///
+    /// That the turn goes on is recorded before anything of it is started: the record marks that this process is at work on
+    /// it, so one that dies before it did anything counts too.
     pub(super) fn recover(&mut self) {
         let Some(turn) = self.turn() else { return };
-        let (turn_id, attempt) = (turn.id, turn.resumes + 1);
-        let in_a_row = turn.resumes_in_a_row + 1;
-        if matches!(turn.phase, Phase::Acting(_)) && turn.waiting_for().is_some() {
-            return;
-        }
+        let (turn_id, attempt) = (turn.id, turn.resumes.saturating_add(1));
+        let is_waiting = turn.waiting_for().is_some();
         self.turn_id = Some(turn_id);
         self.record(TurnResumedData { turn_id, attempt });
+        if is_waiting {
+            return;
+        }
         self.close_lost_calls();
-        if in_a_row > MAX_RESUMES {
-            let often = format!("The process stopped {MAX_RESUMES} times while this turn ran");
+        if self.turn().is_some_and(|turn| turn.crashes >= MAX_CRASHES) {
+            let often = format!("The process stopped {MAX_CRASHES} times while this turn ran");
             return self.give_up(&failure("crashed", &often));
         }
         match self.turn().map(|turn| &turn.phase) {
@@ -46,6 +50,17 @@ impl Draft<'_> {
             Some(Phase::Compacting(_)) => {}
             Some(Phase::Between) | None => self.start_reason(),
         }
+    }
+
+    /// Leaves the turn to another process. One that waits needs no such record: nobody is at work on it.
+    pub(super) fn release(&mut self) {
+        let Some(turn) = self.turn() else { return };
+        if turn.is_released || turn.waiting_for().is_some() {
+            return;
+        }
+        let turn_id = turn.id;
+        self.turn_id = Some(turn_id);
+        self.record(TurnReleasedData { turn_id });
     }
 
     fn close_lost_calls(&mut self) {

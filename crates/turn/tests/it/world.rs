@@ -65,6 +65,10 @@ pub(crate) enum Step {
     ModelUsing(&'static [(&'static str, &'static str)], u32),
     /// The process dies and another one goes on.
     Crash,
+    /// The process stops in order.
+    Release,
+    /// The process stops in order and another one goes on.
+    Restart,
     /// Somebody goes back to the end of the nth turn, from 0.
     Rewind(usize),
     ImportUser(&'static str),
@@ -169,6 +173,10 @@ impl World {
         let decision = match step {
             Step::Streams(text) => self.chunk(text, ""),
             Step::Thinks(thinking) => self.chunk("", thinking),
+            Step::Restart => {
+                let released = self.play(Step::Release).into_iter();
+                return released.chain(self.play(Step::Crash)).collect();
+            }
             Step::Crash => {
                 let id = self.thread.session_id();
                 self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
@@ -443,6 +451,7 @@ impl World {
                 self.now += Duration::from_secs(seconds);
                 Input::Timer
             }
+            Step::Release => Input::Release,
             Step::Rewind(n) => Input::Rewind {
                 turn_id: self.turn_id(n),
             },
@@ -456,7 +465,7 @@ impl World {
                 let message = Message::tool_result(id, Some(json!(1)), None);
                 self.import(MessageRole::ToolResult, message.content)
             }
-            Step::Streams(_) | Step::Thinks(_) | Step::Tail(_) | Step::Crash => {
+            Step::Streams(_) | Step::Thinks(_) | Step::Tail(_) | Step::Crash | Step::Restart => {
                 unreachable!("{step:?} is no input")
             }
         }

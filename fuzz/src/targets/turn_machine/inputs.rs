@@ -46,7 +46,12 @@ impl Owner {
             18 if bytes.one_in(2) => self.import(bytes),
             18 => {
                 let times = if bytes.one_in(4) { 4 } else { 1 };
-                (0..times).for_each(|_| self.crash());
+                for _ in 0..times {
+                    match bytes.one_in(3) {
+                        true => self.restart(),
+                        false => self.crash(),
+                    }
+                }
             }
             _ => self.interrupt(bytes),
         }

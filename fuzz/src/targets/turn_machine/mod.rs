@@ -183,6 +183,13 @@ impl Owner {
             .any(|command| command.exec_id() == Some(exec_id))
     }
 
+    /// The process stops in order, and the next one goes on.
+    fn restart(&mut self) {
+        let released = self.submit(Input::Release, None);
+        assert!(matches!(released, Ok(0 | 1)), "a release: {released:?}");
+        self.crash();
+    }
+
     /// The process dies: what ran is gone, the journal stays.
     fn crash(&mut self) {
         self.thread = Thread::fold(
@@ -190,13 +197,16 @@ impl Owner {
             self.events.iter().map(AsRef::as_ref),
         );
         self.running.clear();
-        self.witness.crash();
+        let turn = self.thread.turn();
+        let at_work = turn.filter(|turn| turn.waiting_for().is_none());
+        self.witness.crash(at_work.map(|turn| turn.id));
         let decision =
             self.with_moment(None, |thread, moment| thread.decide(Input::Recover, moment));
         let Ok(decision) = decision else {
             panic!("a thread cannot recover")
         };
         self.append(decision);
+        self.witness.after_restart();
         for command in self.thread.pending_commands() {
             if let Some(exec_id) = command.exec_id() {
                 self.witness.start(exec_id);
@@ -301,6 +311,7 @@ mod tests {
         "turn.completed",
         "turn.failed",
         "turn.interrupt_requested",
+        "turn.released",
         "turn.resumed",
         "turn.started",
         "turn.steered",

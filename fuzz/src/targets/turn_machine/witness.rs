@@ -26,6 +26,9 @@ enum Stage {
     Ended,
 }
 
+/// How often a turn may bring the process down in a row.
+const MAX_CRASHES: u32 = 3;
+
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     head: u64,
@@ -37,6 +40,10 @@ pub(super) struct Witness {
     started: BTreeSet<ExecId>,
     /// Steps that an earlier process started and this one did not.
     lost: BTreeSet<ExecId>,
+    /// How often the process went down at work on the open turn, since a call of it came to its end.
+    crashes: u32,
+    /// Whether the process let go of the open turn.
+    released: bool,
     imported: BTreeSet<MessageId>,
     /// How much text each model call has streamed.
     streamed: BTreeMap<ExecId, usize>,
@@ -70,8 +77,23 @@ impl Witness {
         );
     }
 
-    pub(super) fn crash(&mut self) {
+    /// The process is gone; the turn that it was at work on is named.
+    pub(super) fn crash(&mut self, at_work: Option<TurnId>) {
         self.lost = self.started.clone();
+        if at_work.is_some() && !self.released {
+            self.crashes += 1;
+        }
+    }
+
+    /// The next process has taken up what there was.
+    pub(super) fn after_restart(&self) {
+        let mut open = self.turns.values();
+        let is_open = open.any(|stage| matches!(stage, Stage::Started | Stage::Interrupted));
+        assert!(
+            !is_open || self.crashes < MAX_CRASHES,
+            "a turn goes on after {} crashes in a row",
+            self.crashes
+        );
     }
 
     pub(super) fn look(&mut self, events: &[Arc<Event>], commands: &[Command]) {
@@ -107,12 +129,23 @@ impl Witness {
                 let open = open.filter(|stage| !matches!(stage, Stage::Queued | Stage::Ended));
                 assert_eq!(open.count(), 0, "two turns at once");
                 self.turns.insert(data.turn_id, Stage::Started);
+                (self.crashes, self.released) = (0, false);
             }
+            EventData::TurnReleased(_) => self.released = true,
+            EventData::TurnResumed(_) => self.released = false,
             EventData::TurnInterruptRequested(data) => {
                 self.enter(data.turn_id, Some(Stage::Started), Stage::Interrupted);
             }
             EventData::TurnCompleted(data) => self.end(data.turn_id, event, next),
-            EventData::TurnFailed(data) => self.end(data.turn_id, event, next),
+            EventData::TurnFailed(data) => {
+                let is_given_up = data.error_code.as_deref() == Some("crashed");
+                assert!(
+                    !is_given_up || self.crashes == MAX_CRASHES,
+                    "a turn is given up after {} crashes in a row",
+                    self.crashes
+                );
+                self.end(data.turn_id, event, next);
+            }
             EventData::TurnCancelled(data) => self.end(data.turn_id, event, next),
             EventData::ToolStarted(data) => {
                 let (exec_id, turn_id) = self.step_of(event);
@@ -138,6 +171,9 @@ impl Witness {
                 let (_, results) = self.calls.entry(exec_id).or_insert((turn_id, 0));
                 *results += 1;
                 assert_eq!(*results, 1, "a call has two results");
+                if !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled) {
+                    self.crashes = 0;
+                }
             }
             EventData::OutputMessageDelta(data) => {
                 let (exec_id, _) = self.step_of(event);

@@ -385,6 +385,7 @@ fn a_turn_is_steered_interrupted_and_resumed() {
             journal.turn(steered);
             journal.input(STEER, "and whales");
             journal.turn(stop);
+            journal.turn(TurnReleasedData { turn_id: TURN });
             journal.turn(resumed);
             journal.add(EventContext::of_turn(TurnId::from_seed(50)), queued);
         },
@@ -392,6 +393,7 @@ fn a_turn_is_steered_interrupted_and_resumed() {
             "turn steered: and whales",
             "ended UserMessage (completed): and whales",
             "interrupt requested: enough",
+            "-",
             "turn resumed: 2",
             "-",
         ],

@@ -11,7 +11,7 @@ use windlass_core::message::Message;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
     InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, RuntimeSettings,
-    SingleSessionBuilder, StopReason, TurnResult,
+    SingleSessionBuilder, StopReason, TurnHandle, TurnResult,
 };
 
 use super::{Bundle, Call, FnTool, Model, TestWorld, assert_sound, assert_well_formed, soon};
@@ -160,6 +160,12 @@ impl Fixture {
     pub(crate) fn start(&self, text: &str) -> tokio::task::JoinHandle<Result<TurnResult>> {
         let (fixture, text) = (self.clone(), text.to_owned());
         tokio::spawn(async move { fixture.try_run(&text).await })
+    }
+
+    /// Asks to go on with what an earlier process left open.
+    pub(crate) async fn resume(&self) -> Option<TurnHandle> {
+        let resumed = self.runtime.resume_open_turn(self.session);
+        soon(resumed).await.expect("the turn can go on")
     }
 
     pub(crate) async fn messages(&self) -> Vec<Message> {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use windlass_core::events::{EventData, ToolStatus};
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Allow, Crash, Done, Model, Results, Say, Steer, Streams};
+use crate::world::Step::{
+    After, Allow, Asks, Compact, Crash, Deny, Done, Model, Release, Replies, Restart, Results, Say,
+    Steer, Streams,
+};
 use crate::world::{Step, World, check, plan, transcript};
 
 fn and(given: &[Step], more: &[Step]) -> Vec<Step> {
@@ -132,14 +135,17 @@ fn what_waits_still_waits_with_its_deadline() {
             _ => Model("", &[("a", "ask")]),
         };
         let mut world = World::after(patient(), &[Say("hi"), calls]);
-        let (deadline, turn) = (world.thread.next_deadline(), world.thread.turn().cloned());
-        assert!(deadline.is_some());
+        let waiting = |world: &World| world.thread.turn().and_then(|turn| turn.waiting_for());
+        let (deadline, waits) = (world.thread.next_deadline(), waiting(&world));
+        assert!(deadline.is_some() && waits.is_some());
         // However often the process restarts: nobody but the one who is waited for ends the wait.
-        for _ in 0..5 {
-            assert!(world.play(Crash).is_empty());
+        for times in 1..=5 {
+            assert_eq!(world.play(Crash), ["turn.resumed"]);
+            let turn = world.thread.turn().unwrap();
+            assert_eq!((turn.resumes, turn.crashes), (times, 0));
         }
         assert_eq!(world.thread.next_deadline(), deadline);
-        assert_eq!(world.thread.turn(), turn.as_ref());
+        assert_eq!(waiting(&world), waits);
         assert_eq!(world.play(After(60)).last().unwrap(), "=> model");
     }
     let answered = &[
@@ -181,13 +187,30 @@ fn a_queued_input_is_prepared_after_a_crash() {
     assert_eq!(World::after(plan(), given).pending(), ["=> prepare"]);
 }
 
+/// Plays all but the last step, which must be the restart that ends the turn.
+#[track_caller]
+fn fails_at_the_last_of(given: &[Step]) -> World {
+    let [before @ .., last] = given else {
+        panic!("nothing is given")
+    };
+    let mut world = World::after(plan(), before);
+    assert!(world.thread.turn().is_some(), "it fails before: {given:?}");
+    world.play(*last);
+    assert!(world.thread.turn().is_none(), "it goes on: {given:?}");
+    let EventData::TurnFailed(failed) = world.last("turn.failed") else {
+        panic!("another event")
+    };
+    assert_eq!(failed.error_code.as_deref(), Some("crashed"), "{given:?}");
+    world
+}
+
 #[test]
-fn the_fourth_resume_fails_the_turn() {
-    let three = &[Say("hi"), Crash, Crash, Crash];
-    assert_eq!(World::after(plan(), three).pending(), ["=> model"]);
+fn the_third_restart_fails_the_turn() {
+    let two = &[Say("hi"), Crash, Crash];
+    assert_eq!(World::after(plan(), two).pending(), ["=> model"]);
     check(
         plan(),
-        three,
+        two,
         Crash,
         &[
             "turn.resumed",
@@ -198,24 +221,113 @@ fn the_fourth_resume_fails_the_turn() {
             "=> stop model",
         ],
     );
-    let world = World::after(plan(), &and(three, &[Crash]));
-    let EventData::TurnFailed(failed) = world.last("turn.failed") else {
-        panic!("another event")
-    };
-    assert_eq!(failed.error_code.as_deref(), Some("crashed"));
+}
+
+#[test]
+fn three_crashes_in_a_row_fail_the_turn_wherever_they_find_it() {
+    let once = Model("", &[("a", "once")]);
+    let pure = Model("", &[("a", "pure")]);
+    let refused = Step::ModelRefused("a", "none");
+    for given in [
+        &[Say("hi"), Crash, Crash, Crash][..],
+        &[Say("hi"), pure, Crash, Crash, Crash],
+        &[Say("hi"), Model("hello", &[]), Compact, Crash, Crash, Crash],
+        // The model asks for the same again and again: its answers alone are no progress.
+        &[Say("hi"), once, Crash, once, Crash, once, Crash],
+        &[Say("hi"), Crash, pure, Crash, Crash],
+        // A stop in order is no crash, and no progress either.
+        &[Say("hi"), Crash, Restart, Crash, Restart, Restart, Crash],
+        &[Say("hi"), Restart, Crash, Crash, Crash],
+        // What waits beside a call that runs does not make its crash harmless.
+        &[
+            Say("hi"),
+            Model("", &[("a", "client"), ("b", "pure")]),
+            Crash,
+            Crash,
+            Crash,
+        ],
+        // Neither do restarts while it waits, and they do not begin the count anew.
+        &[
+            Say("hi"),
+            Crash,
+            Model("", &[("a", "ask")]),
+            Crash,
+            Crash,
+            Allow("a"),
+            Crash,
+            Crash,
+        ],
+        // The count begins anew when a call has come to its end, and only then.
+        &[
+            Say("hi"),
+            Crash,
+            Crash,
+            pure,
+            Done("a"),
+            Crash,
+            Crash,
+            Crash,
+        ],
+        &[Say("hi"), Crash, Crash, refused, Crash, Crash, Crash],
+    ] {
+        fails_at_the_last_of(given);
+    }
+}
+
+#[test]
+fn a_call_that_comes_to_its_end_begins_the_count_anew() {
+    let two = [Say("hi"), Crash, Crash];
+    for ends in [
+        &[Model("", &[("a", "once")]), Done("a")][..],
+        &[Model("", &[("a", "client")]), Results(&[("a", 1)])],
+        &[Model("", &[("a", "ask")]), Deny("a")],
+        &[Model("", &[("a", "once")]), Asks("a"), Replies("a", "yes")],
+    ] {
+        let mut world = World::after(plan(), &and(&two, ends));
+        for crashes in 1..=2 {
+            world.play(Crash);
+            let turn = world.thread.turn().unwrap();
+            assert_eq!((turn.crashes, turn.resumes), (crashes, 2 + crashes));
+        }
+        world.play(Crash);
+        assert!(world.thread.turn().is_none(), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_stop_in_order_is_no_crash() {
+    let pure = Model("", &[("a", "pure")]);
+    let compacts = &[Say("hi"), Model("hello", &[]), Compact];
+    for given in [&[Say("hi")][..], &[Say("hi"), pure], compacts] {
+        let mut world = World::after(plan(), given);
+        let pending = world.pending();
+        for times in 1..=20 {
+            assert_eq!(world.play(Release), ["turn.released"], "{given:?}");
+            world.play(Crash);
+            let turn = world.thread.turn().unwrap();
+            assert_eq!((turn.resumes, turn.crashes), (times, 0), "{given:?}");
+        }
+        assert_eq!(world.pending(), pending, "{given:?}");
+    }
+}
+
+#[test]
+fn only_who_is_at_work_on_a_turn_can_release_it() {
+    for given in [
+        &[][..],
+        &[Say("hi"), Model("hello", &[])],
+        // Nobody is at work on a turn that waits.
+        &[Say("hi"), Model("", &[("a", "client")])],
+        // A second release has nothing to let go of.
+        &[Say("hi"), Release],
+    ] {
+        check(plan(), given, Release, &[]);
+    }
 }
 
 #[test]
 fn giving_up_does_not_say_that_a_lost_call_was_cancelled() {
-    let given = &[
-        Say("hi"),
-        Crash,
-        Crash,
-        Crash,
-        Model("", &[("a", "once")]),
-        Crash,
-    ];
-    let world = World::after(plan(), given);
-    assert!(world.thread.turn().is_none());
+    let once = Model("", &[("a", "once")]);
+    let world = fails_at_the_last_of(&[Say("hi"), Crash, Crash, once, Crash]);
     assert_eq!(status_of_last_call(&world), ToolStatus::Unknown);
 }

@@ -1,0 +1,64 @@
+//! Looking at turns that have not ended, without taking them up.
+
+use chrono::{DateTime, Utc};
+use windlass_core::error::Result;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_turn::{Call, CallState, Turn};
+
+use super::InProcessRuntime;
+use crate::easy::{Need, PendingCall};
+
+/// A turn that has not ended, as it is recorded. Whether a process is at work on it now, the record does not say.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct OpenTurn {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// How often it went on in another process.
+    pub resumed_count: u32,
+    /// The calls of it that wait for somebody.
+    pub pending: Vec<PendingCall>,
+}
+
+impl OpenTurn {
+    fn of(turn: &Turn) -> Self {
+        let calls = turn.act().into_iter().flat_map(|act| &act.calls);
+        Self {
+            turn_id: turn.id,
+            started_at: turn.started_at,
+            resumed_count: turn.resumes,
+            pending: calls.filter_map(pending).collect(),
+        }
+    }
+}
+
+fn pending(call: &Call) -> Option<PendingCall> {
+    let need = match call.state {
+        CallState::AwaitingApproval { .. } => Need::Approval,
+        CallState::AwaitingResult { .. } | CallState::AwaitingAnswer { .. } => Need::Result,
+        CallState::Queued | CallState::Running { .. } | CallState::Done { .. } => return None,
+    };
+    Some(PendingCall {
+        id: call.call.id.clone(),
+        name: call.call.name.clone(),
+        arguments: call.call.arguments.clone(),
+        need,
+    })
+}
+
+impl InProcessRuntime {
+    /// Returns the turn of a session that has not ended, with the calls that wait for somebody. Looking takes nothing up:
+    /// it works on a store that is open for reading only, and never counts as a crash of the turn.
+    pub async fn open_turn(&self, session_id: SessionId) -> Result<Option<OpenTurn>> {
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        Ok(thread.turn().map(OpenTurn::of))
+    }
+
+    /// Returns the sessions with a turn that has not ended, or an input that waits for its turn.
+    pub async fn unfinished_sessions(&self) -> Result<Vec<SessionId>> {
+        self.inner.unfinished().await
+    }
+}

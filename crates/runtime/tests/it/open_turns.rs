@@ -1,0 +1,214 @@
+//! Turns that an earlier process left open: looking at them, and going on with them.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::error::AgentLoopError;
+use windlass_core::message::Message;
+use windlass_core::session::SessionStatus;
+use windlass_core::tools::{ToolDefinition, ToolExecutionResult, ToolPolicy};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{MemoryJournal, Need, RuntimeBackends, StopReason, TakesUp};
+
+use crate::support::{Call, Fixture, Gate, Setup, SpyJournal, call, soon, tool, types};
+
+/// Another process on the journal of earlier ones. Nobody stops those in order, and what they still do is refused.
+async fn life(journal: &Arc<MemoryJournal>, setup: Setup) -> Fixture {
+    let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
+    let risky = tool("risky", |_, _| async { ToolExecutionResult::success(1) })
+        .policy(ToolPolicy::RequiresApproval);
+    setup
+        .tool(&risky)
+        .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
+        .session(|session| session.session_id(SessionId::from_seed(7)).agent_tool(ask))
+        .build()
+        .await
+}
+
+/// Leaves a turn behind whose model never answers.
+async fn with_open_turn(journal: &Arc<MemoryJournal>) -> Fixture {
+    let stuck = Gate::shut();
+    let first = life(journal, Setup::new([Call::new().text("half").wait(&stuck)])).await;
+    drop(first.runtime.submit(first.session, "go").await.unwrap());
+    stuck.reached(1).await;
+    first
+}
+
+/// Leaves a turn behind that waits for an approval and a result.
+async fn with_waiting_turn(journal: &Arc<MemoryJournal>) -> Fixture {
+    let calls = vec![
+        call("a", "ask", json!({"n": 1})),
+        call("r", "risky", json!({})),
+    ];
+    let first = life(journal, Setup::new([Call::tools(calls)])).await;
+    let parked = first.run("go").await;
+    assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);
+    first
+}
+
+fn texts(messages: &[Message]) -> Vec<&str> {
+    messages
+        .iter()
+        .filter_map(|message| message.text())
+        .collect()
+}
+
+#[tokio::test]
+async fn whoever_only_looks_takes_up_nothing_however_often() {
+    let journal = Arc::new(MemoryJournal::new());
+    let first = with_open_turn(&journal).await;
+    let before = first.events().await;
+    for _ in 0..20 {
+        let looking = life(&journal, Setup::new([])).await;
+        let (runtime, session) = (&looking.runtime, looking.session);
+        assert_eq!(texts(&looking.messages().await), ["go"]);
+        assert_eq!(
+            texts(&runtime.context_messages(session).await.unwrap()),
+            ["go"]
+        );
+        assert_eq!(runtime.messages_page(session, 0, 9).await.unwrap().len(), 1);
+        let status = runtime.session(session).await.unwrap().status;
+        assert_eq!(status, SessionStatus::Active);
+        runtime.load_context(session).await.unwrap();
+        runtime.list_sessions().await.unwrap();
+        assert_eq!(runtime.unfinished_sessions().await.unwrap(), [session]);
+        let open = runtime.open_turn(session).await.unwrap().unwrap();
+        assert_eq!((open.resumed_count, open.pending.len()), (0, 0));
+        assert_eq!(looking.events().await, before);
+        assert_eq!(looking.model.calls(), 0);
+    }
+    let last = life(&journal, Setup::new([Call::answer("whole")])).await;
+    let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
+    assert_eq!((turn.success, turn.response.as_str()), (true, "whole"));
+    last.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_note_or_a_refused_wish_takes_up_nothing_either() {
+    let journal = Arc::new(MemoryJournal::new());
+    with_open_turn(&journal).await;
+    let second = life(&journal, Setup::new([])).await;
+    let note = windlass_core::events::SessionUpdatedData {
+        title: Some("renamed".to_owned()),
+        record: None,
+        changes: None,
+    };
+    let (runtime, session) = (&second.runtime, second.session);
+    soon(runtime.note_session(session, note)).await.unwrap();
+    let turn_id = runtime.open_turn(session).await.unwrap().unwrap().turn_id;
+    let rewind = soon(runtime.rewind_session(session, turn_id)).await;
+    assert!(rewind.is_err(), "{rewind:?}");
+    let events = second.events().await;
+    assert!(!types(&events).contains(&"turn.resumed"), "{events:?}");
+    assert_eq!(second.model.calls(), 0);
+    assert!(
+        soon(second.resume().await.unwrap().wait())
+            .await
+            .unwrap()
+            .success
+    );
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_an_open_turn_without_going_on_and_the_queue_waits_until_asked() {
+    let journal = Arc::new(MemoryJournal::new());
+    let first = with_open_turn(&journal).await;
+    first.runtime.submit(first.session, "next").await.unwrap();
+    let second = life(&journal, Setup::new([Call::answer("second")])).await;
+    soon(second.runtime.cancel_turn(second.session))
+        .await
+        .unwrap();
+    let events = second.events().await;
+    let recorded = types(&events);
+    assert!(
+        recorded.ends_with(&["turn.cancelled", "session.idled"]),
+        "{recorded:?}"
+    );
+    assert!(!recorded.contains(&"turn.resumed"), "{recorded:?}");
+    assert_eq!(second.model.calls(), 0);
+
+    let queued = soon(second.resume().await.unwrap().wait()).await.unwrap();
+    assert_eq!(queued.response, "second");
+    assert!(second.resume().await.is_none(), "nothing is open any more");
+}
+
+#[tokio::test]
+async fn an_open_turn_can_be_removed_with_its_session() {
+    let journal = Arc::new(MemoryJournal::new());
+    with_open_turn(&journal).await;
+    let second = life(&journal, Setup::new([])).await;
+    soon(second.runtime.remove_session(second.session))
+        .await
+        .unwrap();
+    let gone = second.runtime.messages(second.session).await;
+    assert!(
+        matches!(gone, Err(AgentLoopError::SessionNotFound(_))),
+        "{gone:?}"
+    );
+}
+
+#[tokio::test]
+async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
+    for takes_up in [TakesUp::WhenAsked, TakesUp::AtBuild] {
+        let journal = Arc::new(MemoryJournal::new());
+        with_open_turn(&journal).await;
+        let setup = Setup::new([Call::answer("whole")]);
+        let setup = setup.settings(|settings| settings.takes_up = takes_up);
+        let second = life(&journal, setup).await;
+        let events = second.events().await;
+        let is_taken_up = types(&events).contains(&"turn.resumed");
+        assert_eq!(is_taken_up, takes_up == TakesUp::AtBuild, "{takes_up:?}");
+        let mut turns = soon(second.runtime.resume_open_turns()).await.unwrap();
+        // At the build it may have ended before anybody asked.
+        match turns.pop() {
+            Some(turn) => assert_eq!(soon(turn.wait()).await.unwrap().response, "whole"),
+            None => assert_eq!(takes_up, TakesUp::AtBuild),
+        }
+        second.assert_usable().await;
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_seen_by_looking_and_waits_on_when_it_is_taken_up() {
+    let journal = Arc::new(MemoryJournal::new());
+    with_waiting_turn(&journal).await;
+    for times in 1..=5 {
+        let next = life(&journal, Setup::new([])).await;
+        let open = next.runtime.open_turn(next.session).await.unwrap().unwrap();
+        let pending: Vec<_> = open
+            .pending
+            .iter()
+            .map(|call| (call.id.as_str(), call.need))
+            .collect();
+        assert_eq!(pending, [("a", Need::Result), ("r", Need::Approval)]);
+        assert_eq!(
+            (open.resumed_count, &open.pending[0].arguments),
+            (times - 1, &json!({"n": 1}))
+        );
+        // A second wish changes nothing.
+        for _ in 0..2 {
+            let parked = soon(next.resume().await.unwrap().wait()).await.unwrap();
+            assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);
+        }
+        let open = next.runtime.open_turn(next.session).await.unwrap().unwrap();
+        assert_eq!(open.resumed_count, times);
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_again_and_again_is_no_crash_of_the_turn() {
+    let journal = SpyJournal::new(MemoryJournal::new());
+    let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _);
+    let fixture = Setup::new([]).backends(backends).build().await;
+    journal.fail_after(1);
+    assert!(fixture.try_run("go").await.is_err());
+    for _ in 0..5 {
+        // The release, that it goes on, and then the answer is lost.
+        journal.fail_after(2);
+        let turn = fixture.resume().await.unwrap();
+        assert!(soon(turn.wait()).await.is_err());
+    }
+    let turn = soon(fixture.resume().await.unwrap().wait()).await.unwrap();
+    assert!(turn.success, "{turn:?}");
+    fixture.assert_usable().await;
+}
