@@ -34,6 +34,9 @@ use crate::store::WireStore;
 use crate::threads::{DISTANCE, Directory};
 use crate::upkeep;
 
+/// How long after the last tool it may take to record that turns are released.
+const RELEASING: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -102,7 +105,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes the port. Threads that are recorded are there before the first request is.
+    /// Takes the port. Threads that are recorded are there before the first request is, and their open turns go on.
     pub async fn bind(
         runtime: InProcessRuntime,
         settings: Settings,
@@ -159,6 +162,8 @@ impl Server {
         }
         let rpc = Rpc::open(&app).await?;
         let router = routes::router(&app).merge(rpc.router());
+        // Last, because a start that fails after it would count as a crash of every turn that goes on.
+        app.runtime.resume_open_turns().await?;
         Ok(Self {
             rpc,
             app,
@@ -215,16 +220,19 @@ impl Server {
         connections.close();
         self.app.working.close();
         let grace = self.app.settings.grace;
-        // Tools that run come to their record; nothing else begins. Turns go on at the next start.
-        let ended = async {
-            tokio::join!(
-                connections.wait(),
-                self.app.working.wait(),
-                self.app.runtime.shutdown(grace)
-            )
-        };
-        if tokio::time::timeout(grace, ended).await.is_err() {
+        let ended = async { tokio::join!(connections.wait(), self.app.working.wait()) };
+        // Tools that run come to their record; nothing else begins. Turns go on at the next start. That they were released is
+        // recorded after the last tool, so it gets more time: else this stop would count as a crash of them.
+        let released = self.app.runtime.shutdown(grace);
+        let (ended, released) = tokio::join!(
+            tokio::time::timeout(grace, ended),
+            tokio::time::timeout(grace + RELEASING, released)
+        );
+        if ended.is_err() {
             tracing::warn!("connections were cut because they did not end in time");
+        }
+        if released.is_err() {
+            tracing::warn!("turns were not released in time; that they stopped counts as a crash");
         }
         let _ = keeping.await;
         // All that is recorded by now, also of turns that go on at the next start.

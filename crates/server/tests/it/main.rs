@@ -15,6 +15,7 @@ mod reads;
 mod repeats;
 mod replayed;
 mod rpc;
+mod stopped;
 mod support;
 mod transport;
 mod turns;

@@ -34,6 +34,18 @@ fn ended(frames: &[Frame]) -> &Value {
     &frames.last().unwrap().data["payload"]["turn"]
 }
 
+/// Which resumes of the turn were told, by their count.
+fn resumes(frames: &[Frame]) -> Vec<u64> {
+    let payloads = frames
+        .iter()
+        .filter(|frame| frame.event == "turn.lifecycle");
+    let payloads = payloads.map(|frame| &frame.data["payload"]);
+    let resumed = payloads.filter(|payload| payload["resumed"] == true);
+    resumed
+        .map(|payload| payload["resumed_count"].as_u64().unwrap())
+        .collect()
+}
+
 #[test]
 fn r50_killed_in_the_middle_of_an_answer_the_turn_goes_on_and_completes() {
     let mut model = Model::start();
@@ -96,7 +108,9 @@ fn r51_killed_while_a_call_waits_for_a_client_its_result_is_taken_after_the_rest
     daemon.kill();
 
     let daemon = home.start();
-    let pending = daemon.detail(&thread)["pending_dynamic_tool_calls"][0].clone();
+    let detail = daemon.detail(&thread);
+    assert_eq!(detail["turns"][0]["resumed_count"], 1, "{detail}");
+    let pending = detail["pending_dynamic_tool_calls"][0].clone();
     assert_eq!(
         (&pending["call_id"], &pending["expires_at"]),
         (&asked["call_id"], &asked["expires_at"]),
@@ -110,6 +124,7 @@ fn r51_killed_while_a_call_waits_for_a_client_its_result_is_taken_after_the_rest
     daemon.client.post(&path, &result).expect(202);
     let frames = follow_to_the_end(&daemon, &thread, before);
     assert_eq!(ended(&frames)["status"], "completed");
+    assert_eq!(resumes(&frames), [1], "what waits was taken up too");
     let resolved = frames
         .iter()
         .filter(|frame| frame.event == "tool_call.resolved");
@@ -352,6 +367,63 @@ fn a_daemon_that_is_told_to_stop_leaves_its_turn_to_the_next_one() {
 }
 
 #[test]
+fn a_turn_that_brings_the_daemon_down_three_times_in_a_row_fails_at_the_third_restart() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let mut before = Vec::new();
+    daemon.turn(&thread, "greet me");
+    for crashes in 1..=3 {
+        let cursor = before.last().map_or(0, |frame: &Frame| frame.seq);
+        let mut events = daemon.client.events(&thread, cursor);
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        before.extend(events.until("item.delta"));
+        assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "in_progress");
+        daemon.kill();
+        before.extend(events.rest());
+        drop(exchange);
+        daemon = home.start();
+        let turn = daemon.detail(&thread)["turns"][0].clone();
+        assert_eq!(turn["resumed_count"], crashes, "{turn}");
+    }
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "failed");
+    assert_eq!(ended(&frames)["error_code"], "crash_loop");
+    assert_eq!(resumes(&frames), [1, 2, 3]);
+
+    // Only that turn: the thread goes on.
+    let mut events = daemon.client.events(&thread, frames.last().unwrap().seq);
+    daemon.turn(&thread, "greet me again");
+    model.answer(&Answer::text(&["Hello"]));
+    let frames = events.until("turn.completed");
+    assert_eq!(ended(&frames)["status"], "completed");
+}
+
+#[test]
+fn a_daemon_that_is_stopped_in_order_again_and_again_is_no_crash_of_its_turn() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    daemon.turn(&thread, "greet me");
+    for _ in 0..5 {
+        let mut events = daemon.client.events(&thread, 0);
+        let mut exchange = model.asked();
+        model.say_half(&mut exchange, "Hel");
+        events.until("item.delta");
+        assert!(daemon.stop().success());
+        drop(exchange);
+        daemon = home.start();
+    }
+    model.answer(&Answer::text(&["Hello"]));
+    let frames = follow_to_the_end(&daemon, &thread, Vec::new());
+    assert_eq!(ended(&frames)["status"], "completed");
+    assert_eq!(resumes(&frames), [1, 2, 3, 4, 5]);
+}
+
+#[test]
 fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());
@@ -493,6 +565,7 @@ fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
         .iter()
         .filter(|frame| frame.event == "approval.decided");
     assert_eq!(decided.count(), 1);
+    assert_eq!(resumes(&frames), [1, 2]);
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl Serve {
         let directory = data::directory(self.data.clone());
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
-        // The port first, because a turn that is taken up and dropped again counts as a crash.
+        // The port first: a daemon that cannot have it leaves the data alone.
         let listener = listen(&self.host, self.port).await?;
         data::make(&directory)?;
         let (retention, upkeep) = retention::of(&config.retention)?;
@@ -164,15 +164,32 @@ impl Serve {
         settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
         trace(&mut settings.rpc, &config.runs);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
-        announce(&format!(
-            "windlass listening on http://{}",
-            server.address()
-        ))?;
+        let begun = begin(&server);
         tell_of_damage(&store);
-        server.run(asked_to_stop()?).await;
+        // From here on turns are at work, so that also a start which fails stops in order.
+        let begun = match begun {
+            Ok(stop) => {
+                server.run(stop).await;
+                Ok(())
+            }
+            Err(error) => {
+                server.run(std::future::ready(())).await;
+                Err(error)
+            }
+        };
         store.close().await;
-        Ok(())
+        begun
     }
+}
+
+/// Says where the server listens, and returns what ends it.
+fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let stop = asked_to_stop()?;
+    announce(&format!(
+        "windlass listening on http://{}",
+        server.address()
+    ))?;
+    Ok(stop)
 }
 
 /// Says so when the database turns out to be damaged, which is looked for while the daemon works.
