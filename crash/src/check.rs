@@ -12,6 +12,7 @@ use windlass_store::{Journal, StreamKey};
 use windlass_turn::Thread;
 
 use crate::child::{EFFECTS, SESSIONS, session_id};
+use crate::restarts::check_crashes;
 
 /// What is known of earlier deaths, to see that nothing changes behind them.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub struct Memory {
 }
 
 /// What a look found.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Turns that came to an end.
     pub ended_turns: usize,
@@ -33,6 +34,8 @@ pub struct Figures {
     pub unknown_outcomes: usize,
     /// Times that a turn went on after a death.
     pub resumed: usize,
+    /// Turns that brought the child down too often in a row, and were given up.
+    pub given_up: usize,
     /// Forks that are there.
     pub forks: usize,
 }
@@ -44,6 +47,7 @@ impl Figures {
         self.open_turns += other.open_turns;
         self.unknown_outcomes += other.unknown_outcomes;
         self.resumed += other.resumed;
+        self.given_up += other.given_up;
         self.forks += other.forks;
     }
 }
@@ -150,6 +154,7 @@ impl Memory {
         figures.open_turns += witness.open.len();
         figures.unknown_outcomes += witness.unknown;
         figures.resumed += witness.resumed;
+        figures.given_up += check_crashes(events)?;
         if is_final && !witness.open.is_empty() {
             return Err(format!("{} turns never ended", witness.open.len()));
         }

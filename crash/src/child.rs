@@ -54,6 +54,7 @@ pub fn session_id(n: u128) -> SessionId {
 /// Lives one life: takes up what is open, then gives every session its inputs.
 pub async fn live(life: Life) -> Result<()> {
     let runtime = Arc::new(open(&life).await?);
+    runtime.resume_open_turns().await?;
     let workers = (0..SESSIONS).map(|n| {
         let (runtime, life) = (Arc::clone(&runtime), life.clone());
         tokio::spawn(async move { work(&runtime, session_id(n), n, &life).await })

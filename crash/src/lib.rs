@@ -11,6 +11,8 @@ pub mod check;
 pub mod child;
 pub mod faults;
 pub mod harness;
+pub mod look;
 mod model;
+mod restarts;
 pub mod soak;
 mod tools;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{child, faults, harness, soak};
+use windlass_crash::{child, faults, harness, look, soak};
 
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     }
     let done = match args.split_first() {
         Some((word, rest)) if word == "child" => live(rest),
+        Some((word, rest)) if word == "look" => see(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
         _ => kill(&args),
     };
@@ -69,11 +70,12 @@ fn kill(args: &[String]) -> Result<(), String> {
     })?;
     let figures = summary.figures;
     println!(
-        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} outcomes unknown, {} forks: all holds",
+        "seed {seed}: {} kills ({} at named points), {} turns finished, {} resumed, {} given up, {} outcomes unknown, {} forks: all holds",
         summary.kills,
         summary.at_points,
         figures.ended_turns,
         figures.resumed,
+        figures.given_up,
         figures.unknown_outcomes,
         figures.forks
     );
@@ -96,6 +98,20 @@ fn live(args: &[String]) -> Result<(), String> {
     executor()?
         .block_on(child::live(life))
         .map_err(|error| error.to_string())
+}
+
+/// Looks and goes, as a program does that is done when it has printed what it saw.
+fn see(args: &[String]) -> Result<(), String> {
+    let directory = value(args, "--data").map(PathBuf::from);
+    let directory = directory.ok_or("--data is missing")?;
+    let open = match args.iter().any(|arg| arg == "--read-only") {
+        true => look::Open::ToRead,
+        false => look::Open::ToWrite,
+    };
+    let seen = executor()?.block_on(look::look(directory, open));
+    println!("{}", seen.map_err(|error| error.to_string())?);
+    // Nothing is closed: what is left of the runtime ends with the process.
+    std::process::exit(0)
 }
 
 fn watch(args: &[String]) -> Result<(), String> {

@@ -7,4 +7,5 @@
 
 mod crash;
 mod lock;
+mod restarts;
 mod soak;

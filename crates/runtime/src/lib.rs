@@ -80,6 +80,15 @@
 //! [`Conversation::approve`], [`refuse`](Conversation::refuse) and [`answer`](Conversation::answer) let it go on.
 //! [`AnswerStream::cancel`] stops a turn wherever it is and keeps what was said.
 //!
+//! # After a crash
+//!
+//! On a journal that lasts, such as that of `RuntimeBackends::sqlite`, a turn outlives its process. Building a runtime takes up nothing,
+//! and neither does looking: [`InProcessRuntime::open_turn`], events, messages and lists can be read as often as one likes, with
+//! `SqliteStore::open_read_only` also beside a process that writes. [`InProcessRuntime::resume_open_turns`] goes on with what is
+//! open; so does work on a session, for that session. From then on the process is at work on the turn: if it goes down three times
+//! in a row, with no tool call coming to its end in between, the turn fails at the third restart. A stop in order
+//! ([`InProcessRuntime::shutdown`]) does not count. The example `after_a_crash` shows all of it.
+//!
 //! # The runtime below
 //!
 //! A conversation is one session of an [`InProcessRuntime`], where a turn is carried by a thread that records every

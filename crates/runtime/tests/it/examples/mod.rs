@@ -18,6 +18,8 @@ macro_rules! examples {
 }
 
 examples! {
+    #[cfg(feature = "sqlite")]
+    after_a_crash,
     approval,
     cancel_and_resume,
     client_side_tool,

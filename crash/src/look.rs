@@ -1,0 +1,49 @@
+//! A program that opens the runtime on what a death left behind, looks, and goes away without a word.
+
+use std::path::PathBuf;
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_runtime::{InProcessRuntime, RuntimeBackends};
+use windlass_store::sqlite::{OpenCheck, SqliteError, SqliteOptions, SqliteStore};
+
+use crate::child::{EFFECTS, SESSIONS, harness_id, runtime_with, session_id};
+
+/// How the data is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// As a program opens it that is going to work: nobody else may have it open.
+    ToWrite,
+    /// Beside whoever has it open.
+    ToRead,
+}
+
+/// Looks at all sessions with everything that a runtime shows, and returns how many turns are open.
+pub async fn look(directory: PathBuf, open: Open) -> Result<usize> {
+    let options = SqliteOptions::new(directory.join("store")).with_check(OpenCheck::Nothing);
+    let store = match open {
+        Open::ToWrite => SqliteStore::open(options).await,
+        Open::ToRead => SqliteStore::open_read_only(options).await,
+    };
+    let unavailable = |error: SqliteError| AgentLoopError::StoreUnavailable(error.to_string());
+    let store = store.map_err(unavailable)?;
+    let backends = RuntimeBackends::on_journal(std::sync::Arc::new(store.journal()));
+    let mut builder = runtime_with(backends, directory.join(EFFECTS));
+    for n in 0..SESSIONS {
+        let session = windlass_runtime::SessionBuilder::new(harness_id()).id(session_id(n));
+        builder = builder.session(session.build());
+    }
+    look_with(&builder.build().await?).await
+}
+
+async fn look_with(runtime: &InProcessRuntime) -> Result<usize> {
+    let mut open = 0;
+    for n in 0..SESSIONS {
+        let id = session_id(n);
+        runtime.events_for(id).await?;
+        runtime.messages(id).await?;
+        runtime.session(id).await?;
+        open += usize::from(runtime.open_turn(id).await?.is_some());
+    }
+    runtime.unfinished_sessions().await?;
+    Ok(open)
+}
