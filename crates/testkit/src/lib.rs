@@ -19,7 +19,9 @@
 //! ```
 
 mod server;
+mod skipped;
 mod wire;
 
 pub use server::{Exchange, FakeServer, Reply, Request};
+pub use skipped::skipped;
 pub use wire::{Answer, FakeCall, Tokens, Wire};

@@ -33,6 +33,8 @@
 //!
 //! - **No path leaves the root.** Paths are resolved below a handle of the root; `..`, absolute paths and links that lead
 //!   out fail with `path_outside_environment`, also when a name is swapped for a link midway.
+//! - **What the host keeps to itself stays out of reach,** whatever the root: [`Environments::hide`] names it once, for files
+//!   tools and commands alike.
 //! - **Files are whole.** A write makes a new file and renames it. Two edits of one file never lose one another, and what
 //!   an editor of the user changed meanwhile is not overwritten.
 //! - **Commands are confined** by bubblewrap where it works, else by landlock, and else refused unless the policy allows
@@ -45,6 +47,7 @@
 mod approval;
 mod environments;
 mod files;
+mod hidden;
 mod shell;
 mod tool;
 mod workspace;
@@ -54,7 +57,10 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use environments::{Environment, EnvironmentError, Environments, Network, Policy, Unconfined};
 pub use files::FilesCapability;
-pub use shell::{ALLOWED_VARIABLES, Confinement, ShellCapability, ShellSettings, end_leftovers};
+pub use shell::{
+    ALLOWED_VARIABLES, Confinement, Look, LookError, Seen, ShellCapability, ShellSettings,
+    end_leftovers,
+};
 pub use workspace::{FileError, ResolvedWorkspace};
 
 /// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.

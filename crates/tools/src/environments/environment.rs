@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::turn_environment::TurnEnvironment;
 
 use super::EnvironmentError;
+use crate::hidden::Hidden;
 use crate::workspace::ResolvedWorkspace;
 
 /// What commands may reach over the network.
@@ -140,9 +141,10 @@ impl Environment {
         self.policy
     }
 
-    /// Checks a directory to work in, and returns where it really is. `cwd` is absolute or relative to the root.
+    /// Checks a directory to work in, and returns where it really is. `cwd` is absolute or relative to the root. What the
+    /// host hides is refused by [`Environments::resolve`](super::Environments::resolve), which knows of it.
     pub fn check_cwd(&self, cwd: &Path) -> Result<PathBuf, EnvironmentError> {
-        let opened = ResolvedWorkspace::open(self, cwd, self.policy)?;
+        let opened = ResolvedWorkspace::open(self, cwd, self.policy, Hidden::default())?;
         Ok(opened.cwd())
     }
 }

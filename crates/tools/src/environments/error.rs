@@ -41,6 +41,18 @@ pub enum EnvironmentError {
         /// What was asked for.
         cwd: PathBuf,
     },
+    /// The directory to work in is the host's own.
+    #[error(
+        "cwd_outside_root: {} lies where the program that runs these tools keeps its own data or keys, which are out of their \
+         reach; give environment `{id}` another directory",
+        path.display()
+    )]
+    Hidden {
+        /// The environment.
+        id: String,
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// The directory to work in is missing or no directory.
     #[error(
         "cwd_not_found: there is no directory {} in environment `{id}`: {source}",
@@ -62,7 +74,7 @@ impl EnvironmentError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoneNamed | Self::NotFound { .. } => "environment_not_found",
-            Self::CwdOutsideRoot { .. } => "cwd_outside_root",
+            Self::CwdOutsideRoot { .. } | Self::Hidden { .. } => "cwd_outside_root",
             Self::RootNotFound { .. } | Self::CwdNotFound { .. } => "cwd_not_found",
         }
     }

@@ -12,6 +12,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 pub use environment::{Environment, Network, Policy, Unconfined};
 pub use error::EnvironmentError;
 
+use crate::hidden::{Hidden, HiddenPaths};
 use crate::workspace::ResolvedWorkspace;
 
 /// The environments that tools may work in. A cheap handle: all clones show the same, whoever changes it.
@@ -25,6 +26,8 @@ struct Registry {
     by_id: BTreeMap<String, Arc<Environment>>,
     /// Where a turn works that names no environment.
     default: Option<String>,
+    /// What no tool may touch, wherever it lies.
+    hidden: HiddenPaths,
 }
 
 impl Environments {
@@ -69,6 +72,35 @@ impl Environments {
         self.look(|registry| registry.by_id.values().cloned().collect())
     }
 
+    /// Keeps a file or directory of the host from all tools, in all environments, also in those that come later: files
+    /// tools refuse it by whatever name it is reached, and commands do not see it. Hosts hide where they keep their data.
+    ///
+    /// It need not exist yet; a command that runs while it is made can see it, though, so make it first. A second name of
+    /// one of its files (a hard link) is known to files tools and not to commands.
+    pub fn hide(&self, path: impl AsRef<Path>) {
+        self.change(|registry| registry.hidden.add(path.as_ref()));
+    }
+
+    /// Hides the usual places of keys and passwords in a home directory.
+    pub fn hide_keys_of(&self, home: impl AsRef<Path>) {
+        self.change(|registry| registry.hidden.add_keys_of(home.as_ref()));
+    }
+
+    /// Tells whether a directory is hidden or lies below what is, so that no tool can work there. One that cannot be
+    /// opened is told as an error.
+    ///
+    /// This touches the disk: call it where blocking does no harm.
+    pub fn hides(&self, directory: impl AsRef<Path>) -> std::io::Result<bool> {
+        let opened = crate::hidden::open(directory.as_ref())?;
+        self.hidden().covers(opened)
+    }
+
+    /// Finds out what is hidden at this moment.
+    pub(crate) fn hidden(&self) -> Hidden {
+        let paths = self.look(|registry| registry.hidden.clone());
+        paths.look()
+    }
+
     /// Opens what a turn works in. A turn that names nothing works in the root of the default environment.
     ///
     /// This touches the disk: call it where blocking does no harm.
@@ -85,7 +117,7 @@ impl Environments {
         let environment = self.get(&id).ok_or(EnvironmentError::NotFound { id })?;
         let cwd = turn.map_or(Path::new(""), |turn| turn.cwd.as_path());
         let policy = environment.policy().narrowed(turn);
-        ResolvedWorkspace::open(&environment, cwd, policy)
+        ResolvedWorkspace::open(&environment, cwd, policy, self.hidden())
     }
 
     fn look<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {

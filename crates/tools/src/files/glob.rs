@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::tools::ToolHints;
 
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
-use crate::workspace::{FileError, ResolvedWorkspace, Walk};
+use crate::workspace::{FileError, ResolvedWorkspace, Visited, Walk};
 
 /// How many files are shown.
 const MAX_SHOWN: usize = 500;
@@ -47,7 +47,7 @@ impl FileTool for Glob {
         let start = at.canonical(&at.inside(args.path.as_deref().unwrap_or("."))?)?;
         let (mut files, mut is_cut) = (Vec::new(), false);
         let walk = Walk::new(at, args.include_ignored, call.cancelled.clone());
-        let end = walk.files(&start, |path| {
+        let end = walk.files(&start, |Visited { path, .. }| {
             if matcher.is_match(path.strip_prefix(&start).unwrap_or(path)) {
                 is_cut = files.len() == MAX_SHOWN;
                 if is_cut {

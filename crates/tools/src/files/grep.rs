@@ -11,7 +11,7 @@ use windlass_core::tools::ToolHints;
 
 use super::glob::matcher;
 use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
-use crate::workspace::{FileError, ResolvedWorkspace, Walk, is_binary};
+use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, Visited, Walk, is_binary};
 
 const DEFAULT_SHOWN: usize = 100;
 const MAX_SHOWN: usize = 500;
@@ -68,13 +68,18 @@ impl FileTool for Grep {
         let mut search = Search::new(&args)?;
         let start = at.canonical(&at.inside(args.path.as_deref().unwrap_or("."))?)?;
         let end = match at.open_file(&start) {
-            Ok(_) => {
-                let _ = search.file(at, &start, &start);
+            Ok(file) => {
+                let _ = search.file(at, &start, &start, || Ok(file));
                 None
             }
             Err(FileError::IsDirectory { .. }) => {
                 let walk = Walk::new(at, args.include_ignored, call.cancelled.clone());
-                Some(walk.files(&start, |path| search.file(at, path, &start))?)
+                let visit = |file: Visited<'_>| {
+                    let name = Path::new(file.name);
+                    let open = || at.open_in(file.parent, name, file.path);
+                    search.file(at, file.path, &start, open)
+                };
+                Some(walk.files(&start, visit)?)
             }
             Err(error) => return Err(error),
         };
@@ -122,15 +127,18 @@ impl Search {
     }
 
     /// Searches a file. What cannot be read, or is no text, is left out.
-    fn file(&mut self, at: &ResolvedWorkspace, path: &Path, start: &Path) -> ControlFlow<()> {
+    fn file(
+        &mut self,
+        at: &ResolvedWorkspace,
+        path: &Path,
+        start: &Path,
+        open: impl FnOnce() -> Result<OpenFile, FileError>,
+    ) -> ControlFlow<()> {
         let below = path.strip_prefix(start).unwrap_or(path);
         if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
             return ControlFlow::Continue(());
         }
-        let Ok(Ok(bytes)) = at
-            .open_file(path)
-            .map(|file| file.bytes(MAX_SEARCHED_BYTES))
-        else {
+        let Ok(Ok(bytes)) = open().map(|file| file.bytes(MAX_SEARCHED_BYTES)) else {
             return ControlFlow::Continue(());
         };
         let Some(bytes) = bytes else {

@@ -33,13 +33,13 @@ impl FileTool for List {
     }
     fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
         let path = at.inside(args.path.as_deref().unwrap_or("."))?;
-        let directory = at.open_directory(&path)?;
+        let directory = at.open_directory(&at.canonical(&path)?)?;
         let failure = |source| at.failure("list", &path, source);
         let (mut entries, mut unreadable) = (Vec::new(), 0_usize);
         for entry in directory.entries().map_err(failure)? {
             let entry = entry.map_err(failure)?;
             match entry.file_name().into_string() {
-                Ok(name) if is_temporary(&name) => {}
+                Ok(name) if is_temporary(&name) || at.hides(&entry) => {}
                 Ok(name) => entries.push((name, entry)),
                 Err(_) => unreadable += 1,
             }
@@ -52,6 +52,10 @@ impl FileTool for List {
             .take(MAX_SHOWN)
             .filter_map(|(name, entry)| {
                 let metadata = entry.metadata().ok()?;
+                // Of something that is mounted there, only now it is known.
+                if at.hidden().is_hidden(&metadata) {
+                    return None;
+                }
                 let kind = metadata.file_type();
                 Some(match () {
                     () if kind.is_dir() => json!({ "name": name, "kind": "directory" }),

@@ -1,6 +1,7 @@
 //! Why a command did not run, or did not end by itself.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::environments::EnvironmentError;
 use crate::workspace::FileError;
@@ -23,6 +24,12 @@ pub(super) enum ShellError {
          Linux with landlock, or let the environment's policy allow unconfined commands"
     )]
     NoSandbox { id: String },
+    #[error(
+        "no command runs in environment `{id}`: the host finds its own data by the link {}, which lies inside and which a \
+         command could replace; let the host name the data without that link (`--data`), or use another workspace",
+        link.display()
+    )]
+    LinkToHidden { id: String, link: PathBuf },
     #[error("the sandbox refused to start: {0}")]
     Sandbox(String),
     #[error("cannot {doing}: {source}")]

@@ -2,6 +2,7 @@
 //! from its first moment on, and nothing has to run between fork and exec.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::Command;
 
 use super::ShellSettings;
@@ -14,6 +15,29 @@ pub(super) fn add_command(
     confinement: Confinement,
     text: &str,
 ) {
+    let mut limits = limits(settings, confinement);
+    if limits.is_empty() {
+        command.arg("-c").arg(text);
+        return;
+    }
+    limits.push_str("exec \"$0\" -c \"$1\"");
+    command.arg("-c").arg(limits);
+    command.arg(&settings.shell).arg(text);
+}
+
+/// Adds a program to the one that confines it; its own arguments are still to be added.
+pub(super) fn add_program(
+    command: &mut Command,
+    settings: &ShellSettings,
+    confinement: Confinement,
+    program: &Path,
+) {
+    let mut limits = limits(settings, confinement);
+    limits.push_str("exec \"$0\" \"$@\"");
+    command.arg("-c").arg(limits).arg(program);
+}
+
+fn limits(settings: &ShellSettings, confinement: Confinement) -> String {
     let mut limits = String::new();
     if let Some(bytes) = settings.max_memory_bytes {
         let kilobytes = (bytes / 1024).max(1);
@@ -28,11 +52,5 @@ pub(super) fn add_command(
             "ulimit -u {count} 2>/dev/null || ulimit -p {count} 2>/dev/null; "
         );
     }
-    if limits.is_empty() {
-        command.arg("-c").arg(text);
-        return;
-    }
-    limits.push_str("exec \"$0\" -c \"$1\"");
-    command.arg("-c").arg(limits);
-    command.arg(&settings.shell).arg(text);
+    limits
 }

@@ -5,6 +5,7 @@ mod error;
 mod family;
 mod lifeline;
 mod limits;
+mod look;
 mod output;
 mod processes;
 mod run;
@@ -24,6 +25,7 @@ use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 
 pub use confine::Confinement;
+pub use look::{Look, LookError, Seen};
 pub use processes::end_leftovers;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 

@@ -1,5 +1,6 @@
 //! One call of the shell, from its arguments to its result.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 
-use super::confine::{Bounds, Confinement};
+use super::confine::{Bounds, Confinement, closed_by_landlock};
 use super::error::ShellError;
 use super::limits::add_command;
 use super::output::Output;
@@ -27,6 +28,8 @@ const SHOW_PAUSE: Duration = Duration::from_millis(50);
 struct Ready {
     order: Order,
     confinement: Confinement,
+    /// Where landlock lets nothing be made, because something hidden lies below.
+    closed: Vec<PathBuf>,
 }
 
 impl Shell {
@@ -36,7 +39,12 @@ impl Shell {
         let ready = tokio::task::spawn_blocking(move || {
             prepare(&environments, &settings, turn.as_ref(), &args)
         });
-        let Ready { order, confinement } = ready.await.map_err(|_| ShellError::Lost)??;
+        let ready = ready.await.map_err(|_| ShellError::Lost)??;
+        let Ready {
+            order,
+            confinement,
+            closed,
+        } = ready;
 
         let (kept, shown) = (
             self.settings.max_output_bytes,
@@ -46,7 +54,8 @@ impl Shell {
         let limit = order.time;
         let mut running = Running::start(order, Arc::clone(&output))?;
         let (end, ()) = tokio::join!(running.end(), show(&output, context));
-        report(end?, &output, confinement, limit)
+        let result = report(end?, &output, confinement, limit)?;
+        Ok(with_closed(result, &closed))
     }
 }
 
@@ -75,6 +84,7 @@ fn prepare(
     }
     let at = environments.resolve(turn)?;
     let confinement = choose(settings, &at)?;
+    refuse_link_to_hidden(&at, confinement)?;
     let cwd = at.canonical(&at.inside(args.cwd.as_deref().unwrap_or("."))?)?;
     at.open_directory(&cwd)?;
     let scratch = confinement.needs_scratch().then(|| {
@@ -87,13 +97,15 @@ fn prepare(
         root: at.root_path().to_owned(),
         cwd: at.root_path().join(cwd),
         is_writable: at.policy().write,
-        hidden: settings
-            .hidden
-            .iter()
-            .filter_map(|path| path.canonicalize().ok())
-            .collect(),
+        hidden: at.hidden().places().to_vec(),
         network: at.policy().network,
         scratch: scratch.as_ref().map(|made| made.path().to_owned()),
+    };
+    let root = at.root().as_fd().try_clone_to_owned();
+    let root = root.map_err(ShellError::io("open the environment's root"))?;
+    let closed = match confinement {
+        Confinement::Landlock => closed_by_landlock(&bounds),
+        Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
     let mark = settings.new_mark();
     let mut command = confinement.command(&bounds, &settings.shell);
@@ -102,14 +114,16 @@ fn prepare(
     Ok(Ready {
         order: Order {
             command,
-            confine: confinement.of_thread(bounds),
+            confine: confinement.of_thread(bounds, root),
             mark,
             is_sandbox: confinement == Confinement::Bubblewrap,
             time: settings.time_for(args.timeout_ms),
             grace: settings.grace,
             scratch,
+            errors: None,
         },
         confinement,
+        closed,
     })
 }
 
@@ -124,6 +138,24 @@ fn choose(settings: &ShellSettings, at: &ResolvedWorkspace) -> Result<Confinemen
         (Some(way), _) => Ok(*way),
         (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
         (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
+    }
+}
+
+/// A sandbox covers files and directories. A link by which the host finds its own data cannot be covered, so a command that
+/// could replace it is not run: it would decide what the host finds at its next start.
+fn refuse_link_to_hidden(
+    at: &ResolvedWorkspace,
+    confinement: Confinement,
+) -> Result<(), ShellError> {
+    if !at.policy().write || confinement == Confinement::Unconfined {
+        return Ok(());
+    }
+    match at.hidden().link_inside(at.root_path()) {
+        Some(link) => Err(ShellError::LinkToHidden {
+            id: at.id().to_owned(),
+            link: link.to_owned(),
+        }),
+        None => Ok(()),
     }
 }
 
@@ -173,6 +205,27 @@ fn report(
         result["signal"] = signal.into();
     }
     Ok(with_remarks(result, remark.into_iter().collect()))
+}
+
+/// Says of a command that failed what landlock forbids beyond what anybody would expect.
+fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
+    let output = result["output"].as_str().unwrap_or_default();
+    let is_fine = result["exit_code"] == 0 && !output.contains("Permission denied");
+    let (Some(first), false) = (closed.first(), is_fine) else {
+        return result;
+    };
+    let others = match closed.len() - 1 {
+        0 => String::new(),
+        count => format!(" and {count} directories below"),
+    };
+    let closed = format!(
+        "nothing can be made, renamed or removed directly in {}{others}, because files of the host lie further down and this \
+         machine's sandbox, landlock, can keep them apart in no other way; work in another directory. Who runs the host can \
+         keep its data elsewhere (`--data`), choose another workspace, or install bubblewrap",
+        first.display()
+    );
+    let remarks = [result["remark"].as_str().map(str::to_owned), Some(closed)];
+    with_remarks(result, remarks.into_iter().flatten().collect())
 }
 
 /// A command that a signal ended has the exit code that shells give it.

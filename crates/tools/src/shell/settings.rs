@@ -25,23 +25,6 @@ pub const ALLOWED_VARIABLES: &[&str] = &[
     "USER",
 ];
 
-/// Where people keep keys and passwords, below their home directory.
-const KEY_PLACES: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".cargo/credentials.toml",
-    ".config/gcloud",
-    ".config/gh",
-    ".docker/config.json",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
-    ".ssh",
-];
 /// Where programs are looked for when the host does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How much longer than its time a call may take to be cleaned up after.
@@ -52,8 +35,6 @@ const SLACK: Duration = Duration::from_secs(30);
 pub struct ShellSettings {
     /// The variables that commands get, and no others.
     pub variables: BTreeMap<String, String>,
-    /// Paths of the host that commands cannot see, such as where the host keeps its keys.
-    pub hidden: Vec<PathBuf>,
     /// Whose commands these are, if anybody wants to find them in a later life with [`end_leftovers`](crate::end_leftovers):
     /// a name that stays, such as a digest of where the host keeps its data.
     pub owner: Option<String>,
@@ -94,7 +75,6 @@ impl Default for ShellSettings {
                 ("LANG".to_owned(), "C.UTF-8".to_owned()),
                 ("PATH".to_owned(), DEFAULT_PATH.to_owned()),
             ]),
-            hidden: Vec::new(),
             owner: None,
             scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
@@ -129,21 +109,6 @@ impl ShellSettings {
                 self.variables.insert(name, value);
             }
         }
-        self
-    }
-
-    /// Hides a path of the host from commands.
-    #[must_use]
-    pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
-        self.hidden.push(path.into());
-        self
-    }
-
-    /// Hides the usual places of keys and passwords in a home directory.
-    #[must_use]
-    pub fn hide_keys_of(mut self, home: &Path) -> Self {
-        self.hidden
-            .extend(KEY_PLACES.iter().map(|place| home.join(place)));
         self
     }
 

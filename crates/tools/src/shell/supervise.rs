@@ -35,6 +35,8 @@ pub(super) struct Order {
     pub(super) grace: Duration,
     /// What is removed when the command has ended.
     pub(super) scratch: Option<TempDir>,
+    /// Where what it says on stderr goes, if not with the rest.
+    pub(super) errors: Option<Arc<Output>>,
 }
 
 /// Why a command ended.
@@ -124,7 +126,17 @@ fn supervise(
     let (reader, writer) = pipe().map_err(ShellError::io("make a pipe"))?;
     // First the reader: a command must not be started that nobody looks after.
     let drained = drain(reader, output)?;
-    let (mut child, leader) = launch(order, writer, notes)?;
+    let (errors, drained_errors) = match order.errors.take() {
+        None => (
+            writer.try_clone().map_err(ShellError::io("make a pipe"))?,
+            None,
+        ),
+        Some(errors) => {
+            let (reader, writer) = pipe().map_err(ShellError::io("make a pipe"))?;
+            (writer, Some(drain(reader, &errors)?))
+        }
+    };
+    let (mut child, leader) = launch(order, writer, errors, notes)?;
     if let Some(lifeline) = &mut lifeline {
         lifeline.watch(child.id());
     }
@@ -152,6 +164,7 @@ fn supervise(
     };
     // Whoever still holds the pipe is none of ours.
     let _ = drained.recv_timeout(AFTER_KILL);
+    let _ = drained_errors.map(|drained| drained.recv_timeout(AFTER_KILL));
     Ok(End {
         status,
         cause,
@@ -163,15 +176,15 @@ fn supervise(
 fn launch(
     order: Order,
     writer: PipeWriter,
+    errors: PipeWriter,
     notes: Sender<Note>,
 ) -> Result<(Child, Pid), ShellError> {
-    let also = writer.try_clone().map_err(ShellError::io("make a pipe"))?;
     let Order {
         mut command,
         confine,
         ..
     } = order;
-    command.stdin(Stdio::null()).stdout(writer).stderr(also);
+    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
     let (tell, told) = channel();
     spawn("windlass-shell-wait", move || {
         let started = confine()

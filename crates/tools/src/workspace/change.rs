@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use cap_fs_ext::MetadataExt;
+use cap_fs_ext::{DirExt, MetadataExt};
 use cap_std::fs::{Dir, Metadata, OpenOptions, Permissions};
 
 use super::path::{or_here, temporary_name};
@@ -116,37 +116,61 @@ impl ResolvedWorkspace {
             let path = self.shown(path);
             return Err(FileError::DanglingLink { path });
         }
-        let parent = path.parent().unwrap_or(Path::new(""));
-        self.refuse_protected(&self.canonical_above(path)?)?;
-        let made = self.root.create_dir_all(or_here(parent));
-        made.map_err(|source| self.failure("make the directory of", path, source))?;
-        let parent = self.canonical(parent)?;
-        self.target_at(&parent, path.file_name(), path, false)
+        let (above, missing) = self.existing_above(path)?;
+        self.refuse_protected(&above.join(missing))?;
+        let mut parent = self.open_directory(&above)?;
+        let directories = missing.parent().unwrap_or(Path::new(""));
+        for name in directories {
+            parent = self.make_directory(&parent, name, path)?;
+        }
+        let at = above.join(directories);
+        self.target_in(parent, &at, path.file_name(), path, false)
     }
 
-    /// Finds where something would be that does not exist, with the links above it followed.
-    fn canonical_above(&self, path: &Path) -> Result<PathBuf, FileError> {
+    /// Finds the directory above something that does not exist, with its links followed, and what is missing below it.
+    fn existing_above<'a>(&self, path: &'a Path) -> Result<(PathBuf, &'a Path), FileError> {
         for above in path.ancestors().skip(1) {
             match self.canonical(above) {
                 Err(FileError::Missing { .. }) => {}
                 found => {
                     let rest = path.strip_prefix(above).unwrap_or(path);
-                    return found.map(|found| found.join(rest));
+                    return found.map(|found| (found, rest));
                 }
             }
         }
-        Ok(path.to_owned())
+        Ok((PathBuf::new(), path))
+    }
+
+    /// Makes a directory in one that is open, and opens it. It is no link, so it lies where that one does.
+    fn make_directory(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<Dir, FileError> {
+        let failure = |source| self.failure("make the directory of", path, source);
+        match parent.create_dir(name) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failure(error));
+            }
+            _ => {}
+        }
+        let made = parent.open_dir_nofollow(name).map_err(failure)?;
+        match self
+            .hidden
+            .is_hidden(&made.dir_metadata().map_err(failure)?)
+        {
+            true => Err(self.is_hidden(path)),
+            false => Ok(made),
+        }
     }
 
     fn target_that_exists(&self, path: &Path) -> Result<Target, FileError> {
         let real = self.canonical(path)?;
-        let parent = real.parent().unwrap_or(Path::new(""));
-        self.target_at(parent, real.file_name(), path, true)
+        let at = real.parent().unwrap_or(Path::new(""));
+        let parent = self.open_directory(at)?;
+        self.target_in(parent, at, real.file_name(), path, true)
     }
 
-    fn target_at(
+    fn target_in(
         &self,
-        parent: &Path,
+        parent: Dir,
+        at: &Path,
         name: Option<&OsStr>,
         shown: &Path,
         exists: bool,
@@ -156,10 +180,10 @@ impl ResolvedWorkspace {
             let path = self.shown(shown);
             return Err(FileError::IsDirectory { path });
         };
-        let path = parent.join(name);
+        let path = at.join(name);
         self.refuse_protected(&path)?;
         Ok(Target {
-            parent: self.open_directory(parent)?,
+            parent,
             name: name.to_owned(),
             path,
             exists,
@@ -183,7 +207,7 @@ impl ResolvedWorkspace {
     /// Reads what a target holds now.
     fn current(&self, target: &Target) -> Result<(Metadata, Vec<u8>), FileError> {
         let path = || self.shown(&target.path);
-        let file: OpenFile = self.open_file(&target.path)?;
+        let file: OpenFile = self.open_in(&target.parent, Path::new(&target.name), &target.path)?;
         let metadata = file.metadata.clone();
         if metadata.permissions().readonly() {
             return Err(FileError::ReadOnlyFile { path: path() });
@@ -275,13 +299,19 @@ fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
 mod tests {
     use super::*;
     use crate::environments::{Environment, Policy};
+    use crate::hidden::Hidden;
+
+    fn opened(environment: &Environment) -> ResolvedWorkspace {
+        let (policy, hidden) = (Policy::default(), Hidden::default());
+        ResolvedWorkspace::open(environment, Path::new(""), policy, hidden).unwrap()
+    }
 
     #[test]
     fn what_somebody_else_writes_during_an_edit_is_not_lost() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("f");
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
-        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let at = opened(&environment);
         // An editor that writes in place, one that renames, and one that deletes.
         let others: [fn(&Path); 3] = [
             |file| std::fs::write(file, "theirs").unwrap(),
@@ -311,7 +341,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("taken")).unwrap();
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
-        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let at = opened(&environment);
         let target = Target {
             path: PathBuf::from("taken"),
             parent: at.open_directory(Path::new("")).unwrap(),

@@ -89,6 +89,15 @@ pub enum FileError {
         /// The path.
         path: String,
     },
+    /// The host keeps it to itself.
+    #[error(
+        "{path} belongs to the program that runs these tools, such as its data or its keys, and is out of their reach; work \
+         with other files"
+    )]
+    Hidden {
+        /// The path.
+        path: String,
+    },
     /// Somebody else was faster.
     #[error(
         "{path} was changed by somebody else in the meantime and is left as it is; read it again"

@@ -5,14 +5,27 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Dir;
 
+use crate::hidden::Hidden;
+
 /// How many links a path may go through.
 const MAX_LINKS: usize = 40;
+
+/// Why a path leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotFollowed {
+    #[error("it is hidden")]
+    Hidden,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
 
 /// Returns the path that a path comes to when its links are followed; it has to exist.
 ///
 /// What comes out is a name and no way in: whoever uses it resolves it below the root again. It is worked out name by name,
 /// since what the system says of an open file is wrong once the file was replaced.
-pub(super) fn followed(root: &Dir, path: &Path) -> io::Result<PathBuf> {
+///
+/// It stops at what is hidden, so that nobody learns what is in there.
+pub(super) fn followed(root: &Dir, path: &Path, hidden: &Hidden) -> Result<PathBuf, NotFollowed> {
     let mut real = PathBuf::new();
     let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
     let mut links = 0;
@@ -21,24 +34,29 @@ pub(super) fn followed(root: &Dir, path: &Path) -> io::Result<PathBuf> {
             None | Some(Component::CurDir) => continue,
             Some(Component::ParentDir) => {
                 if !real.pop() {
-                    return Err(escape());
+                    return Err(escape().into());
                 }
                 continue;
             }
-            Some(Component::RootDir | Component::Prefix(_)) => return Err(escape()),
+            Some(Component::RootDir | Component::Prefix(_)) => {
+                return Err(escape().into());
+            }
             Some(Component::Normal(_)) => real.push(&name),
         }
         let metadata = root.symlink_metadata(&real)?;
+        if hidden.is_hidden(&metadata) {
+            return Err(NotFollowed::Hidden);
+        }
         if metadata.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
-                return Err(io::Error::other("its links go round in a circle"));
+                return Err(io::Error::other("its links go round in a circle").into());
             }
             let target = root.read_link_contents(&real)?;
             real.pop();
             left.extend(target.iter().rev().map(ToOwned::to_owned));
         } else if !metadata.is_dir() && !left.is_empty() {
-            return Err(io::ErrorKind::NotADirectory.into());
+            return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
         }
     }
     Ok(real)
@@ -88,7 +106,7 @@ mod tests {
             "to_b/twice",
             "a/up",
         ] {
-            let found = followed(&handle, Path::new(path)).unwrap();
+            let found = followed(&handle, Path::new(path), &Hidden::default()).unwrap();
             let real = root.join(path).canonicalize().unwrap();
             assert_eq!(root.join(&found), real, "{path}");
         }
@@ -100,7 +118,10 @@ mod tests {
             ("dangling", io::ErrorKind::NotFound),
             ("a/b/f/x", io::ErrorKind::NotADirectory),
         ] {
-            let error = followed(&handle, Path::new(path)).unwrap_err();
+            let error = followed(&handle, Path::new(path), &Hidden::default()).unwrap_err();
+            let NotFollowed::Io(error) = error else {
+                panic!("{path}: {error}")
+            };
             assert_eq!(error.kind(), kind, "{path}");
         }
     }

@@ -14,17 +14,21 @@ mod read;
 mod walk;
 
 use std::io;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, DirEntry};
 
 pub use error::FileError;
 pub(crate) use path::is_temporary;
-pub(crate) use read::is_binary;
-pub(crate) use walk::Walk;
+pub(crate) use read::{OpenFile, is_binary};
+pub(crate) use walk::{Visited, Walk};
+
+use links::NotFollowed;
 
 use crate::environments::{Environment, EnvironmentError, Policy};
+use crate::hidden::Hidden;
 
 /// An environment as one call sees it: open, with its directory and what may be done.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ pub struct ResolvedWorkspace {
     /// Where relative paths begin, relative to the root.
     cwd: PathBuf,
     policy: Policy,
+    hidden: Hidden,
 }
 
 impl ResolvedWorkspace {
@@ -42,6 +47,7 @@ impl ResolvedWorkspace {
         environment: &Environment,
         cwd: &Path,
         policy: Policy,
+        hidden: Hidden,
     ) -> Result<Self, EnvironmentError> {
         let id = environment.id().to_owned();
         let root_path = environment.root().to_owned();
@@ -61,13 +67,18 @@ impl ResolvedWorkspace {
             return Err(EnvironmentError::CwdOutsideRoot { id, cwd: wished });
         };
         // Once more below the handle, where a link that appeared meanwhile leads nowhere.
-        root.open_dir(path::or_here(inside)).map_err(missing)?;
+        let directory = root.open_dir(path::or_here(inside)).map_err(missing)?;
+        // What lies above the root lies above the directory too.
+        if hidden.covers(&directory).map_err(missing)? {
+            return Err(EnvironmentError::Hidden { id, path: wished });
+        }
         Ok(Self {
             cwd: inside.to_owned(),
             id,
             root,
             root_path,
             policy,
+            hidden,
         })
     }
 
@@ -101,6 +112,11 @@ impl ResolvedWorkspace {
         self.policy
     }
 
+    /// Returns what the host keeps to itself.
+    pub(crate) fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+
     /// Finds what a model means by a path: relative to the working directory, or absolute and inside of the root.
     pub(crate) fn inside(&self, path: &str) -> Result<PathBuf, FileError> {
         path::inside(&self.root_path, &self.cwd, path)
@@ -108,12 +124,33 @@ impl ResolvedWorkspace {
 
     /// Finds where a path really is, with all links followed.
     pub(crate) fn canonical(&self, path: &Path) -> Result<PathBuf, FileError> {
-        links::followed(&self.root, path).map_err(|source| self.failure("find", path, source))
+        links::followed(&self.root, path, &self.hidden).map_err(|error| match error {
+            NotFollowed::Hidden => self.is_hidden(path),
+            NotFollowed::Io(source) => self.failure("find", path, source),
+        })
     }
 
+    /// Opens a directory. Where it lies is asked of what was opened, whatever happened to names meanwhile.
     pub(crate) fn open_directory(&self, path: &Path) -> Result<Dir, FileError> {
-        let opened = self.root.open_dir(path::or_here(path));
-        opened.map_err(|source| self.failure("open", path, source))
+        let failure = |source| self.failure("open", path, source);
+        let opened = self.root.open_dir(path::or_here(path)).map_err(failure)?;
+        match self.hidden.covers(&opened).map_err(failure)? {
+            true => Err(self.is_hidden(path)),
+            false => Ok(opened),
+        }
+    }
+
+    /// Tells whether an entry of a directory is hidden. Only what may be is looked at.
+    pub(crate) fn hides(&self, entry: &DirEntry) -> bool {
+        self.hidden.may_be(entry.ino())
+            && entry
+                .metadata()
+                .is_ok_and(|metadata| self.hidden.is_hidden(&metadata))
+    }
+
+    pub(crate) fn is_hidden(&self, path: &Path) -> FileError {
+        let path = self.shown(path);
+        FileError::Hidden { path }
     }
 
     /// Spells a path below the root so that the model can use it again.

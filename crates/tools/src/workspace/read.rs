@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use cap_fs_ext::OpenOptionsSyncExt;
-use cap_std::fs::{File, Metadata, OpenOptions};
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{FileError, ResolvedWorkspace};
 
@@ -18,25 +18,48 @@ pub(crate) struct OpenFile {
 }
 
 impl ResolvedWorkspace {
-    /// Opens a regular file. A pipe is opened without waiting for its other end, and then refused.
+    /// Opens a regular file: its directory first, because only that can be asked where it lies.
     pub(crate) fn open_file(&self, path: &Path) -> Result<OpenFile, FileError> {
-        let mut options = OpenOptions::new();
-        options.read(true).nonblock(true);
-        let failure = |source| self.failure("read", path, source);
-        let file = self
-            .root
-            .open_with(super::path::or_here(path), &options)
-            .map_err(failure)?;
-        let metadata = file.metadata().map_err(failure)?;
-        if metadata.is_dir() {
+        let real = self.canonical(path)?;
+        let Some(name) = real.file_name() else {
             let path = self.shown(path);
             return Err(FileError::IsDirectory { path });
-        }
-        if !metadata.is_file() {
-            let path = self.shown(path);
-            return Err(FileError::Special { path });
-        }
+        };
+        let parent = self.open_directory(real.parent().unwrap_or(Path::new("")))?;
+        self.open_in(&parent, Path::new(name), path)
+    }
+
+    /// Opens a regular file of an open directory. What is hidden is not even opened: that alone would undo the locks that
+    /// this process has on it. A pipe that was swapped in is opened without waiting for its other end, and then refused.
+    pub(crate) fn open_in(
+        &self,
+        parent: &Dir,
+        name: &Path,
+        path: &Path,
+    ) -> Result<OpenFile, FileError> {
+        let failure = |source| self.failure("read", path, source);
+        let before = parent.symlink_metadata(name).map_err(failure)?;
+        self.check_regular(&before, path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).nonblock(true).follow(FollowSymlinks::No);
+        let file = parent.open_with(name, &options).map_err(failure)?;
+        let metadata = file.metadata().map_err(failure)?;
+        self.check_regular(&metadata, path)?;
         Ok(OpenFile { file, metadata })
+    }
+
+    fn check_regular(&self, metadata: &Metadata, path: &Path) -> Result<(), FileError> {
+        if self.hidden.is_hidden(metadata) {
+            return Err(self.is_hidden(path));
+        }
+        let path = || self.shown(path);
+        match metadata.file_type() {
+            kind if kind.is_file() => Ok(()),
+            kind if kind.is_dir() => Err(FileError::IsDirectory { path: path() }),
+            // Links were followed before; this one is new.
+            kind if kind.is_symlink() => Err(FileError::Changed { path: path() }),
+            _ => Err(FileError::Special { path: path() }),
+        }
     }
 }
 

@@ -25,6 +25,15 @@ pub(crate) struct Walk<'a> {
     is_whole: bool,
 }
 
+/// A regular file that a walk has come to.
+pub(crate) struct Visited<'a> {
+    /// Its directory, which is not hidden and does not lie below what is.
+    pub(crate) parent: &'a Dir,
+    pub(crate) name: &'a str,
+    /// Its path below the root.
+    pub(crate) path: &'a Path,
+}
+
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
@@ -62,11 +71,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Shows the path below the root of each regular file below a directory.
+    /// Shows each regular file below a directory that is not hidden.
     pub(crate) fn files(
         mut self,
         start: &Path,
-        mut visit: impl FnMut(&Path) -> ControlFlow<()>,
+        mut visit: impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> Result<WalkEnd, FileError> {
         let start = self.workspace.canonical(start)?;
         let directory = self.workspace.open_directory(&start)?;
@@ -97,7 +106,7 @@ impl<'a> Walk<'a> {
         directory: &Dir,
         path: &mut PathBuf,
         depth: usize,
-        visit: &mut impl FnMut(&Path) -> ControlFlow<()>,
+        visit: &mut impl FnMut(Visited<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let entered = !self.include_ignored && self.ignored.enter(directory, path);
         for (name, is_directory) in self.sorted_entries(directory)? {
@@ -109,15 +118,19 @@ impl<'a> Walk<'a> {
             let flow = if covered {
                 ControlFlow::Continue(())
             } else if !is_directory {
-                visit(path)
+                visit(Visited {
+                    parent: directory,
+                    name: &name,
+                    path,
+                })
             } else {
-                match directory.open_dir_nofollow(&name) {
-                    Ok(_) if depth == MAX_DEPTH => {
+                match self.child(directory, &name) {
+                    Some(_) if depth == MAX_DEPTH => {
                         self.is_whole = false;
                         ControlFlow::Continue(())
                     }
-                    Ok(child) => self.descend(&child, path, depth + 1, visit),
-                    Err(_) => ControlFlow::Continue(()),
+                    Some(child) => self.descend(&child, path, depth + 1, visit),
+                    None => ControlFlow::Continue(()),
                 }
             };
             path.pop();
@@ -127,6 +140,12 @@ impl<'a> Walk<'a> {
             self.ignored.leave();
         }
         ControlFlow::Continue(())
+    }
+
+    fn child(&self, directory: &Dir, name: &str) -> Option<Dir> {
+        let child = directory.open_dir_nofollow(name).ok()?;
+        let metadata = child.dir_metadata().ok()?;
+        (!self.workspace.hidden.is_hidden(&metadata)).then_some(child)
     }
 
     fn sorted_entries(&mut self, directory: &Dir) -> ControlFlow<(), Vec<(String, bool)>> {
@@ -144,6 +163,7 @@ impl<'a> Walk<'a> {
                 continue;
             };
             let is_reachable = kind.is_dir() || kind.is_file();
+            let is_reachable = is_reachable && !self.workspace.hides(&entry);
             if is_reachable && name != ".git" && !is_temporary(&name) {
                 found.push((name, kind.is_dir()));
             }
@@ -165,6 +185,7 @@ fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
 mod tests {
     use super::*;
     use crate::environments::{Environment, Policy};
+    use crate::hidden::Hidden;
 
     #[test]
     fn a_walk_that_nobody_wants_any_more_stops() {
@@ -173,7 +194,8 @@ mod tests {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
         let environment = Environment::new("e", directory.path(), Policy::default()).unwrap();
-        let at = ResolvedWorkspace::open(&environment, Path::new(""), Policy::default()).unwrap();
+        let (policy, hidden) = (Policy::default(), Hidden::default());
+        let at = ResolvedWorkspace::open(&environment, Path::new(""), policy, hidden).unwrap();
         let cancelled = Arc::new(AtomicBool::new(false));
         let mut seen = 0;
         let walk = Walk::new(&at, false, Arc::clone(&cancelled));

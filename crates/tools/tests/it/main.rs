@@ -4,6 +4,13 @@
 mod editing;
 mod environments;
 mod example;
+mod hidden;
+#[cfg(target_os = "linux")]
+mod hidden_from_commands;
+#[cfg(target_os = "linux")]
+mod look;
+#[cfg(target_os = "linux")]
+mod mounted;
 mod paths;
 #[cfg(target_os = "linux")]
 mod processes;

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
+use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Policy};
 
 use crate::support::{Place, sandboxes, snapshot, with_network};
@@ -74,7 +75,7 @@ async fn a_read_only_environment_cannot_be_written_by_commands_either() {
 #[tokio::test]
 async fn what_the_host_hides_cannot_be_read() {
     for way in sandboxes() {
-        let mut place = Place::confined(way, Policy::default());
+        let place = Place::confined(way, Policy::default());
         let place_of_keys = place.outside().join("keys");
         fs::create_dir(&place_of_keys).unwrap();
         fs::write(place_of_keys.join("token"), "s3cret").unwrap();
@@ -82,15 +83,14 @@ async fn what_the_host_hides_cannot_be_read() {
         fs::write(place.root().join("inside"), "s3cret").unwrap();
         fs::write(place.root().join("open"), "open").unwrap();
         let (single, inside) = (place.outside().join("single"), place.root().join("inside"));
-        place.settings = place
-            .settings
-            .hide(&place_of_keys)
-            .hide(&single)
-            .hide(inside);
+        for hidden in [&place_of_keys, &single, &inside] {
+            place.environments.hide(hidden);
+        }
         let home = place.outside().join("home");
         fs::create_dir_all(home.join(".ssh")).unwrap();
         fs::write(home.join(".ssh/id"), "s3cret").unwrap();
-        place.settings = place.settings.hide("/nowhere/at/all").hide_keys_of(&home);
+        place.environments.hide("/nowhere/at/all");
+        place.environments.hide_keys_of(&home);
         let (keys, single, home) = (place_of_keys.display(), single.display(), home.display());
         let command =
             format!("cat open; cat {keys}/token {single} {home}/.ssh/id inside; ls {keys}");
@@ -181,11 +181,19 @@ async fn sockets_of_services_are_out_of_reach() {
         let place = Place::confined(way, Policy::default());
         let python = place.shell("command -v python3").await.unwrap();
         if python["exit_code"] != 0 {
+            skipped(
+                "sockets_of_services_are_out_of_reach",
+                "there is no python3",
+            );
             return;
         }
         let path =
             std::path::Path::new("/run").join(format!("windlass-test-{}", std::process::id()));
         let Ok(_listener) = UnixListener::bind(&path) else {
+            skipped(
+                "sockets_of_services_are_out_of_reach",
+                "/run is closed to us",
+            );
             return;
         };
         let ran = place

@@ -1,7 +1,6 @@
 //! A place to work in, and calls of the tools there.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use windlass_core::tools::{Tool, ToolExecutionResult};
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::SessionId;
+use windlass_testkit::skipped;
 use windlass_tools::{
     Confinement, Environment, Environments, FilesCapability, Network, Policy, ShellCapability,
     ShellSettings, Unconfined,
@@ -124,14 +124,14 @@ impl Place {
     }
 }
 
-/// The ways to confine commands that work here; those that do not are named.
+/// The sandboxes that work here. For those that do not, the test is told as skipped.
 pub(crate) fn sandboxes() -> Vec<Confinement> {
     let all = [Confinement::Bubblewrap, Confinement::Landlock];
     let (here, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|way| way.works_here());
     for way in missing {
-        // Past the test harness, which would keep it for itself: what is not tested must be seen.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "SKIPPED: {way:?} does not work on this machine").unwrap();
+        let test = std::thread::current();
+        let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
+        skipped(&what, "it does not work on this machine");
     }
     here
 }

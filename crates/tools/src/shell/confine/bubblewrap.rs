@@ -19,6 +19,9 @@ const SHOWN_OF_RUN: &[&str] = &[
     "/run/current-system",
 ];
 
+/// What a sandbox has of its own, instead of the host's.
+const EMPTY: &[&str] = &["/dev", "/proc", "/run", "/tmp"];
+
 /// Returns the program, if it is installed and can make a sandbox here. It is tried once.
 pub(super) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<&'static Path>> = OnceLock::new();
@@ -81,21 +84,61 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
             arguments.add(["--ro-bind-try", shown, shown]);
         }
     }
-    // What is hidden inside of the root comes after it, and a root inside of what is hidden as well.
-    let (inside, outside): (Vec<_>, Vec<_>) = bounds
-        .hidden
-        .iter()
-        .partition(|hidden| hidden.starts_with(&bounds.root));
-    outside
-        .into_iter()
-        .for_each(|hidden| arguments.hide(hidden));
-    if !is_everything {
-        arguments.path(how, &bounds.root);
-        arguments.0.push(bounds.root.clone().into());
+    // What is only read is there already, unless the sandbox has something else in its place.
+    if !is_everything && (bounds.is_writable || is_empty(&bounds.root)) {
+        arguments.bind(how, &bounds.root);
     }
-    inside.into_iter().for_each(|hidden| arguments.hide(hidden));
+    for step in covering(bounds) {
+        match step {
+            Cover::Held(directory) => arguments.bind(how, &directory),
+            Cover::Hidden(path) => arguments.hide(&path),
+        }
+    }
     arguments.path("--chdir", &bounds.cwd);
     arguments.0
+}
+
+/// Tells whether a sandbox has nothing of the host's at a path.
+fn is_empty(path: &Path) -> bool {
+    EMPTY.iter().any(|empty| path.starts_with(empty))
+}
+
+/// What is laid over the host's files.
+enum Cover {
+    /// A directory, over itself: what is mounted cannot be renamed, and with it what is hidden below.
+    Held(PathBuf),
+    Hidden(PathBuf),
+}
+
+/// Returns what is laid over the host's files, from the top down.
+fn covering(bounds: &Bounds) -> Vec<Cover> {
+    // What is empty in the sandbox hides everything in it, but for a root that is shown there.
+    let is_shown = |path: &Path| {
+        path.starts_with(&bounds.root) && bounds.root != Path::new("/") || !is_empty(path)
+    };
+    let mut hidden: Vec<_> = bounds.hidden.iter().filter(|path| is_shown(path)).collect();
+    hidden.sort();
+    let mut covers = Vec::new();
+    let mut last: Option<&PathBuf> = None;
+    for path in hidden {
+        if last.is_some_and(|last| path.starts_with(last)) {
+            continue;
+        }
+        last = Some(path);
+        if bounds.is_writable && path.starts_with(&bounds.root) {
+            let above = path.ancestors().skip(1);
+            let mut above: Vec<_> = above.take_while(|above| *above != bounds.root).collect();
+            above.reverse();
+            for above in above {
+                let is_held = |cover: &Cover| matches!(cover, Cover::Held(held) if held == above);
+                if !covers.iter().any(is_held) {
+                    covers.push(Cover::Held(above.to_owned()));
+                }
+            }
+        }
+        covers.push(Cover::Hidden(path.clone()));
+    }
+    covers
 }
 
 #[derive(Default)]
@@ -110,10 +153,17 @@ impl Arguments {
         self.0.extend([option.into(), path.into()]);
     }
 
-    /// Covers a directory with an empty one, and a file with nothing.
+    /// Shows a path of the host in its own place.
+    fn bind(&mut self, how: &str, path: &Path) {
+        self.path(how, path);
+        self.0.push(path.into());
+    }
+
+    /// Covers a directory with an empty one that stays so, and a file with nothing.
     fn hide(&mut self, path: &Path) {
         if path.is_dir() {
             self.path("--tmpfs", path);
+            self.path("--remount-ro", path);
         } else {
             self.path("--ro-bind", Path::new("/dev/null"));
             self.0.push(path.into());

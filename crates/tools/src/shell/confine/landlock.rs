@@ -1,15 +1,20 @@
 //! Rules of the Linux kernel that a thread gives to itself and to what it starts.
 
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::Bounds;
+use crate::hidden::LOOK;
 
 /// The oldest rules that will do: earlier ones let a file be emptied that may not be written.
 const NEEDED: ABI = ABI::V3;
@@ -42,9 +47,10 @@ fn ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Confines the calling thread, for good.
-pub(super) fn confine_thread(bounds: &Bounds) -> Result<(), String> {
-    let restricted = restrict(bounds).map_err(|error| error.to_string())?;
+/// Confines the calling thread, for good. `root` is a handle of the bounds' root, which was looked at: another directory that
+/// got its name meanwhile is not meant.
+pub(super) fn confine_thread(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<(), String> {
+    let restricted = restrict(bounds, root).map_err(|error| error.to_string())?;
     if restricted == RulesetStatus::NotEnforced {
         return Err("the kernel does not enforce landlock".to_owned());
     }
@@ -63,7 +69,16 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     set_capabilities(None, sets)
 }
 
-fn restrict(bounds: &Bounds) -> Result<RulesetStatus, RulesetError> {
+/// Why there are no rules.
+#[derive(Debug, thiserror::Error)]
+enum NoRules {
+    #[error(transparent)]
+    Landlock(#[from] RulesetError),
+    #[error("cannot look at /: {0}")]
+    Top(#[from] rustix::io::Errno),
+}
+
+fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRules> {
     let (reading, everything) = (AccessFs::from_read(NEEDED), AccessFs::from_all(NEEDED));
     let on_root = if bounds.is_writable {
         everything
@@ -72,37 +87,74 @@ fn restrict(bounds: &Bounds) -> Result<RulesetStatus, RulesetError> {
     };
     // Disks are files too, and a host that is root may read them.
     let hidden = [bounds.hidden.as_slice(), &[PathBuf::from("/dev")]].concat();
+    let top = openat(CWD, "/", LOOK | OFlags::DIRECTORY, Mode::empty())?;
     let on_devices = AccessFs::from_file(NEEDED) | AccessFs::IoctlDev;
-    let status = ruleset()?
-        .add_rules(path_beneath_rules(parts(Path::new("/"), &hidden), reading))?
-        .add_rules(path_beneath_rules(DEVICES, on_devices))?
-        .add_rules(path_beneath_rules(parts(&bounds.root, &hidden), on_root))?
-        .add_rules(path_beneath_rules(&bounds.scratch, everything))?
-        .restrict_self()?;
-    Ok(status.ruleset)
+    let rules = ruleset()?;
+    let rules = Parts::of(&hidden, reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
+    let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
+    let rules = Parts::of(&hidden, on_root).allow(rules, root, &bounds.root, 0)?;
+    let rules = rules.add_rules(path_beneath_rules(&bounds.scratch, everything))?;
+    Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Returns the parts of a directory that may be touched: the whole of it, unless something in it is hidden. Rules only add,
-/// so what lies around a hidden path is named piece by piece.
-fn parts(of: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    expand(of, hidden, 0, &mut found);
-    found
+/// The parts of a directory that may be touched: the whole of it, unless something in it is hidden. Rules only add, so what
+/// lies around a hidden path is named piece by piece, and the directories above it get no rule.
+struct Parts<'a> {
+    hidden: &'a [PathBuf],
+    access: BitFlags<AccessFs>,
 }
 
-fn expand(path: &Path, hidden: &[PathBuf], depth: usize, found: &mut Vec<PathBuf>) {
-    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
-        found.push(path.to_owned());
-        return;
+impl<'a> Parts<'a> {
+    fn of(hidden: &'a [PathBuf], access: BitFlags<AccessFs>) -> Self {
+        Self { hidden, access }
     }
-    if hidden.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
-        return;
-    }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    for entry in entries {
-        // A rule on a link would be a rule on what it leads to.
-        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            expand(&entry.path(), hidden, depth + 1, found);
+
+    /// Goes by handles and through no link: a rule on a link would be one on what it leads to.
+    fn allow(
+        &self,
+        mut rules: RulesetCreated,
+        directory: BorrowedFd<'_>,
+        path: &Path,
+        depth: usize,
+    ) -> Result<RulesetCreated, RulesetError> {
+        if !self.hidden.iter().any(|hidden| hidden.starts_with(path)) {
+            return rules.add_rule(PathBeneath::new(directory, self.access));
         }
+        if self.hidden.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
+            return Ok(rules);
+        }
+        let entries = openat(
+            directory,
+            ".",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let Ok(entries) = entries.and_then(Dir::new) else {
+            return Ok(rules);
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if [c".", c".."].contains(&name) {
+                continue;
+            }
+            let path = path.join(OsStr::from_bytes(name.to_bytes()));
+            let look = LOOK | OFlags::NOFOLLOW;
+            let Ok(child) = openat(directory, name, look, Mode::empty()) else {
+                continue;
+            };
+            let Ok(stat) = fstat(&child) else {
+                continue;
+            };
+            rules = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Symlink => rules,
+                FileType::Directory => self.allow(rules, child.as_fd(), &path, depth + 1)?,
+                _ if self.hidden.contains(&path) => rules,
+                _ => {
+                    let access = self.access & AccessFs::from_file(NEEDED);
+                    rules.add_rule(PathBeneath::new(child, access))?
+                }
+            };
+        }
+        Ok(rules)
     }
 }

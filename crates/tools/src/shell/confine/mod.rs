@@ -6,6 +6,9 @@ mod landlock;
 #[cfg(target_os = "linux")]
 mod sockets;
 
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,13 +34,28 @@ pub enum Confinement {
     Unconfined,
 }
 
+/// Returns the directories inside of the bounds' root in which landlock lets nothing be made, renamed or removed, because
+/// something hidden lies below them.
+pub(super) fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
+    let inside = bounds.hidden.iter();
+    let inside = inside.filter(|hidden| bounds.is_writable && hidden.starts_with(&bounds.root));
+    let above = inside.flat_map(|hidden| hidden.ancestors().skip(1));
+    let mut above: Vec<_> = above
+        .filter(|above| above.starts_with(&bounds.root))
+        .map(Path::to_owned)
+        .collect();
+    above.sort();
+    above.dedup();
+    above
+}
+
 /// What a command may touch.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) root: PathBuf,
     pub(super) cwd: PathBuf,
     pub(super) is_writable: bool,
-    /// What it cannot see; links resolved.
+    /// What it cannot see; links resolved, and none of it above the root.
     pub(super) hidden: Vec<PathBuf>,
     pub(super) network: Network,
     /// A directory of its own, where the sandbox has none.
@@ -90,15 +108,16 @@ impl Confinement {
         command
     }
 
-    /// Returns what confines the thread that starts the command.
+    /// Returns what confines the thread that starts the command. `root` is a handle of the bounds' root.
     pub(super) fn of_thread(
         self,
         bounds: Bounds,
+        root: OwnedFd,
     ) -> Box<dyn FnOnce() -> Result<(), String> + Send> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Landlock => Box::new(move || {
-                landlock::confine_thread(&bounds)?;
+                landlock::confine_thread(&bounds, root.as_fd())?;
                 match bounds.network {
                     Network::None => sockets::forbid_in_thread(),
                     Network::Inherit => Ok(()),
@@ -107,7 +126,7 @@ impl Confinement {
             #[cfg(not(target_os = "linux"))]
             Self::Landlock => Box::new(|| Err("landlock is a part of Linux".to_owned())),
             Self::Bubblewrap | Self::Unconfined => {
-                drop(bounds);
+                drop((bounds, root));
                 Box::new(|| Ok(()))
             }
         }

@@ -1,0 +1,189 @@
+//! What the host keeps to itself: its data, its keys, its socket.
+//!
+//! A path is only how the host names it. What is refused is the file or directory itself, known by device and inode, by
+//! whatever name it is reached. The first that a path led to stays refused when somebody moves it away.
+
+mod identity;
+mod linked;
+mod mounts;
+mod resolve;
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::Metadata;
+use rustix::fs::{CWD, Mode, openat};
+
+use identity::Pinned;
+pub(crate) use identity::{Identity, LOOK};
+use mounts::Mount;
+use resolve::Resolved;
+
+/// Where people keep keys and passwords, below their home directory.
+const KEY_PLACES: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+];
+
+/// The paths that the host named. They are looked at anew for each call: they may not exist yet, or lead elsewhere by now.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HiddenPaths {
+    named: Vec<Arc<Named>>,
+}
+
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    /// What the path led to first.
+    first: OnceLock<Pinned>,
+}
+
+impl HiddenPaths {
+    pub(crate) fn add(&mut self, path: &Path) {
+        // A relative path means what it means now.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let named = Named {
+            path,
+            first: OnceLock::new(),
+        };
+        named.pin();
+        self.named.push(Arc::new(named));
+    }
+
+    pub(crate) fn add_keys_of(&mut self, home: &Path) {
+        for place in KEY_PLACES {
+            self.add(&home.join(place));
+        }
+    }
+
+    /// Finds out what is hidden at this moment.
+    pub(crate) fn look(&self) -> Hidden {
+        let mut hidden = Hidden::default();
+        if self.named.is_empty() {
+            return hidden;
+        }
+        let mounts = mounts::read();
+        for named in &self.named {
+            named.pin();
+            let Resolved { real, links } = resolve::resolve(&named.path);
+            hidden.links.extend(links);
+            real.iter()
+                .for_each(|real| hidden.add_with_other_names(real, &mounts));
+            if let Some(first) = named.first.get() {
+                hidden.identities.insert(first.identity());
+                let moved = first.path();
+                moved
+                    .iter()
+                    .for_each(|moved| hidden.add_with_other_names(moved, &mounts));
+            }
+        }
+        hidden
+    }
+}
+
+impl Named {
+    /// Takes hold of what the path leads to, if that has not happened yet.
+    fn pin(&self) {
+        if self.first.get().is_none()
+            && let Some(pinned) = Pinned::open(&self.path)
+        {
+            let _ = self.first.set(pinned);
+        }
+    }
+}
+
+/// Opens something only to look where it is.
+pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, path, LOOK, Mode::empty())?)
+}
+
+/// What is hidden at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Hidden {
+    identities: HashSet<Identity>,
+    /// All names of what is hidden, links resolved.
+    places: Vec<PathBuf>,
+    /// The links on the way of the host's own names to it, where they are.
+    links: Vec<PathBuf>,
+    /// Files inside of it that have further names; looked for when a file turns up that has several.
+    linked: OnceLock<HashSet<Identity>>,
+}
+
+impl Hidden {
+    fn add_with_other_names(&mut self, real: &Path, mounts: &[Mount]) {
+        self.add(real);
+        for other in mounts::other_names(real, mounts) {
+            self.add(&other);
+        }
+    }
+
+    fn add(&mut self, place: &Path) {
+        let Some(identity) = Identity::at(place) else {
+            return;
+        };
+        self.identities.insert(identity);
+        if !self.places.iter().any(|known| known == place) {
+            self.places.push(place.to_owned());
+        }
+    }
+
+    /// Returns all names of what is hidden, links resolved.
+    pub(crate) fn places(&self) -> &[PathBuf] {
+        &self.places
+    }
+
+    /// Returns the first link inside of a directory by which the host itself finds what is hidden. Whoever may replace it
+    /// decides what the host finds at its next start.
+    pub(crate) fn link_inside(&self, directory: &Path) -> Option<&Path> {
+        let mut links = self.links.iter();
+        let found = links.find(|link| link.starts_with(directory));
+        found.map(PathBuf::as_path)
+    }
+
+    /// Tells whether an inode of this number may be hidden, whatever its device.
+    pub(crate) fn may_be(&self, ino: u64) -> bool {
+        self.identities.iter().any(|identity| identity.ino == ino)
+    }
+
+    /// Tells whether this very file or directory is hidden.
+    pub(crate) fn is_hidden(&self, metadata: &Metadata) -> bool {
+        let identity = Identity::of(metadata);
+        if self.identities.contains(&identity) {
+            return true;
+        }
+        metadata.is_file() && metadata.nlink() > 1 && self.linked().contains(&identity)
+    }
+
+    pub(crate) fn is_identity(&self, identity: Identity) -> bool {
+        self.identities.contains(&identity)
+    }
+
+    fn linked(&self) -> &HashSet<Identity> {
+        self.linked.get_or_init(|| linked::files(&self.places))
+    }
+
+    /// Tells whether an open directory is hidden or lies below what is. The system is asked for each directory above it, so
+    /// no name matters.
+    pub(crate) fn covers(&self, directory: impl AsFd) -> io::Result<bool> {
+        if self.identities.is_empty() {
+            return Ok(false);
+        }
+        identity::any_above(directory.as_fd(), |identity| self.is_identity(identity))
+    }
+}

@@ -1,0 +1,71 @@
+//! Where a path of the host leads, and by which links.
+
+use std::path::{Component, Path, PathBuf};
+
+/// How many links a path may go through, as the kernel has it.
+const MAX_LINKS: usize = 40;
+
+pub(super) struct Resolved {
+    /// Where it leads, if it leads anywhere.
+    pub(super) real: Option<PathBuf>,
+    /// Where the links on the way are, each with the links above it resolved.
+    pub(super) links: Vec<PathBuf>,
+}
+
+/// Follows an absolute path name by name.
+pub(super) fn resolve(path: &Path) -> Resolved {
+    let (mut real, mut links) = (PathBuf::from("/"), Vec::new());
+    let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
+    while let Some(name) = left.pop() {
+        match Path::new(&name).components().next() {
+            None | Some(Component::CurDir | Component::Prefix(_)) => continue,
+            Some(Component::RootDir) => {
+                real = PathBuf::from("/");
+                continue;
+            }
+            Some(Component::ParentDir) => {
+                real.pop();
+                continue;
+            }
+            Some(Component::Normal(_)) => real.push(&name),
+        }
+        let Ok(metadata) = real.symlink_metadata() else {
+            return Resolved { real: None, links };
+        };
+        if !metadata.is_symlink() {
+            continue;
+        }
+        let target = real.read_link().ok();
+        let Some(target) = target.filter(|_| links.len() < MAX_LINKS) else {
+            return Resolved { real: None, links };
+        };
+        links.push(real.clone());
+        real.pop();
+        left.extend(target.iter().rev().map(ToOwned::to_owned));
+    }
+    let real = Some(real);
+    Resolved { real, links }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn every_link_on_the_way_is_told_where_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(at.join("real/deep")).unwrap();
+        symlink("real", at.join("one")).unwrap();
+        symlink(at.join("one/deep"), at.join("real/two")).unwrap();
+        symlink("round", at.join("round")).unwrap();
+        let Resolved { real, links } = resolve(&at.join("one/../one/two"));
+        assert_eq!(real, Some(at.join("real/deep")));
+        let expected = ["one", "one", "real/two", "one"].map(|link| at.join(link));
+        assert_eq!(links, expected);
+        assert_eq!(resolve(&at.join("missing/x")).real, None);
+        assert_eq!(resolve(&at.join("round")).real, None);
+    }
+}

@@ -1,0 +1,193 @@
+//! Programs of the host's own that look at a directory which others may have filled, such as git.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ShellSettings;
+use super::confine::{Bounds, Confinement};
+use super::error::ShellError;
+use super::limits::add_program;
+use super::output::Output;
+use super::processes::MARK;
+use super::supervise::{Cause, Order, Running};
+use crate::environments::{Environments, Network};
+
+/// How much is kept of what a program complains about.
+const MAX_ERROR_BYTES: usize = 4 * 1024;
+
+/// A program that looks at a directory.
+///
+/// What is in the directory may make it do anything: it runs in a sandbox in which it can change no file, reach nobody and
+/// see nothing that the host hides, or it does not run at all. It has no input and no variables but those named here.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// The program, by its absolute path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its variables.
+    pub variables: BTreeMap<String, String>,
+    /// The directory to look at, in which it is started.
+    pub directory: PathBuf,
+    /// How long it may take.
+    pub time: Duration,
+    /// How much it may say.
+    pub max_output_bytes: usize,
+}
+
+/// What a program saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its exit code; `None` when a signal ended it.
+    pub exit_code: Option<i32>,
+    /// What it said on stdout, whole.
+    pub output: String,
+    /// The beginning and end of what it said on stderr.
+    pub errors: String,
+}
+
+/// Why a program saw nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// Nothing can confine it.
+    #[error(
+        "no sandbox works on this machine or is allowed to, and {} does not run without one; install bubblewrap or use a Linux \
+         with landlock",
+        program.display()
+    )]
+    NoSandbox {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The directory is the host's own.
+    #[error("{} is the host's own and not looked at", directory.display())]
+    Hidden {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory cannot be opened.
+    #[error("{} cannot be opened: {source}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It took too long.
+    #[error("{} did not end within {limit_ms} ms and was stopped", program.display())]
+    TimedOut {
+        /// The program.
+        program: PathBuf,
+        /// How long it had.
+        limit_ms: u128,
+    },
+    /// It said more than anybody wants to read.
+    #[error("{} said more than {limit} bytes", program.display())]
+    TooMuch {
+        /// The program.
+        program: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// It could not be started or looked after.
+    #[error("{} could not be run: {why}", program.display())]
+    NotRun {
+        /// The program.
+        program: PathBuf,
+        /// What happened.
+        why: String,
+    },
+}
+
+impl Look {
+    /// Runs the program to its end; when the future is dropped, it is stopped. What is hidden comes from `environments`, and
+    /// the ways to confine it and its limits from `settings`.
+    pub async fn run(
+        self,
+        environments: &Environments,
+        settings: &ShellSettings,
+    ) -> Result<Seen, LookError> {
+        let (program, limit, time) = (self.program.clone(), self.max_output_bytes, self.time);
+        let not_run = |why: ShellError| LookError::NotRun {
+            program: program.clone(),
+            why: why.to_string(),
+        };
+        let output = Arc::new(Output::new(limit, 0));
+        let errors = Arc::new(Output::new(MAX_ERROR_BYTES, 0));
+        let (registry, settings) = (environments.clone(), settings.clone());
+        let to = Arc::clone(&errors);
+        let order = tokio::task::spawn_blocking(move || self.prepare(&registry, &settings, to));
+        let order = order.await.map_err(|_| not_run(ShellError::Lost))??;
+        let mut running = Running::start(order, Arc::clone(&output)).map_err(not_run)?;
+        let end = running.end().await.map_err(not_run)?;
+        if end.cause == Cause::TimeOver {
+            let limit_ms = time.as_millis();
+            return Err(LookError::TimedOut { program, limit_ms });
+        }
+        let (output, left_out) = output.text();
+        if left_out.is_some() {
+            return Err(LookError::TooMuch { program, limit });
+        }
+        Ok(Seen {
+            exit_code: end.status.and_then(|status| status.code()),
+            output,
+            errors: errors.text().0,
+        })
+    }
+
+    fn prepare(
+        self,
+        environments: &Environments,
+        settings: &ShellSettings,
+        errors: Arc<Output>,
+    ) -> Result<Order, LookError> {
+        let ways = settings.ways.iter().copied();
+        let mut ways = ways.filter(|way| *way != Confinement::Unconfined);
+        let Some(confinement) = ways.find(|way| way.works_here()) else {
+            return Err(LookError::NoSandbox {
+                program: self.program,
+            });
+        };
+        let directory = |source| LookError::Directory {
+            directory: self.directory.clone(),
+            source,
+        };
+        let real = self.directory.canonicalize().map_err(directory)?;
+        let handle = crate::hidden::open(&real).map_err(directory)?;
+        let hidden = environments.hidden();
+        if hidden.covers(&handle).map_err(directory)? {
+            return Err(LookError::Hidden {
+                directory: self.directory,
+            });
+        }
+        let bounds = Bounds {
+            root: real.clone(),
+            cwd: real,
+            is_writable: false,
+            hidden: hidden.places().to_vec(),
+            network: Network::None,
+            scratch: None,
+        };
+        let mark = settings.new_mark();
+        let mut command = confinement.command(&bounds, &settings.shell);
+        add_program(&mut command, settings, confinement, &self.program);
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(&self.variables)
+            .env(MARK, &mark);
+        Ok(Order {
+            command,
+            confine: confinement.of_thread(bounds, handle),
+            mark,
+            is_sandbox: confinement == Confinement::Bubblewrap,
+            time: self.time,
+            grace: settings.grace,
+            scratch: None,
+            errors: Some(errors),
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! A hidden directory that is mounted in a second place. Mounting takes a process with a view of its own.
+
+use std::process::Command;
+
+use windlass_testkit::skipped;
+use windlass_tools::Policy;
+
+use crate::hidden::{SECRET, assert_not_seen, assert_out_of_reach, fill};
+use crate::support::{Place, sandboxes};
+
+const TOLD: &str = "WINDLASS_TEST_MOUNTS";
+
+#[test]
+fn a_second_place_where_it_or_a_part_of_it_is_mounted_is_refused_too() {
+    let may_mount = Command::new("unshare").args(["-rm", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        let what = "mounted::a_second_place_where_it_or_a_part_of_it_is_mounted_is_refused_too";
+        skipped(what, "nothing can be mounted here");
+        return;
+    }
+    let ran = Command::new("unshare")
+        .arg("-rm")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "mounted::inside", "--ignored"])
+        .env(TOLD, "yes")
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stdout)
+    );
+}
+
+fn mount(arguments: &[&str]) {
+    let mounted = Command::new("mount").args(arguments).status().unwrap();
+    assert!(mounted.success(), "{arguments:?}");
+}
+
+/// Not a test by itself: what happens in a view of its own.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn inside() {
+    if std::env::var_os(TOLD).is_none() {
+        return;
+    }
+    let names = ["whole", "part", "other", "own", "fs"];
+    let mut ways = sandboxes();
+    ways.push(windlass_tools::Confinement::Unconfined);
+    for way in ways {
+        let place = Place::confined(way, Policy::default());
+        let data = place.outside().join("data");
+        fill(&data);
+        for name in names {
+            std::fs::create_dir(place.root().join(name)).unwrap();
+        }
+        let at = |name: &str| place.root().join(name).display().to_string();
+        let outside = place.outside().display().to_string();
+        mount(&["--bind", &data.display().to_string(), &at("whole")]);
+        mount(&[
+            "--bind",
+            &data.join("sub").display().to_string(),
+            &at("part"),
+        ]);
+        mount(&["--bind", &outside, &at("other")]);
+        // A directory that is mounted inside of itself has itself above it.
+        mount(&["--bind", &at("own"), &at("own")]);
+        // Data on another device.
+        mount(&["-t", "tmpfs", "none", &at("fs")]);
+        let on_device = place.root().join("fs/data");
+        fill(&on_device);
+        place.environments.hide(&data);
+        place.environments.hide(&on_device);
+        for name in ["whole", "other/data", "fs/data"] {
+            assert_out_of_reach(&place, name, &place.root().join(name)).await;
+        }
+        let part = serde_json::json!({ "path": "part/key" });
+        let told = place.call("read", part).await.unwrap_err();
+        assert!(told.contains("out of their reach"), "{told}");
+        assert_not_seen(&place).await;
+        if way != windlass_tools::Confinement::Unconfined {
+            let look = "cat whole/token part/key other/data/token fs/data/token; grep -rs 3cret .";
+            let ran = place.shell(look).await.unwrap();
+            let output = ran["output"].as_str().unwrap();
+            assert!(!output.contains(SECRET), "{way:?}: {output}");
+        }
+    }
+}
