@@ -126,6 +126,9 @@ pub struct ThreadSummary {
     pub head: Option<String>,
     /// Whether the directory has changes.
     pub dirty: bool,
+    /// Why the state of git is not known, and so neither the branch nor changes; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_unknown: Option<String>,
     /// Whether lists leave the thread out.
     pub archived: bool,
     /// When it was last changed or worked.

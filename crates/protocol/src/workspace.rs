@@ -26,4 +26,7 @@ pub struct WorkspaceStatus {
     pub ahead: Option<u64>,
     /// Commits that only the upstream has.
     pub behind: Option<u64>,
+    /// Why the state of git is not known; absent where it is. The other fields say nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_unknown: Option<String>,
 }

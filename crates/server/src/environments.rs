@@ -166,6 +166,22 @@ pub(crate) async fn all(
 }
 
 impl App {
+    /// Refuses a directory that the host keeps from tools, such as where its data is: no turn could work there.
+    pub(crate) fn refuse_hidden(&self, directory: &Path) -> Result<(), ApiError> {
+        match self.settings.environments.hides(directory) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(ApiError::new(
+                ErrorCode::CwdOutsideRoot,
+                "the directory lies where the daemon keeps its own data or keys, which are out of the reach of tools; choose \
+                 another directory, or start the daemon with another `--data`",
+            )),
+            Err(_) => Err(ApiError::new(
+                ErrorCode::CwdNotFound,
+                "the directory cannot be opened",
+            )),
+        }
+    }
+
     /// Narrows what a turn may do in an environment: a plan changes nothing, and commands need the thread's leave.
     pub(crate) fn narrowed(
         &self,
@@ -217,8 +233,10 @@ impl App {
         let mut resolved = Vec::with_capacity(wished.len());
         for entry in wished {
             let environment = self.environment(&entry.environment_id)?;
+            let cwd = inside(&environment, &entry.cwd)?;
+            self.refuse_hidden(&cwd)?;
             resolved.push(TurnEnvironmentParams {
-                cwd: inside(&environment, &entry.cwd)?,
+                cwd,
                 environment_id: environment.id,
             });
         }

@@ -141,6 +141,7 @@ impl Server {
         if matches!(settings.access, Access::Open) && !address.ip().is_loopback() {
             return Err(StartError::OpenToOthers(address.to_string()));
         }
+        let git = crate::git::GitStates::new(&settings);
         let app = Arc::new(App {
             runtime,
             settings,
@@ -150,7 +151,7 @@ impl Server {
             environments: RwLock::new(Arc::new(environments)),
             local,
             builtin_tools,
-            git: crate::git::GitStates::default(),
+            git,
             counters: crate::app::Counters::default(),
             under_way: Mutex::new(HashMap::new()),
             working: TaskTracker::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_core::typed_id::{AgentId, HarnessId};
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
-use windlass_tools::Environments;
+use windlass_tools::{Environments, ShellSettings};
 
 use crate::models::Models;
 use crate::tokens::{Token, TokenBook};
@@ -136,6 +136,8 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// Where tools find the environments of turns. The runtime's tools must share it; the server fills it.
     pub environments: Environments,
+    /// How programs are confined that the server runs itself, such as git; the same as for the commands of turns.
+    pub shell: ShellSettings,
     /// The harness that threads stand on.
     pub harness_id: HarnessId,
     /// The agent that speaks in threads.
@@ -162,6 +164,7 @@ impl Settings {
             cors_origins: Vec::new(),
             workspace: workspace.into(),
             environments: Environments::new(),
+            shell: ShellSettings::default(),
             harness_id,
             agent_id: None,
             models: Models::default(),

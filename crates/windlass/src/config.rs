@@ -88,10 +88,27 @@ pub(crate) struct Runs {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shell {
+    /// How programs are confined.
+    pub(crate) sandbox: Sandbox,
     /// How much memory each process may use for its data, in megabytes; 0 is any.
     pub(crate) max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
     pub(crate) max_processes: Option<u64>,
+}
+
+/// How commands, and programs that look at a workspace, are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sandbox {
+    /// By bubblewrap where it works, else by landlock.
+    #[default]
+    Auto,
+    /// By bubblewrap and nothing else.
+    Bubblewrap,
+    /// By landlock and nothing else.
+    Landlock,
+    /// By nothing: they are refused.
+    None,
 }
 
 /// What the daemon removes of ended turns; what is not set is kept.

@@ -93,7 +93,9 @@ impl App {
 
     /// Resolves a directory inside of the environment `local`.
     pub(super) fn workspace(&self, path: &str) -> Result<String, ApiError> {
-        inside(&self.local, Path::new(path)).map(|path| path.display().to_string())
+        let path = inside(&self.local, Path::new(path))?;
+        self.refuse_hidden(&path)?;
+        Ok(path.display().to_string())
     }
 
     /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the

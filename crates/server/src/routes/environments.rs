@@ -26,6 +26,7 @@ pub(super) async fn create(
     Payload(request): Payload<CreateEnvironment>,
 ) -> Answer {
     let environment = checked(request)?;
+    app.refuse_hidden(&environment.root)?;
     let is_new = environment.id != LOCAL && app.store.add_environment(environment.clone()).await?;
     if !is_new {
         // What the same request has made is what it asked for, though its answer was lost.

@@ -36,6 +36,7 @@ pub(super) async fn summary(State(app): State<Shared>, query: Query) -> Answer {
                 branch: git.branch,
                 head: git.head,
                 dirty: git.dirty,
+                git_unknown: git.git_unknown,
                 ..line
             }
         })
@@ -61,6 +62,7 @@ fn line(thread: Thread, entry: &Entry) -> ThreadSummary {
         branch: None,
         head: None,
         dirty: false,
+        git_unknown: None,
         archived: thread.archived,
         updated_at: thread.updated_at,
         latest_turn_id: thread.latest_turn_id,

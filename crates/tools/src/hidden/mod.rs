@@ -163,15 +163,17 @@ impl Hidden {
 
     /// Tells whether this very file or directory is hidden.
     pub(crate) fn is_hidden(&self, metadata: &Metadata) -> bool {
-        let identity = Identity::of(metadata);
-        if self.identities.contains(&identity) {
-            return true;
-        }
-        metadata.is_file() && metadata.nlink() > 1 && self.linked().contains(&identity)
+        let names = if metadata.is_file() {
+            metadata.nlink()
+        } else {
+            1
+        };
+        self.is_known(Identity::of(metadata), names)
     }
 
-    pub(crate) fn is_identity(&self, identity: Identity) -> bool {
-        self.identities.contains(&identity)
+    /// Tells whether a file or directory with so many names is hidden. One name will do for a directory.
+    pub(crate) fn is_known(&self, identity: Identity, names: u64) -> bool {
+        self.identities.contains(&identity) || names > 1 && self.linked().contains(&identity)
     }
 
     fn linked(&self) -> &HashSet<Identity> {
@@ -184,6 +186,8 @@ impl Hidden {
         if self.identities.is_empty() {
             return Ok(false);
         }
-        identity::any_above(directory.as_fd(), |identity| self.is_identity(identity))
+        identity::any_above(directory.as_fd(), |identity| {
+            self.identities.contains(&identity)
+        })
     }
 }

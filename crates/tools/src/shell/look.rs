@@ -167,7 +167,8 @@ impl Look {
             root: real.clone(),
             cwd: real,
             is_writable: false,
-            hidden: hidden.places().to_vec(),
+            hidden: Arc::new(hidden),
+            held: Vec::new(),
             network: Network::None,
             scratch: None,
         };

@@ -1,7 +1,7 @@
 //! One call of the shell, from its arguments to its result.
 
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,8 @@ fn prepare(
         root: at.root_path().to_owned(),
         cwd: at.root_path().join(cwd),
         is_writable: at.policy().write,
-        hidden: at.hidden().places().to_vec(),
+        hidden: Arc::clone(at.hidden()),
+        held: roots_inside(environments, at.root_path()),
         network: at.policy().network,
         scratch: scratch.as_ref().map(|made| made.path().to_owned()),
     };
@@ -139,6 +140,16 @@ fn choose(settings: &ShellSettings, at: &ResolvedWorkspace) -> Result<Confinemen
         (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
         (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
     }
+}
+
+/// Returns the roots of other environments inside of a directory. A command that replaced one by a link, just while a command
+/// starts there, would decide what that one gets to see.
+fn roots_inside(environments: &Environments, directory: &Path) -> Vec<PathBuf> {
+    let all = environments.list().into_iter();
+    let roots = all.map(|environment| environment.root().to_owned());
+    let roots = roots.filter(|root| root.starts_with(directory) && root != directory);
+    let roots = roots.filter(|root| root.canonicalize().is_ok_and(|real| real == *root));
+    roots.collect()
 }
 
 /// A sandbox covers files and directories. A link by which the host finds its own data cannot be covered, so a command that
@@ -221,7 +232,7 @@ fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
     let closed = format!(
         "nothing can be made, renamed or removed directly in {}{others}, because files of the host lie further down and this \
          machine's sandbox, landlock, can keep them apart in no other way; work in another directory. Who runs the host can \
-         keep its data elsewhere (`--data`), choose another workspace, or install bubblewrap",
+         keep its own files elsewhere (`--data`, `--config`), choose another workspace, or install bubblewrap",
         first.display()
     );
     let remarks = [result["remark"].as_str().map(str::to_owned), Some(closed)];

@@ -16,6 +16,7 @@ mod walk;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
@@ -39,7 +40,7 @@ pub struct ResolvedWorkspace {
     /// Where relative paths begin, relative to the root.
     cwd: PathBuf,
     policy: Policy,
-    hidden: Hidden,
+    hidden: Arc<Hidden>,
 }
 
 impl ResolvedWorkspace {
@@ -78,7 +79,7 @@ impl ResolvedWorkspace {
             root,
             root_path,
             policy,
-            hidden,
+            hidden: Arc::new(hidden),
         })
     }
 
@@ -113,7 +114,7 @@ impl ResolvedWorkspace {
     }
 
     /// Returns what the host keeps to itself.
-    pub(crate) fn hidden(&self) -> &Hidden {
+    pub(crate) fn hidden(&self) -> &Arc<Hidden> {
         &self.hidden
     }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
-use windlass_tools::{Confinement, Policy};
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_tools::{Confinement, Environment, Policy};
 
 use crate::hidden::{SECRET, fill};
 use crate::support::{Place, sandboxes, snapshot};
@@ -146,4 +147,53 @@ async fn bubblewrap_lets_everything_be_made_around_what_is_hidden() {
         ran["exit_code"], 0,
         "a write that went nowhere would be a lie: {ran}"
     );
+}
+
+#[tokio::test]
+async fn the_root_of_another_environment_cannot_be_swapped_for_a_link() {
+    for way in sandboxes() {
+        let place =
+            Place::confined(way, Policy::default()).files(&[("a/inner/f", "f"), ("c/", "")]);
+        let data = place.root().join("data");
+        fill(&data);
+        place.environments.hide(&data);
+        let inner = place.root().join("a/inner");
+        let other = Environment::new("other", &inner, Policy::default()).unwrap();
+        place.environments.put(other);
+        for attempt in [
+            "mv a/inner c/; ln -s ../data a/inner",
+            "rm -rf a/inner; ln -s ../data a/inner",
+            "mv a c/; mkdir a; ln -s ../data a/inner",
+        ] {
+            let ran = place.shell(attempt).await.unwrap();
+            let is_kept = inner.is_dir() && !inner.is_symlink();
+            let must_be = way == Confinement::Bubblewrap;
+            assert!(is_kept || !must_be, "{way:?}: {attempt}: {ran}");
+            // Landlock lets it happen further down, and then refuses what the link leads to.
+            let place = place.at(TurnEnvironment::new("other", ""));
+            for look in ["cat token; cat f", "ls; cat ../data/token"] {
+                let ran = place.shell(look).await;
+                let told = ran.map_or_else(|told| told, |ran| ran.to_string());
+                assert!(!told.contains(SECRET), "{way:?}: {attempt}: {told}");
+            }
+        }
+        assert_eq!(fs::read_to_string(data.join("token")).unwrap(), SECRET);
+    }
+}
+
+/// Rules of landlock are on files and not on names: one on a second name would open the first.
+#[tokio::test]
+async fn a_second_name_beside_a_hidden_file_does_not_open_it() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default()).files(&[("key", SECRET), ("sub/", "")]);
+        fs::hard_link(place.root().join("key"), place.root().join("again")).unwrap();
+        place.environments.hide(place.root().join("key"));
+        let ran = place.shell("cat key sub/../key; echo evil > key").await;
+        let ran = ran.unwrap();
+        assert!(
+            !ran["output"].as_str().unwrap().contains(SECRET),
+            "{way:?}: {ran}"
+        );
+        assert_eq!(place.text("key"), SECRET, "{way:?}");
+    }
 }

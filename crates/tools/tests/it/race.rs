@@ -57,16 +57,31 @@ fn call(number: usize) -> (&'static str, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_names_never_lead_out() {
-    let place = Arc::new(Place::new().files(&[("d/sub/", ""), ("e/sub/", "")]));
+    let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", "")]);
+    let outside = place.outside();
+    race(place, &outside).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_names_never_lead_into_what_is_hidden_inside() {
+    let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", ""), ("hidden/", "")]);
+    let hidden = place.root().join("hidden");
+    place.environments.hide(&hidden);
+    race(place, &hidden).await;
+}
+
+/// Makes calls while names in the root are swapped for links to a directory that nobody may get at.
+async fn race(place: Place, forbidden: &Path) {
+    let place = Arc::new(place);
     for name in ["file", "sub/file", "sub/outside-only"] {
-        let path = place.outside().join(name);
+        let path = forbidden.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, CANARY).unwrap();
     }
-    let before = snapshot(&place.outside());
+    let before = snapshot(forbidden);
     let done = Arc::new(AtomicBool::new(false));
     let swappers = [("d", ""), ("e/sub", "sub")].map(|(name, target)| {
-        let (real, target) = (place.root().join(name), place.outside().join(target));
+        let (real, target) = (place.root().join(name), forbidden.join(target));
         let done = Arc::clone(&done);
         std::thread::spawn(move || swap(&real, &target, &done))
     });
@@ -99,5 +114,5 @@ async fn swapped_names_never_lead_out() {
     for fine in results {
         assert!(fine.unwrap() > 0, "some calls get through");
     }
-    assert_eq!(snapshot(&place.outside()), before);
+    assert_eq!(snapshot(forbidden), before);
 }

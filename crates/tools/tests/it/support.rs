@@ -80,6 +80,11 @@ impl Place {
         self
     }
 
+    /// The same place, for a turn that works elsewhere.
+    pub(crate) fn at(&self, turn: TurnEnvironment) -> Elsewhere<'_> {
+        Elsewhere { place: self, turn }
+    }
+
     pub(crate) fn root(&self) -> PathBuf {
         self.directory.path().join("root").canonicalize().unwrap()
     }
@@ -121,6 +126,26 @@ impl Place {
 
     pub(crate) async fn shell(&self, command: &str) -> Result<Value, String> {
         self.call("shell", json!({ "command": command })).await
+    }
+}
+
+/// A place as a turn sees it that works in another environment.
+pub(crate) struct Elsewhere<'a> {
+    place: &'a Place,
+    turn: TurnEnvironment,
+}
+
+impl Elsewhere<'_> {
+    pub(crate) async fn shell(&self, command: &str) -> Result<Value, String> {
+        let mut context = self.place.context();
+        context.environment = Some(self.turn.clone());
+        let arguments = json!({ "command": command });
+        let tool = self.place.tool("shell");
+        match tool.execute_with_context(arguments, &context).await {
+            ToolExecutionResult::Success(value) => Ok(value),
+            ToolExecutionResult::ToolError(told) => Err(told),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ fn threads_environments_and_answers_are_there_after_a_restart() {
         .client
         .request("PATCH", &path, "", r#"{"title": "second"}"#);
     patched.expect(200);
-    let environment = json!({"id": "staging", "root": home.data()});
+    let environment = json!({"id": "staging", "root": home.path()});
     daemon
         .client
         .post("/v1/environments", &environment)

@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
-use windlass_tools::Confinement;
 
-use crate::support::{Daemon, Frame, Home, Model, TOKEN, assert_sound, text};
+use crate::support::{Daemon, Frame, Home, Model, Sandbox, TOKEN, assert_sound, text};
 
 const WEATHER: &str = "weather";
 
@@ -448,11 +447,6 @@ fn an_interrupt_ends_a_turn_whose_provider_has_stalled() {
     }
 }
 
-/// The directory of the daemon, which is the root of its environment `local`.
-fn workspace(home: &Home) -> std::path::PathBuf {
-    home.data().parent().unwrap().to_owned()
-}
-
 /// A model that runs one command and then says what it was told.
 fn running(command: &str) -> Model {
     let arguments = json!({ "command": command }).to_string();
@@ -475,30 +469,18 @@ fn tool_item(frames: &[Frame]) -> Value {
     frames.iter().find(is_end).unwrap().data["payload"]["item"].clone()
 }
 
-/// Commands need a sandbox that this machine may not have.
-fn can_run_commands() -> bool {
-    use std::io::Write;
-    let ways = [Confinement::Bubblewrap, Confinement::Landlock];
-    let can = ways.into_iter().any(Confinement::works_here);
-    if !can {
-        let mut stderr = std::io::stderr();
-        writeln!(
-            stderr,
-            "SKIPPED: commands cannot be confined on this machine"
-        )
-        .unwrap();
-    }
-    can
-}
-
 #[test]
 fn r50_killed_in_the_middle_of_a_command_the_model_hears_that_its_outcome_is_unknown() {
-    if !can_run_commands() {
-        return;
+    let test = "killed::r50_killed_in_the_middle_of_a_command";
+    for sandbox in Sandbox::all(test) {
+        killed_in_the_middle_of_a_command(sandbox);
     }
+}
+
+fn killed_in_the_middle_of_a_command(sandbox: Sandbox) {
     let model = running("echo began > began; exec sleep 600");
     let home = Home::with_model(&model.url());
-    let daemon = home.start();
+    let daemon = home.start_in(sandbox);
     let thread = daemon.thread(&json!({"auto_approve": true}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "do it");
@@ -506,13 +488,13 @@ fn r50_killed_in_the_middle_of_a_command_the_model_hears_that_its_outcome_is_unk
     before.extend(events.until("item.started"));
     // The intent is recorded before the command begins; it must have begun.
     let began = std::time::Instant::now();
-    while !workspace(&home).join("began").exists() {
+    while !home.workspace.join("began").exists() {
         assert!(began.elapsed() < std::time::Duration::from_secs(60));
         std::thread::yield_now();
     }
     daemon.kill();
 
-    let daemon = home.start();
+    let daemon = home.start_in(sandbox);
     let frames = follow_to_the_end(&daemon, &thread, before);
     assert_eq!(ended(&frames)["status"], "completed");
     let item = tool_item(&frames);
@@ -530,12 +512,16 @@ fn r50_killed_in_the_middle_of_a_command_the_model_hears_that_its_outcome_is_unk
 
 #[test]
 fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
-    if !can_run_commands() {
-        return;
+    let test = "killed::r51_killed_while_an_approval_waits";
+    for sandbox in Sandbox::all(test) {
+        killed_while_an_approval_waits(sandbox);
     }
+}
+
+fn killed_while_an_approval_waits(sandbox: Sandbox) {
     let model = running("echo hi");
     let home = Home::with_model(&model.url());
-    let daemon = home.start();
+    let daemon = home.start_in(sandbox);
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "do it");
@@ -543,14 +529,14 @@ fn r51_killed_while_an_approval_waits_it_is_decided_after_the_restart() {
     let asked = before.last().unwrap().data["payload"].clone();
     daemon.kill();
 
-    let daemon = home.start();
+    let daemon = home.start_in(sandbox);
     let pending = daemon.detail(&thread)["pending_approvals"][0].clone();
     assert_eq!(pending["id"], asked["approval_id"]);
     assert_eq!(pending["expires_at"], asked["expires_at"]);
     daemon.kill();
 
     // Nobody has looked at the thread since this one started.
-    let daemon = home.start();
+    let daemon = home.start_in(sandbox);
     let path = format!("/v1/approvals/{}", text(&asked["approval_id"]));
     for _ in 0..2 {
         let allow = json!({"decision": "allow"});
@@ -601,7 +587,7 @@ fn a_turn_whose_environment_is_gone_after_the_restart_fails_and_names_it() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
-    let root = json!({"id": "staging", "root": home.data()});
+    let root = json!({"id": "staging", "root": home.path()});
     daemon.client.post("/v1/environments", &root).expect(201);
     let thread =
         daemon.thread(&json!({"environments": [{"environment_id": "staging", "cwd": ""}]}));

@@ -1,8 +1,10 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod git;
 mod kept;
 mod killed;
+mod out_of_reach;
 mod own_runs;
 mod readme;
 mod run;

@@ -48,7 +48,7 @@ fn a_client_uses_threads_and_does_not_open_the_machine() {
     let daemon = home.start();
     let client = daemon.client.with_token(&create(&home, "client").1);
     let admin = daemon.client.with_token(&create(&home, "admin").1);
-    let environment = json!({"id": "data", "root": home.data()}).to_string();
+    let environment = json!({"id": "data", "root": home.path()}).to_string();
     let path = "/v1/environments";
     assert_eq!(
         refusal(&client, "POST", path, &environment),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::Bounds;
 use crate::environments::Network;
@@ -44,7 +44,8 @@ fn can_run(program: &Path) -> bool {
         root: PathBuf::from("/tmp"),
         cwd: PathBuf::from("/tmp"),
         is_writable: true,
-        hidden: Vec::new(),
+        hidden: Arc::default(),
+        held: Vec::new(),
         network: Network::None,
         scratch: None,
     };
@@ -116,29 +117,52 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
     let is_shown = |path: &Path| {
         path.starts_with(&bounds.root) && bounds.root != Path::new("/") || !is_empty(path)
     };
-    let mut hidden: Vec<_> = bounds.hidden.iter().filter(|path| is_shown(path)).collect();
-    hidden.sort();
-    let mut covers = Vec::new();
-    let mut last: Option<&PathBuf> = None;
-    for path in hidden {
-        if last.is_some_and(|last| path.starts_with(last)) {
+    let hidden = bounds.hidden.places().iter().map(|path| (path, true));
+    let held = bounds.held.iter().map(|path| (path, false));
+    let mut all: Vec<_> = hidden
+        .chain(held)
+        .filter(|(path, _)| is_shown(path))
+        .collect();
+    all.sort();
+    let mut covers = Covers::default();
+    for (path, is_hidden) in all {
+        if covers.hides(path) {
             continue;
         }
-        last = Some(path);
         if bounds.is_writable && path.starts_with(&bounds.root) {
-            let above = path.ancestors().skip(1);
-            let mut above: Vec<_> = above.take_while(|above| *above != bounds.root).collect();
-            above.reverse();
-            for above in above {
-                let is_held = |cover: &Cover| matches!(cover, Cover::Held(held) if held == above);
-                if !covers.iter().any(is_held) {
-                    covers.push(Cover::Held(above.to_owned()));
-                }
-            }
+            covers.hold_above(path, &bounds.root);
         }
-        covers.push(Cover::Hidden(path.clone()));
+        match is_hidden {
+            true => covers.0.push(Cover::Hidden(path.clone())),
+            false => covers.hold(path),
+        }
     }
-    covers
+    covers.0
+}
+
+#[derive(Default)]
+struct Covers(Vec<Cover>);
+
+impl Covers {
+    fn hides(&self, path: &Path) -> bool {
+        let mut covers = self.0.iter();
+        covers.any(|cover| matches!(cover, Cover::Hidden(hidden) if path.starts_with(hidden)))
+    }
+
+    /// Holds what lies above a path, up to the root.
+    fn hold_above(&mut self, path: &Path, root: &Path) {
+        let above = path.ancestors().skip(1);
+        let mut above: Vec<_> = above.take_while(|above| *above != root).collect();
+        above.reverse();
+        above.into_iter().for_each(|above| self.hold(above));
+    }
+
+    fn hold(&mut self, path: &Path) {
+        let is_held = |cover: &Cover| matches!(cover, Cover::Held(held) if held == path);
+        if !self.0.iter().any(is_held) {
+            self.0.push(Cover::Held(path.to_owned()));
+        }
+    }
 }
 
 #[derive(Default)]

@@ -1,8 +1,10 @@
 //! Rules of the Linux kernel that a thread gives to itself and to what it starts.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -10,11 +12,11 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::Bounds;
-use crate::hidden::LOOK;
+use crate::hidden::{Hidden, Identity, LOOK};
 
 /// The oldest rules that will do: earlier ones let a file be emptied that may not be written.
 const NEEDED: ABI = ABI::V3;
@@ -86,13 +88,18 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
         reading
     };
     // Disks are files too, and a host that is root may read them.
-    let hidden = [bounds.hidden.as_slice(), &[PathBuf::from("/dev")]].concat();
+    let places = [bounds.hidden.places(), &[PathBuf::from("/dev")]].concat();
+    let parts = |access| Parts {
+        hidden: &bounds.hidden,
+        places: &places,
+        access,
+    };
     let top = openat(CWD, "/", LOOK | OFlags::DIRECTORY, Mode::empty())?;
     let on_devices = AccessFs::from_file(NEEDED) | AccessFs::IoctlDev;
     let rules = ruleset()?;
-    let rules = Parts::of(&hidden, reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
+    let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
-    let rules = Parts::of(&hidden, on_root).allow(rules, root, &bounds.root, 0)?;
+    let rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
     let rules = rules.add_rules(path_beneath_rules(&bounds.scratch, everything))?;
     Ok(rules.restrict_self()?.ruleset)
 }
@@ -100,16 +107,15 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
 /// The parts of a directory that may be touched: the whole of it, unless something in it is hidden. Rules only add, so what
 /// lies around a hidden path is named piece by piece, and the directories above it get no rule.
 struct Parts<'a> {
-    hidden: &'a [PathBuf],
+    hidden: &'a Hidden,
+    /// Where nothing may be touched.
+    places: &'a [PathBuf],
     access: BitFlags<AccessFs>,
 }
 
-impl<'a> Parts<'a> {
-    fn of(hidden: &'a [PathBuf], access: BitFlags<AccessFs>) -> Self {
-        Self { hidden, access }
-    }
-
-    /// Goes by handles and through no link: a rule on a link would be one on what it leads to.
+impl Parts<'_> {
+    /// Goes by handles and through no link: a rule on a link would be one on what it leads to. A rule on a second name of
+    /// a hidden file would be one on the file.
     fn allow(
         &self,
         mut rules: RulesetCreated,
@@ -117,10 +123,10 @@ impl<'a> Parts<'a> {
         path: &Path,
         depth: usize,
     ) -> Result<RulesetCreated, RulesetError> {
-        if !self.hidden.iter().any(|hidden| hidden.starts_with(path)) {
+        if !self.places.iter().any(|hidden| hidden.starts_with(path)) {
             return rules.add_rule(PathBeneath::new(directory, self.access));
         }
-        if self.hidden.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
+        if self.places.iter().any(|hidden| hidden == path) || depth == MAX_DEPTH {
             return Ok(rules);
         }
         let entries = openat(
@@ -139,17 +145,23 @@ impl<'a> Parts<'a> {
             }
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
             let look = LOOK | OFlags::NOFOLLOW;
-            let Ok(child) = openat(directory, name, look, Mode::empty()) else {
+            let child = openat(directory, name, look, Mode::empty()).map(File::from);
+            let Some((child, metadata)) = child
+                .ok()
+                .and_then(|child| child.metadata().ok().map(|metadata| (child, metadata)))
+            else {
                 continue;
             };
-            let Ok(stat) = fstat(&child) else {
+            let kind = metadata.file_type();
+            let (dev, ino) = (metadata.dev(), metadata.ino());
+            let names = if kind.is_dir() { 1 } else { metadata.nlink() };
+            if kind.is_symlink() || self.hidden.is_known(Identity { dev, ino }, names) {
                 continue;
-            };
-            rules = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Symlink => rules,
-                FileType::Directory => self.allow(rules, child.as_fd(), &path, depth + 1)?,
-                _ if self.hidden.contains(&path) => rules,
-                _ => {
+            }
+            rules = match () {
+                () if kind.is_dir() => self.allow(rules, child.as_fd(), &path, depth + 1)?,
+                () if self.places.contains(&path) => rules,
+                () => {
                     let access = self.access & AccessFs::from_file(NEEDED);
                     rules.add_rule(PathBeneath::new(child, access))?
                 }

@@ -12,10 +12,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::environments::Network;
+use crate::hidden::Hidden;
 
 /// A way to keep commands from what is not theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,7 +39,7 @@ pub enum Confinement {
 /// Returns the directories inside of the bounds' root in which landlock lets nothing be made, renamed or removed, because
 /// something hidden lies below them.
 pub(super) fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
-    let inside = bounds.hidden.iter();
+    let inside = bounds.hidden.places().iter();
     let inside = inside.filter(|hidden| bounds.is_writable && hidden.starts_with(&bounds.root));
     let above = inside.flat_map(|hidden| hidden.ancestors().skip(1));
     let mut above: Vec<_> = above
@@ -55,8 +57,10 @@ pub(super) struct Bounds {
     pub(super) root: PathBuf,
     pub(super) cwd: PathBuf,
     pub(super) is_writable: bool,
-    /// What it cannot see; links resolved, and none of it above the root.
-    pub(super) hidden: Vec<PathBuf>,
+    /// What it cannot see; none of it lies above the root.
+    pub(super) hidden: Arc<Hidden>,
+    /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
+    pub(super) held: Vec<PathBuf>,
     pub(super) network: Network,
     /// A directory of its own, where the sandbox has none.
     pub(super) scratch: Option<PathBuf>,

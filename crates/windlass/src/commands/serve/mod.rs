@@ -136,14 +136,18 @@ impl Serve {
         let wire = SqliteWireStore::new(&store, limits.kept_answers);
         let environments = Environments::new();
         open_environments(&environments, &workspace, &wire).await?;
+        let own_files = [
+            self.token_file.as_ref(),
+            self.config.as_ref(),
+            self.unix_socket.as_ref(),
+            key_file,
+        ];
+        let tools = tools::Tools::of(&directory, &own_files, &config.shell, &environments);
+        tools::warn_of_hidden(&workspace, &environments);
+        let shell = tools.shell.clone();
         let agent = agent::Agent {
             config: &config,
-            tools: tools::Tools::of(
-                &directory,
-                [&self.token_file, &key_file.cloned()],
-                &config.shell,
-                &environments,
-            ),
+            tools,
             model: self.model.as_deref(),
             recovery: self.on_restart.into(),
         };
@@ -156,6 +160,7 @@ impl Serve {
         settings.upkeep = upkeep;
         settings.host = self.host;
         settings.environments = environments;
+        settings.shell = shell;
         settings.models = models;
         settings.limits = limits;
         settings.cors_origins = self.cors_origins;

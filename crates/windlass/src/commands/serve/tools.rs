@@ -1,12 +1,12 @@
-//! What the agent's tools are told: where they may work, and what commands do not see.
+//! What the agent's tools are told: where they may work, what is out of their reach, and how commands are confined.
 
 use std::path::{Path, PathBuf};
 
 use windlass_core::digest::Digest128;
-use windlass_tools::{Environments, ShellSettings, end_leftovers};
+use windlass_tools::{Confinement, Environments, ShellSettings, end_leftovers};
 
 use crate::cli::note;
-use crate::config;
+use crate::config::{self, Sandbox};
 
 /// The settings of the tools.
 pub(super) struct Tools<'a> {
@@ -16,13 +16,20 @@ pub(super) struct Tools<'a> {
 
 impl<'a> Tools<'a> {
     /// Ends what commands of an earlier daemon on this data directory left behind, and hides the daemon's own files from
-    /// new ones. The lock on the directory must be held: commands of another daemon are not ours.
+    /// all tools. The lock on the directory must be held: commands of another daemon are not ours.
     pub(super) fn of(
         data: &Path,
-        key_files: [&Option<PathBuf>; 2],
-        limits: &config::Shell,
+        own_files: &[Option<&PathBuf>],
+        configured: &config::Shell,
         environments: &'a Environments,
     ) -> Self {
+        environments.hide(data);
+        for file in own_files.iter().copied().flatten() {
+            environments.hide(file);
+        }
+        if let Some(home) = std::env::home_dir() {
+            environments.hide_keys_of(home);
+        }
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
         let owner = Digest128::of(data.as_os_str().as_encoded_bytes()).to_string();
         let leftovers = end_leftovers(&owner);
@@ -35,10 +42,12 @@ impl<'a> Tools<'a> {
             owner: Some(owner),
             ..ShellSettings::default()
         }
-        .with_variables_of(std::env::vars_os())
-        .hide(data);
-        for file in key_files.into_iter().flatten() {
-            shell = shell.hide(file);
+        .with_variables_of(std::env::vars_os());
+        match configured.sandbox {
+            Sandbox::Auto => {}
+            Sandbox::Bubblewrap => shell.ways = vec![Confinement::Bubblewrap],
+            Sandbox::Landlock => shell.ways = vec![Confinement::Landlock],
+            Sandbox::None => shell.ways = Vec::new(),
         }
         let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
             if let Some(configured) = configured {
@@ -47,16 +56,24 @@ impl<'a> Tools<'a> {
         };
         set(
             &mut shell.max_memory_bytes,
-            limits.max_memory_mb,
+            configured.max_memory_mb,
             1024 * 1024,
         );
-        set(&mut shell.max_processes, limits.max_processes, 1);
-        if let Some(home) = std::env::home_dir() {
-            shell = shell.hide_keys_of(&home);
-        }
+        set(&mut shell.max_processes, configured.max_processes, 1);
         Self {
             environments,
             shell,
         }
+    }
+}
+
+/// Says so when no tool can work in the workspace; the daemon serves other things too.
+pub(super) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
+    if environments.hides(workspace).unwrap_or(false) {
+        note(&format!(
+            "the workspace {} lies where the daemon keeps its own data or keys, which are out of the reach of tools: none will \
+             work in it; name another with --workspace, or keep the data elsewhere with --data",
+            workspace.display()
+        ));
     }
 }

@@ -1,12 +1,12 @@
 //! The daemon as a process of its own, on a directory that outlives it.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Client, text};
+use super::{Client, Sandbox, text};
 
 /// The token of every daemon here.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
@@ -15,14 +15,28 @@ pub(crate) const TOKEN: &str = "a-token-for-tests";
 pub(crate) struct Home {
     directory: tempfile::TempDir,
     pub(crate) variables: Vec<(String, String)>,
+    /// The root of the environment `local`, apart from the data unless a test says otherwise.
+    pub(crate) workspace: PathBuf,
+    /// How daemons are told to find their data.
+    pub(crate) named_data: PathBuf,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = directory.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
         Self {
-            directory: tempfile::tempdir().unwrap(),
+            workspace,
+            named_data: directory.path().join("data"),
+            directory,
             variables: Vec::new(),
         }
+    }
+
+    /// The directory of everything: data, workspace and configuration.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Lets daemons speak to a fake model.
@@ -49,7 +63,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.directory.path())
             .env_clear()
-            .env("WINDLASS_DATA", self.data())
+            .env("WINDLASS_DATA", &self.named_data)
             .envs(self.variables.iter().cloned())
             .stdin(Stdio::null());
         command
@@ -61,14 +75,29 @@ impl Home {
 
     /// Starts a daemon and returns when it listens.
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Daemon {
-        Self::started(self.command(&["serve", "--port", "0"]).args(arguments))
+        Self::started(self.serve().args(arguments))
+    }
+
+    fn serve(&self) -> Command {
+        let mut command = self.command(&["serve", "--port", "0", "--workspace"]);
+        command.arg(&self.workspace);
+        command
+    }
+
+    /// Starts a daemon that confines programs in one way and no other.
+    pub(crate) fn start_in(&self, sandbox: Sandbox) -> Daemon {
+        let config = self.path().join("sandbox.toml");
+        let text = format!("[shell]\nsandbox = \"{}\"\n", sandbox.name());
+        std::fs::write(&config, text).unwrap();
+        let mut command = self.serve();
+        Self::started(command.args(["--token", TOKEN, "--config"]).arg(config))
     }
 
     /// Starts a daemon that writes all that it can say into a file.
     pub(crate) fn start_logging(&self, file: std::fs::File) -> Daemon {
         let log = ["--log", "debug", "--log-format", "json"];
-        let mut command = self.command(&["serve", "--port", "0", "--token", TOKEN]);
-        Self::started(command.args(log).stderr(file))
+        let mut command = self.serve();
+        Self::started(command.args(["--token", TOKEN]).args(log).stderr(file))
     }
 
     fn started(command: &mut Command) -> Daemon {

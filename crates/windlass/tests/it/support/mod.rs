@@ -3,10 +3,12 @@
 mod client;
 mod daemon;
 mod model;
+mod world;
 
 pub(crate) use client::{Client, Frame};
 pub(crate) use daemon::{Daemon, Home, TOKEN};
-pub(crate) use model::Model;
+pub(crate) use model::{Model, Told};
+pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;
 

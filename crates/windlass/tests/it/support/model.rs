@@ -1,10 +1,37 @@
 //! A model that a test speaks for, piece by piece, over the wire of a provider.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_testkit::{Answer, Exchange, FakeServer, Reply, Request, Wire};
+
+/// All that a model was sent, as text.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<Value>>>);
+
+impl Told {
+    /// Returns all requests as one text.
+    pub(crate) fn text(&self) -> String {
+        let told = self.0.lock().unwrap();
+        told.iter().map(Value::to_string).collect()
+    }
+
+    /// Returns the results of the calls, as the last request shows them.
+    pub(crate) fn results(&self) -> Vec<String> {
+        self.0.lock().unwrap().last().map_or_else(Vec::new, results)
+    }
+}
+
+/// Returns the results of calls that a request shows.
+fn results(request: &Value) -> Vec<String> {
+    let messages = request["messages"].as_array().unwrap().iter();
+    let blocks = messages.filter_map(|message| message["content"].as_array());
+    let blocks = blocks.flatten();
+    let results = blocks.filter(|block| block["type"] == "tool_result");
+    results.map(|block| block["content"].to_string()).collect()
+}
 
 /// The model, in a runtime of its own, so that tests can block.
 pub(crate) struct Model {
@@ -37,6 +64,24 @@ impl Model {
         };
         let server = runtime.block_on(FakeServer::answering(reply)).unwrap();
         Self { runtime, server }
+    }
+
+    /// Starts a model that makes these calls, one after the other, and then is done.
+    pub(crate) fn calling(calls: Vec<(&'static str, Value)>) -> (Self, Told) {
+        let told = Told::default();
+        let kept = told.clone();
+        let model = Self::answering(move |request| {
+            kept.0.lock().unwrap().push(request.clone());
+            let number = results(request).len();
+            match calls.get(number) {
+                Some((name, arguments)) => {
+                    let (id, arguments) = (format!("toolu_{number}"), arguments.to_string());
+                    Answer::default().with_call(&id, name, &[&arguments])
+                }
+                None => Answer::text(&["done"]),
+            }
+        });
+        (model, told)
     }
 
     pub(crate) fn url(&self) -> String {

@@ -1,23 +1,26 @@
 //! The state of directories under git, read beside requests and kept for a moment.
 
+mod ask;
+mod parse;
+
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::process::Command;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use windlass_protocol::WorkspaceStatus;
+use windlass_tools::{Environments, ShellSettings};
+
+use crate::settings::Settings;
 
 /// How long a state is good.
 const FRESH: Duration = Duration::from_secs(5);
-/// How long git may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a first look at a directory is waited for.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How many directories are known.
 const MAX_KEPT: usize = 1024;
+/// How many directories are read at once.
+const AT_ONCE: usize = 4;
 
 #[derive(Default)]
 struct Known {
@@ -26,14 +29,27 @@ struct Known {
 }
 
 /// The states of directories.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct GitStates {
     known: Arc<Mutex<Known>>,
+    environments: Environments,
+    shell: ShellSettings,
+    places: Arc<Semaphore>,
     /// Says that a reading is done.
     done: Arc<Notify>,
 }
 
 impl GitStates {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            known: Arc::default(),
+            environments: settings.environments.clone(),
+            shell: settings.shell.clone(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            done: Arc::default(),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +69,7 @@ impl GitStates {
                 states.done.notify_waiters();
             });
         }
-        state.unwrap_or_else(|| unknown(workspace))
+        state.unwrap_or_else(|| unknown(workspace, "it was not looked at yet; ask again"))
     }
 
     /// Has directories read of which nothing is known, and waits a moment for it, so that the first list that a client
@@ -78,7 +94,10 @@ impl GitStates {
 
     /// Returns the state of a directory as it is now.
     pub(crate) async fn read(&self, workspace: &str) -> WorkspaceStatus {
-        let state = ask(workspace).await.unwrap_or_else(|| unknown(workspace));
+        // It is never closed; without a place nothing would be lost but the limit.
+        let _place = self.places.acquire().await.ok();
+        let asked = ask::ask(workspace, &self.environments, &self.shell).await;
+        let state = asked.unwrap_or_else(|why| unknown(workspace, &why.to_string()));
         let mut known = self.known();
         if known.states.len() >= MAX_KEPT {
             known.states.clear();
@@ -89,80 +108,10 @@ impl GitStates {
     }
 }
 
-fn unknown(workspace: &str) -> WorkspaceStatus {
+fn unknown(workspace: &str, why: &str) -> WorkspaceStatus {
     WorkspaceStatus {
         workspace: workspace.to_owned(),
+        git_unknown: Some(why.to_owned()),
         ..WorkspaceStatus::default()
-    }
-}
-
-async fn ask(workspace: &str) -> Option<WorkspaceStatus> {
-    if !Path::new(workspace).is_dir() {
-        return None;
-    }
-    let asking = Command::new("git")
-        .args(["-C", workspace, "--no-optional-locks", "status"])
-        .args(["--porcelain=v2", "--branch"])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(PATIENCE, asking).await.ok()?.ok()?;
-    if !output.status.success() {
-        return None;
-    }
-    Some(parsed(workspace, &String::from_utf8_lossy(&output.stdout)))
-}
-
-fn parsed(workspace: &str, text: &str) -> WorkspaceStatus {
-    let mut state = WorkspaceStatus {
-        git_repo: true,
-        ..unknown(workspace)
-    };
-    for line in text.lines() {
-        if let Some(branch) = line.strip_prefix("# branch.head ") {
-            state.branch = Some(branch.to_owned()).filter(|name| name != "(detached)");
-        } else if let Some(head) = line.strip_prefix("# branch.oid ") {
-            let short = head.chars().take(7).collect();
-            state.head = Some(short).filter(|_| head != "(initial)");
-        } else if let Some(counts) = line.strip_prefix("# branch.ab ") {
-            let mut counts = counts.split(' ').map(|count| count[1..].parse().ok());
-            (state.ahead, state.behind) = (counts.next().flatten(), counts.next().flatten());
-        } else if line.starts_with("? ") {
-            state.untracked += 1;
-        } else if let Some(changed) = line.strip_prefix("1 ").or(line.strip_prefix("2 ")) {
-            let mut changes = changed.bytes();
-            state.staged += u64::from(changes.next() != Some(b'.'));
-            state.unstaged += u64::from(changes.next() != Some(b'.'));
-        } else if line.starts_with("u ") {
-            state.unstaged += 1;
-        }
-    }
-    state.dirty = state.staged + state.unstaged + state.untracked > 0;
-    state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lines_of_git_are_counted() {
-        let text = "# branch.oid 6da3192aa0\n# branch.head master\n# branch.ab +2 -1\n1 M. N... a\n1 .M N... b\n? c\n";
-        assert_eq!(
-            parsed("/w", text),
-            WorkspaceStatus {
-                workspace: "/w".to_owned(),
-                git_repo: true,
-                branch: Some("master".to_owned()),
-                head: Some("6da3192".to_owned()),
-                dirty: true,
-                staged: 1,
-                unstaged: 1,
-                untracked: 1,
-                ahead: Some(2),
-                behind: Some(1),
-            }
-        );
     }
 }

@@ -1,0 +1,220 @@
+//! No program runs on a repository's word when the daemon asks git about a directory.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass_testkit::skipped;
+
+use crate::support::{Daemon, Home, Model, Sandbox, text};
+
+/// A program that leaves a mark outside of the workspace, and then keeps whoever waits for it: in a sandbox in which it
+/// can leave no mark, it is noticed by that.
+fn evil(home: &Home) -> (String, std::path::PathBuf) {
+    let mark = home.path().join("mark");
+    let script = format!(
+        "#!/bin/sh\nenv > {0}; touch {0}; touch \"$PWD/mark\"; sleep 600\n",
+        mark.display()
+    );
+    (script, mark)
+}
+
+fn has_git(test: &str) -> bool {
+    let has = Command::new("git").arg("--version").output().is_ok();
+    if !has {
+        skipped(test, "there is no git");
+    }
+    has
+}
+
+/// Has the model do something, and the daemon look at the workspace in both ways that it has.
+fn attack(home: &Home, daemon: &Daemon) -> Value {
+    let thread = daemon.thread(&json!({"auto_approve": true}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "do it");
+    let end = events.until("turn.completed").pop().unwrap();
+    assert_eq!(end.data["payload"]["turn"]["status"], "completed");
+    let began = Instant::now();
+    let status = daemon.client.get("/v1/workspace/status").expect(200);
+    // Lists look beside the request: the second shows what the first has found.
+    let summary = loop {
+        let list = daemon.client.get("/v1/threads/summary").expect(200);
+        let unknown = list[0]["git_unknown"].as_str().unwrap_or_default();
+        if !unknown.contains("not looked at yet") {
+            break list[0].clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    };
+    assert_eq!(
+        summary.get("git_unknown"),
+        status.get("git_unknown"),
+        "{summary}"
+    );
+    assert_eq!(
+        (&summary["branch"], &summary["dirty"]),
+        (&status["branch"], &status["dirty"])
+    );
+    for mark in [home.path().join("mark"), home.workspace.join("mark")] {
+        assert!(!mark.exists(), "a program ran: {status}");
+    }
+    status
+}
+
+/// Shows that the trap is one: git as anybody would run it starts the program.
+fn assert_is_a_trap(home: &Home, mark: &Path) {
+    let mut git = Command::new("git")
+        .arg("-C")
+        .arg(&home.workspace)
+        .arg("status")
+        .env("HOME", home.path())
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while !mark.exists() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    let group = format!("-{}", git.id());
+    let killed = Command::new("kill").args(["-KILL", "--", &group]).status();
+    assert!(killed.unwrap().success() && git.wait().is_ok());
+    assert!(mark.exists(), "the trap does not work");
+}
+
+const SETTING_TRAPS: [(&str, &str); 3] = [
+    ("fsmonitor", "git config core.fsmonitor \"$PWD/evil.sh\""),
+    (
+        "a filter of a tracked file",
+        "git config filter.x=y.clean \"$PWD/evil.sh\"; git config filter.x=y.required true; \
+         echo 'f filter=x=y' > .git/info/attributes; echo 'g filter=x=y' > .gitattributes; printf g > f",
+    ),
+    (
+        "a process that filters, in a file that is included",
+        "printf '[filter \"z\"]\\n process = %s/evil.sh\\n' \"$PWD\" > more; git config include.path ../more; \
+         echo 'f filter=z' > .gitattributes; printf g > f",
+    ),
+];
+
+#[test]
+fn a_program_that_a_command_put_into_the_configuration_does_not_run() {
+    let test = "git::a_program_that_a_command_put_into_the_configuration_does_not_run";
+    if !has_git(test) {
+        return;
+    }
+    for sandbox in Sandbox::all(test) {
+        for (name, trap) in SETTING_TRAPS {
+            let command = format!(
+                "set -e; git init -q -b main .; printf f > f; git add f; \
+                 git -c user.name=n -c user.email=e commit -qm one; printf '%s' \"$EVIL\" > evil.sh; chmod +x evil.sh; {trap}"
+            );
+            let mut home = Home::new();
+            let (script, mark) = evil(&home);
+            let command = command.replace("\"$EVIL\"", &format!("'{script}'"));
+            let (model, told) = Model::calling(vec![("shell", json!({"command": command}))]);
+            home.variables = Home::with_model(&model.url()).variables;
+            let daemon = home.start_in(sandbox);
+            let status = attack(&home, &daemon);
+            assert_eq!(
+                status["git_repo"],
+                true,
+                "{name}: {status} {:?}",
+                told.results()
+            );
+            assert_eq!(status["branch"], "main", "{name}: {status}");
+            assert_eq!(status.get("git_unknown"), None, "{name}: {status}");
+            assert_eq!(status["dirty"], true, "{name}: {status}");
+            drop(daemon);
+            assert_is_a_trap(&home, &mark);
+        }
+    }
+}
+
+#[test]
+fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
+    let test = "git::a_bare_repository_that_files_tools_laid_out_does_nothing";
+    if !has_git(test) {
+        return;
+    }
+    for sandbox in Sandbox::all(test) {
+        let mut home = Home::new();
+        let (script, mark) = evil(&home);
+        let program = home.workspace.join("evil.sh");
+        // The program could be any that the machine has; that it is a script here makes it seen.
+        std::fs::write(&program, script).unwrap();
+        assert!(
+            Command::new("chmod")
+                .arg("+x")
+                .arg(&program)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let config = format!(
+            "[core]\n\trepositoryformatversion = 0\n\tworktree = {}\n\tfsmonitor = {}\n",
+            home.workspace.display(),
+            program.display()
+        );
+        let file = |path: &str, content: &str| ("write", json!({"path": path, "content": content}));
+        let calls = vec![
+            file("HEAD", "ref: refs/heads/main\n"),
+            file("config", &config),
+            file("objects/x", ""),
+            file("refs/x", ""),
+        ];
+        let (model, _) = Model::calling(calls);
+        home.variables = Home::with_model(&model.url()).variables;
+        let daemon = home.start_in(sandbox);
+        let status = attack(&home, &daemon);
+        assert_eq!(status["git_repo"], false, "{status}");
+        let unknown = text(&status["git_unknown"]);
+        assert!(unknown.contains("bare repository"), "{status}");
+        drop(daemon);
+        assert_is_a_trap(&home, &mark);
+    }
+}
+
+#[test]
+fn without_a_sandbox_the_state_of_git_is_unknown_and_says_so() {
+    let test = "git::without_a_sandbox_the_state_of_git_is_unknown_and_says_so";
+    if !has_git(test) {
+        return;
+    }
+    let (model, _) = Model::calling(Vec::new());
+    let home = Home::with_model(&model.url());
+    let made = Command::new("git")
+        .args(["init", "-q"])
+        .arg(&home.workspace)
+        .status();
+    assert!(made.unwrap().success());
+    let daemon = home.start_in(Sandbox::None);
+    let status = attack(&home, &daemon);
+    assert_eq!(
+        (&status["git_repo"], &status["branch"]),
+        (&json!(false), &Value::Null)
+    );
+    let unknown = text(&status["git_unknown"]);
+    assert!(
+        unknown.contains("no sandbox") && unknown.contains("bubblewrap"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_directory_that_is_no_repository_is_known_to_be_none() {
+    let test = "git::a_directory_that_is_no_repository_is_known_to_be_none";
+    if !has_git(test) {
+        return;
+    }
+    for sandbox in Sandbox::all(test) {
+        let (model, _) = Model::calling(Vec::new());
+        let home = Home::with_model(&model.url());
+        let daemon = home.start_in(sandbox);
+        let status = attack(&home, &daemon);
+        assert_eq!(status["git_repo"], false);
+        assert_eq!(status.get("git_unknown"), None, "{status}");
+    }
+}

@@ -1,0 +1,289 @@
+//! The daemon's own files are out of the reach of its agent, whatever the workspace.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Home, Model, Sandbox, Told, text};
+
+/// A list of tokens with one that its maker knows, made in a data directory of its own.
+struct Forged {
+    token: String,
+    tokens_file: String,
+}
+
+impl Forged {
+    fn new() -> Self {
+        let home = Home::new();
+        let made = home.command(&["token", "create", "--scope", "admin", "--json"]);
+        let made = { made }.output().unwrap();
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        Self {
+            token: text(&made["token"]),
+            tokens_file: std::fs::read_to_string(home.data().join("tokens.json")).unwrap(),
+        }
+    }
+}
+
+/// All that a model tries that knows where the daemon keeps its data, relative to the workspace.
+fn attempts(data: &str, forged: &Forged) -> Vec<(&'static str, Value)> {
+    let mut attempts = Vec::new();
+    for name in ["secrets.key", "tokens.json", "windlass.db"] {
+        attempts.push(("read", json!({"path": format!("{data}/{name}")})));
+    }
+    let tokens = format!("{data}/tokens.json");
+    let content = &forged.tokens_file;
+    let write = json!({"path": tokens, "content": content});
+    attempts.push(("write", write));
+    let look = json!({"pattern": "[0-9a-f]{64}", "path": ".", "include_ignored": true});
+    attempts.push(("grep", look));
+    let everything = json!({"pattern": "**/*", "include_ignored": true});
+    attempts.push(("glob", everything));
+    attempts.push(("list", json!({"path": data})));
+    for command in [
+        format!("cat {data}/secrets.key {data}/tokens.json; strings {data}/windlass.db | head"),
+        format!("cat > {tokens} <<'END'\n{content}\nEND"),
+        format!("mkdir -p w; printf '%s' '{content}' > w/t; cp w/t {tokens}; mv w/t {tokens}"),
+        format!(
+            "mv {data} elsewhere; cat elsewhere/secrets.key; mkdir -p {data}; printf '%s' '{content}' > {tokens}"
+        ),
+        format!("rm -rf {data}; ln -s /tmp {data}"),
+        "find / -xdev -name secrets.key -exec cat {} + 2>/dev/null".to_owned(),
+        "cat /proc/*/root/*/*/data/secrets.key /proc/*/environ 2>/dev/null | tr '\\0' '\\n'"
+            .to_owned(),
+    ] {
+        attempts.push(("shell", json!({"command": command})));
+    }
+    attempts
+}
+
+/// Lets a model work in an environment until it is done.
+fn let_work(daemon: &Daemon, thread: &Value) {
+    let thread = daemon.thread(thread);
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "do it");
+    let end = events.until("turn.completed").pop().unwrap();
+    assert_eq!(end.data["payload"]["turn"]["status"], "completed");
+}
+
+/// Checks that the model learned nothing and left nothing.
+fn assert_out_of_reach(home: &Home, real: &std::path::Path, told: &Told, forged: &Forged) {
+    let key = std::fs::read_to_string(real.join("secrets.key")).unwrap();
+    let told = told.text();
+    assert!(!told.contains(key.trim()), "the key was told: {told}");
+    assert!(!told.contains("SQLite format"), "{told}");
+    assert!(!told.contains("test-key"), "a variable was told: {told}");
+    assert!(!real.join("tokens.json").exists(), "a token was made");
+    let named = home.named_data.canonicalize().unwrap();
+    assert_eq!(named, real, "the next daemon finds its own data");
+    let daemon = home.start();
+    let forger = daemon.client.with_token(&forged.token);
+    assert_eq!(forger.get("/v1/threads").status, 401);
+}
+
+/// Where a daemon keeps its data, as it is told and as it is, and what a model in the workspace calls it.
+struct Layout {
+    named: &'static str,
+    real: &'static str,
+    seen_as: &'static str,
+}
+
+const LAYOUTS: [Layout; 3] = [
+    Layout {
+        named: "data",
+        real: "data",
+        seen_as: "data",
+    },
+    Layout {
+        named: "../link",
+        real: ".local/state/windlass",
+        seen_as: ".local/state/windlass",
+    },
+    Layout {
+        named: "link",
+        real: "../data",
+        seen_as: "link",
+    },
+];
+
+impl Layout {
+    fn home(&self, url: &str) -> (Home, PathBuf) {
+        let mut home = Home::with_model(url);
+        let at = |path: &str| home.workspace.join(path);
+        let (named, real) = (at(self.named), at(self.real));
+        std::fs::create_dir_all(&real).unwrap();
+        let real = real.canonicalize().unwrap();
+        if !named.exists() {
+            symlink(&real, &named).unwrap();
+        }
+        home.named_data = named;
+        (home, real)
+    }
+}
+
+#[test]
+fn a_model_whose_workspace_holds_the_data_directory_gets_at_nothing_of_it() {
+    for sandbox in Sandbox::all("out_of_reach::a_model_whose_workspace_holds_the_data") {
+        for layout in LAYOUTS {
+            let forged = Forged::new();
+            let (model, told) = Model::calling(attempts(layout.seen_as, &forged));
+            let (home, real) = layout.home(&model.url());
+            let daemon = home.start_in(sandbox);
+            let_work(&daemon, &json!({"auto_approve": true}));
+            daemon.kill();
+            let results = told.results();
+            assert_eq!(results.len(), 14, "{results:?}");
+            for refused in results[..4].iter().chain([&results[6]]) {
+                // A link that leads out of the workspace is refused for that alone.
+                let is_refused = ["out of their reach", "path_outside_environment"];
+                let is_refused = is_refused.iter().any(|word| refused.contains(word));
+                assert!(is_refused, "{refused}");
+            }
+            assert_out_of_reach(&home, &real, &told, &forged);
+        }
+    }
+}
+
+#[test]
+fn an_environment_that_is_registered_later_opens_nothing_either() {
+    for sandbox in Sandbox::all("out_of_reach::an_environment_that_is_registered_later") {
+        let forged = Forged::new();
+        let (model, told) = Model::calling(attempts("data", &forged));
+        let home = Home::with_model(&model.url());
+        let daemon = home.start_in(sandbox);
+        let wide = json!({"id": "wide", "root": home.path()});
+        daemon.client.post("/v1/environments", &wide).expect(201);
+        let at = json!([{"environment_id": "wide", "cwd": ""}]);
+        let_work(&daemon, &json!({"auto_approve": true, "environments": at}));
+        let real = home.data().canonicalize().unwrap();
+        for hidden in [real.clone(), real.join(".")] {
+            let inside = json!({"id": "inside", "root": hidden});
+            let refused = daemon.client.post("/v1/environments", &inside);
+            assert_eq!(refused.code(), "cwd_outside_root", "{}", refused.body);
+            assert!(refused.body.contains("--data"), "{}", refused.body);
+        }
+        let at = json!([{"environment_id": "wide", "cwd": "data"}]);
+        let refused = daemon
+            .client
+            .post("/v1/threads", &json!({"environments": at}));
+        assert_eq!(refused.code(), "cwd_outside_root", "{}", refused.body);
+        daemon.kill();
+        assert_out_of_reach(&home, &real, &told, &forged);
+    }
+}
+
+#[test]
+fn a_workspace_inside_of_the_data_directory_is_no_place_to_work() {
+    for sandbox in Sandbox::all("out_of_reach::a_workspace_inside_of_the_data_directory") {
+        let calls = vec![
+            ("list", json!({})),
+            ("read", json!({"path": "../secrets.key"})),
+            ("write", json!({"path": "f", "content": "x"})),
+            ("shell", json!({"command": "ls; cat ../secrets.key"})),
+        ];
+        let (model, told) = Model::calling(calls);
+        let mut home = Home::with_model(&model.url());
+        home.workspace = home.data().join("work");
+        std::fs::create_dir_all(&home.workspace).unwrap();
+        let daemon = home.start_in(sandbox);
+        let_work(&daemon, &json!({"auto_approve": true}));
+        for refused in told.results() {
+            assert!(refused.contains("out of their reach"), "{refused}");
+        }
+        assert_eq!(told.results().len(), 4);
+        assert!(!home.workspace.join("f").exists());
+        let status = daemon.client.get("/v1/workspace/status").expect(200);
+        assert!(text(&status["git_unknown"]).contains("own"), "{status}");
+    }
+}
+
+#[test]
+fn key_token_and_configuration_files_that_lie_in_the_workspace_are_out_of_reach() {
+    for sandbox in Sandbox::all("out_of_reach::key_token_and_configuration_files") {
+        let files = ["key", "token", "conf/windlass.toml", "again"];
+        let mut calls = Vec::new();
+        for file in files {
+            calls.push(("read", json!({"path": file})));
+            calls.push(("write", json!({"path": file, "content": "evil"})));
+        }
+        let cat = json!({"command": "cat key token conf/windlass.toml; echo evil > key; echo evil > token"});
+        calls.push(("shell", cat));
+        let (model, told) = Model::calling(calls);
+        let home = Home::with_model(&model.url());
+        let at = |name: &str| home.workspace.join(name);
+        std::fs::create_dir(at("conf")).unwrap();
+        let key = "5e".repeat(32);
+        let config = format!("# s3cret\n[shell]\nsandbox = \"{}\"\n", sandbox.name());
+        for (name, content) in [
+            ("key", &key),
+            ("token", &"t0ken-s3cret".to_owned()),
+            ("conf/windlass.toml", &config),
+        ] {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::write(at(name), content).unwrap();
+            std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        std::fs::hard_link(at("key"), at("again")).unwrap();
+        let paths = [at("token"), at("conf/windlass.toml"), at("key")];
+        let [token_file, config, key_file] = paths.map(|path| path.display().to_string());
+        let arguments = [
+            "--token-file",
+            &token_file,
+            "--config",
+            &config,
+            "--secrets-key-file",
+            &key_file,
+        ];
+        let mut daemon = home.start_with(&arguments);
+        daemon.client.token = Some("t0ken-s3cret".to_owned());
+        let_work(&daemon, &json!({"auto_approve": true}));
+        let all = told.results();
+        let is_told = |secret: &str| all.iter().any(|result| result.contains(secret));
+        assert!(!is_told("s3cret") && !is_told(&key), "{all:#?}");
+        for refused in &told.results()[..8] {
+            assert!(refused.contains("out of their reach"), "{refused}");
+        }
+        assert_eq!(std::fs::read_to_string(at("key")).unwrap(), key);
+        assert_eq!(
+            std::fs::read_to_string(at("token")).unwrap(),
+            "t0ken-s3cret"
+        );
+    }
+}
+
+#[test]
+fn where_landlock_lets_nothing_be_made_the_model_hears_why_and_what_helps() {
+    if !Sandbox::all("out_of_reach::where_landlock_lets_nothing_be_made")
+        .contains(&Sandbox::Landlock)
+    {
+        return;
+    }
+    let make = json!({"command": "echo x > new"});
+    let (model, told) = Model::calling(vec![("shell", make)]);
+    let mut home = Home::with_model(&model.url());
+    home.workspace = home.path().to_owned();
+    let daemon = home.start_in(Sandbox::Landlock);
+    let_work(&daemon, &json!({"auto_approve": true}));
+    let result = &told.results()[0];
+    for word in ["landlock", "`--data`", "bubblewrap", "nothing can be made"] {
+        assert!(result.contains(word), "{word}: {result}");
+    }
+    assert!(!home.workspace.join("new").exists());
+}
+
+#[test]
+fn without_a_sandbox_commands_are_refused_and_files_tools_work() {
+    let calls = vec![
+        ("shell", json!({"command": "echo x > by-command"})),
+        ("write", json!({"path": "by-tool", "content": "x"})),
+    ];
+    let (model, told) = Model::calling(calls);
+    let home = Home::with_model(&model.url());
+    let daemon = home.start_in(Sandbox::None);
+    let_work(&daemon, &json!({"auto_approve": true}));
+    let results = told.results();
+    assert!(results[0].contains("no sandbox"), "{results:?}");
+    assert!(!home.workspace.join("by-command").exists());
+    assert!(home.workspace.join("by-tool").exists());
+}
