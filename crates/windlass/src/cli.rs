@@ -1,10 +1,11 @@
 //! The words of the command line.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commands::config::ConfigWords;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::token::Token;
@@ -23,6 +24,9 @@ pub(crate) struct Cli {
     /// The directory that tools may touch.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
+    /// The configuration file [default: windlass.toml of the current directory, once it was trusted].
+    #[arg(long, global = true, value_name = "F")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -41,6 +45,15 @@ pub(crate) enum Command {
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
     Token(Token),
+    /// Says which configuration files count.
+    Config(ConfigWords),
+}
+
+impl Command {
+    /// Tells whether the configuration file says something about this command.
+    pub(crate) fn is_configured(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Serve(_))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -56,12 +69,19 @@ pub(crate) struct RunArguments {
     /// How much the model should think, such as low or high.
     #[arg(long)]
     pub(crate) effort: Option<String>,
-    /// The configuration file [default: windlass.toml, where there is one].
-    #[arg(long)]
-    pub(crate) config: Option<PathBuf>,
     /// Writes every event as a line of JSON instead of the answer's text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Spells a path so that nothing in it can act on a terminal or look like another line.
+pub(crate) fn printable(path: &Path) -> String {
+    let shown = path.display().to_string();
+    let escape = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    shown.chars().map(escape).collect()
 }
 
 /// Tells the user something that is not data.

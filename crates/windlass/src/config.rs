@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-const DEFAULT_FILE: &str = "windlass.toml";
+use crate::cli::{note, printable};
+use crate::trust::{Standing, TrustList};
+use crate::{data, own_file};
+
+/// The file that is looked for in the current directory.
+pub(crate) const FILE: &str = "windlass.toml";
 
 /// The configuration file. Keys are better kept in the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -143,20 +148,79 @@ impl fmt::Debug for Provider {
 }
 
 impl Config {
-    /// Reads the file that is named, or the one that is there.
-    pub(crate) fn load(file: Option<&Path>) -> Result<Self> {
-        let path = match file {
-            Some(file) => file,
-            None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
-            None => return Ok(Self::default()),
-        };
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("{} cannot be read", path.display()))?;
+    /// Reads the file that is named, else the one in the current directory, if the user has trusted it. One that nobody
+    /// trusted is left out, and one line says so: see [`trust`](crate::trust).
+    pub(crate) fn load(named: Option<&Path>, data: &Path) -> Result<Self> {
+        if let Some(path) = named {
+            let text = own_file::read_named(path);
+            let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
+            return Self::parse(&text, path);
+        }
+        match found(Path::new(FILE), data) {
+            Ok(None) => Ok(Self::default()),
+            Ok(Some((path, text))) => Self::parse(&text, &path),
+            Err(why) => {
+                let here = std::env::current_dir().unwrap_or_default().join(FILE);
+                note(&format!("{} is ignored: {why:#}", printable(&here)));
+                Ok(Self::default())
+            }
+        }
+    }
+
+    /// Reads the text of a file. Paths in it start from where it is, not from where somebody happens to stand.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
         // The message of the parser shows the line, which may hold a key; its place says enough.
-        toml::from_str(&text).map_err(|error| {
+        let mut config: Self = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or("", |span| &text[..span.start]);
             let line = before.matches('\n').count() + 1;
-            anyhow::anyhow!("{}, line {line}: {}", path.display(), error.message())
-        })
+            anyhow::anyhow!("{}, line {line}: {}", printable(path), error.message())
+        })?;
+        let from = path.parent().unwrap_or(Path::new(""));
+        let files = [
+            &mut config.secrets_key_file,
+            &mut config.ca_file,
+            &mut config.prices_file,
+        ];
+        for file in files.into_iter().flatten() {
+            *file = from.join(&*file);
+        }
+        Ok(config)
+    }
+}
+
+/// Returns the path and the text of a file that the user has trusted; says why another does not count.
+fn found(path: &Path, data: &Path) -> Result<Option<(PathBuf, String)>> {
+    let Some(file) = own_file::read(path)? else {
+        return Ok(None);
+    };
+    let path = whole(path)?;
+    let command = trust_command(data);
+    match TrustList::of(data).standing(&path, &file.text)? {
+        Standing::Trusted => Ok(Some((path, file.text))),
+        Standing::Changed => bail!(
+            "it was changed since it was trusted; read it, then run `{command}`, or name it with --config"
+        ),
+        Standing::Unknown => bail!(
+            "it was found here and nobody has trusted it; read it, then run `{command}`, or name it with --config"
+        ),
+    }
+}
+
+/// Returns the absolute path of a file, without links above it.
+pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
+    let above = match path.parent() {
+        Some(above) if above != Path::new("") => above,
+        _ => Path::new("."),
+    };
+    let above = above.canonicalize();
+    let above = above.with_context(|| format!("{} cannot be reached", printable(path)))?;
+    Ok(above.join(path.file_name().unwrap_or_default()))
+}
+
+/// Returns what to type to trust the file of the current directory.
+fn trust_command(data: &Path) -> String {
+    match data == data::usual() {
+        true => "windlass config trust".to_owned(),
+        false => format!("windlass config trust --data '{}'", printable(data)),
     }
 }

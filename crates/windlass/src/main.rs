@@ -6,6 +6,9 @@ mod config;
 mod data;
 mod log;
 mod model;
+mod own_file;
+mod private_file;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -15,12 +18,24 @@ use cli::{Cli, Command};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Cli { workspace, command } = Cli::parse();
+    let Cli {
+        workspace,
+        config,
+        command,
+    } = Cli::parse();
+    let config = config.as_deref();
+    if config.is_some() && !command.is_configured() {
+        cli::note("--config has no effect on this command");
+    }
     let done = match command {
-        Command::Run(arguments) => commands::run::run(arguments).await,
+        Command::Run(arguments) => commands::run::run(arguments, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
-        Command::Serve(serve) => serve.carry_out(workspace).await.map(|()| ExitCode::SUCCESS),
+        Command::Config(words) => words.carry_out(),
+        Command::Serve(serve) => {
+            let served = serve.carry_out(workspace, config).await;
+            served.map(|()| ExitCode::SUCCESS)
+        }
     };
     match done {
         Ok(code) => code,

@@ -1,6 +1,7 @@
 //! `windlass run`: one prompt, one answer.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -11,11 +12,12 @@ use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, StopReason, Tu
 
 use crate::cli::{FAILED, INTERRUPTED, RunArguments, note};
 use crate::config::Config;
+use crate::data;
 use crate::model::{self, Choice};
 
 /// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
-pub(crate) async fn run(arguments: RunArguments) -> Result<ExitCode> {
-    let config = Config::load(arguments.config.as_deref())?;
+pub(crate) async fn run(arguments: RunArguments, config: Option<&Path>) -> Result<ExitCode> {
+    let config = Config::load(config, &data::usual())?;
     let variable = |name: &str| std::env::var(name).ok();
     let choice = model::choose(arguments.model.as_deref(), &config, variable)?;
     let prompt = prompt(&arguments.prompt)?;

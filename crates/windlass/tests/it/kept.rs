@@ -245,8 +245,7 @@ fn another_key_for_secrets_than_the_one_they_were_sealed_with_is_refused() {
 fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
-    let config = home.data().parent().unwrap().join("windlass.toml");
-    std::fs::write(&config, r#"models = ["anthropic/old-model"]"#).unwrap();
+    home.configure(r#"models = ["anthropic/old-model"]"#);
     let daemon = home.start();
     let thread = daemon.thread(&json!({"model": "anthropic/old-model"}));
     let mut events = daemon.client.events(&thread, 0);
@@ -255,7 +254,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     daemon.kill();
 
     // The default provider is asked for it by its whole name, and nothing else answers in its place.
-    std::fs::write(&config, "").unwrap();
+    home.configure("");
     let daemon = home.start();
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "hello");
@@ -265,7 +264,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     assert_eq!(items[3]["detail"], "anthropic/old-model");
     daemon.kill();
 
-    std::fs::write(&config, r#"unknown_models = "refuse""#).unwrap();
+    home.configure(r#"unknown_models = "refuse""#);
     let daemon = home.start();
     let path = format!("{thread}/turns");
     let refused = daemon.client.post(&path, &json!({"prompt": "hello"}));
@@ -290,23 +289,20 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
 #[test]
 fn a_retention_that_would_take_what_clients_may_ask_for_is_refused() {
     let home = Home::new();
-    let config = home.data().parent().unwrap().join("windlass.toml");
+    let config = home.path().join("windlass.toml");
     for (retention, word) in [
         ("text_chunk_hours = 2", "at least"),
         ("max_age_days = 0", "keeps nothing"),
         ("max_weeks = 1", "max_weeks"),
     ] {
         std::fs::write(&config, format!("[retention]\n{retention}\n")).unwrap();
-        let refused = home.command(&["serve", "--port", "0", "--token", TOKEN]);
-        let refused = { refused }.output().unwrap();
+        let serve = ["serve", "--port", "0", "--token", TOKEN];
+        let mut refused = home.command(&serve);
+        let refused = refused.arg("--config").arg(&config).output().unwrap();
         let complaint = String::from_utf8(refused.stderr).unwrap();
         assert_eq!(refused.status.code(), Some(2), "{complaint}");
         assert!(complaint.contains(word), "{complaint}");
     }
-    std::fs::write(
-        &config,
-        "[retention]\nmax_age_days = 30\nevery_minutes = 5\n",
-    )
-    .unwrap();
+    home.configure("[retention]\nmax_age_days = 30\nevery_minutes = 5\n");
     home.start();
 }

@@ -1,6 +1,7 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod flags;
 mod git;
 mod kept;
 mod killed;
@@ -12,3 +13,4 @@ mod runs;
 mod serve;
 mod support;
 mod tokens;
+mod trust;

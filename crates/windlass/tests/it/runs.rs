@@ -54,8 +54,7 @@ fn token_of_worker(home: &Home) -> String {
 }
 
 fn set_lease(home: &Home, milliseconds: u64) {
-    let config = home.data().parent().unwrap().join("windlass.toml");
-    std::fs::write(config, format!("[runs]\nlease_ms = {milliseconds}\n")).unwrap();
+    home.configure(&format!("[runs]\nlease_ms = {milliseconds}\n"));
 }
 
 /// Starts a hundred runs, one turn in each, and kills the daemon.

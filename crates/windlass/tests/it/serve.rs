@@ -164,7 +164,7 @@ fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count(
     let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\n[limits]\nthreads = 5\nbody_bytes = 1000";
-    std::fs::write(home.data().with_file_name("windlass.toml"), config).unwrap();
+    home.configure(config);
     let daemon = home.start();
     for (wished, asked) in [
         (json!({}), "first"),

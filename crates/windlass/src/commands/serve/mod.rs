@@ -3,13 +3,12 @@
 mod access;
 mod agent;
 mod made_token;
-mod private_file;
 mod retention;
 mod secrets_key;
 mod tools;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "F", conflicts_with = "insecure")]
     token_file: Option<PathBuf>,
     /// Asks nobody for a token. Only on a loopback address.
-    #[arg(long)]
+    #[arg(long, visible_alias = "insecure-no-auth")]
     insecure: bool,
     /// Lets web pages of this origin in, beside the usual ones.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
@@ -56,9 +55,6 @@ pub(crate) struct Serve {
     /// anthropic, gemini and sim.
     #[arg(long, env = "WINDLASS_MODEL")]
     model: Option<String>,
-    /// The configuration file [default: windlass.toml, where there is one].
-    #[arg(long, value_name = "F")]
-    config: Option<PathBuf>,
     /// A Unix socket to listen on beside the port; only its owner may connect.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
@@ -83,6 +79,12 @@ pub(crate) struct Serve {
     /// Does nothing: HTTP is always served. Clients of the original pass it.
     #[arg(long, hide = true)]
     http: bool,
+    /// How many tasks may run at once, 1 to 8. Tasks are not built yet, so it has no effect.
+    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u8).range(1..=8))]
+    workers: Option<u8>,
+    /// Serves a page for phones. It is not built yet, so it has no effect, and no other address is listened on.
+    #[arg(long, hide = true)]
+    mobile: bool,
 }
 
 /// What becomes of turns that an earlier daemon left behind.
@@ -104,14 +106,19 @@ impl From<OnRestart> for RecoveryPolicy {
 }
 
 impl Serve {
-    pub(crate) async fn carry_out(self, workspace: Option<PathBuf>) -> anyhow::Result<()> {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> anyhow::Result<()> {
         let workspace = match workspace {
             Some(workspace) => workspace,
             None => std::env::current_dir().context("the current directory is gone")?,
         };
         log::begin(self.log, self.log_format);
-        let config = Config::load(self.config.as_deref())?;
+        self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone());
+        let config = Config::load(config, &directory)?;
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
         // The port first: a daemon that cannot have it leaves the data alone.
@@ -195,6 +202,18 @@ fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
         server.address()
     ))?;
     Ok(stop)
+}
+
+impl Serve {
+    /// Clients pass flags of the original for what is not built yet; whoever starts the daemon should know.
+    fn tell_what_has_no_effect(&self) {
+        if self.workers.is_some() {
+            note("--workers has no effect: this version has no tasks to run");
+        }
+        if self.mobile {
+            note("--mobile has no effect: this version has no page for phones");
+        }
+    }
 }
 
 /// Says so when the database turns out to be damaged, which is looked for while the daemon works.

@@ -56,6 +56,19 @@ impl Home {
         self.directory.path().join("data")
     }
 
+    /// Where the daemon is started.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes `windlass.toml` and trusts it.
+    #[track_caller]
+    pub(crate) fn configure(&self, text: &str) {
+        std::fs::write(self.path().join("windlass.toml"), text).unwrap();
+        let trusted = self.command(&["config", "trust"]).output().unwrap();
+        assert!(trusted.status.success(), "{trusted:?}");
+    }
+
     /// Prepares to run the binary with these arguments and nothing of the caller's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
@@ -100,7 +113,7 @@ impl Home {
         Self::started(command.args(["--token", TOKEN]).args(log).stderr(file))
     }
 
-    fn started(command: &mut Command) -> Daemon {
+    pub(crate) fn started(command: &mut Command) -> Daemon {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.as_mut().unwrap();

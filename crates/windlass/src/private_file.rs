@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// Puts a text into a file of a directory; it is there whole, or not at all. A file that is there already may be open to
 /// others, so it is replaced and not written into.
-pub(super) fn put(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
+pub(crate) fn put(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     let fresh = directory.join(format!(".{name}-{}", Uuid::new_v4().as_simple()));
     let mut file = OpenOptions::new()
         .write(true)

@@ -1,0 +1,147 @@
+//! `windlass config`: the user's word that a configuration file counts.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::cli::{note, printable};
+use crate::config::{Config, FILE, whole};
+use crate::trust::{TrustList, Trusted};
+use crate::{data, own_file};
+
+/// Says which configuration files count. A `windlass.toml` that is found in a directory may come from a stranger, and it
+/// says where keys are sent; it is ignored until it was trusted, and again once it was changed.
+#[derive(Args)]
+pub(crate) struct ConfigWords {
+    /// The data directory that keeps what was trusted [default: the user's own].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Word,
+}
+
+#[derive(Subcommand)]
+enum Word {
+    /// Trusts a file as it is now.
+    #[command(
+        after_help = "Examples:\n  windlass config trust\n  windlass config trust ~/project/windlass.toml\n  \
+                            windlass config trust --list"
+    )]
+    Trust {
+        /// The file, or the directory it is in.
+        #[arg(default_value = FILE)]
+        path: PathBuf,
+        /// Lists what was trusted instead.
+        #[arg(long, conflicts_with = "path")]
+        list: bool,
+    },
+    /// Trusts a file no longer.
+    Untrust {
+        /// The file, or the directory it is in; it may be gone.
+        #[arg(default_value = FILE)]
+        path: PathBuf,
+    },
+}
+
+impl ConfigWords {
+    pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
+        let directory = data::directory(self.data);
+        let list = TrustList::of(&directory);
+        let mut stdout = std::io::stdout().lock();
+        match self.word {
+            Word::Trust { list: true, .. } => {
+                for Trusted { path, digest } in list.files()? {
+                    match self.json {
+                        true => writeln!(stdout, "{}", json!({"path": path, "digest": digest}))?,
+                        false => writeln!(
+                            stdout,
+                            "{}  {}",
+                            &digest[..digest.len().min(12)],
+                            printable(&path)
+                        )?,
+                    }
+                }
+            }
+            Word::Trust { path, .. } => {
+                let path = file_of(&path)?;
+                let (shown, text) = (printable(&path), text_of(&path)?);
+                let config = Config::parse(&text, &path)?;
+                data::make(&directory)?;
+                let Trusted { path, digest } = list.add(&path, &text)?;
+                tell_what_it_says(&config);
+                match self.json {
+                    true => writeln!(stdout, "{}", json!({"path": path, "digest": digest}))?,
+                    false => note(&format!("{shown} is trusted until it is changed")),
+                }
+            }
+            Word::Untrust { path } => {
+                let path = file_of(&path)?;
+                if !directory.is_dir() || !list.remove(&path)? {
+                    bail!(
+                        "{} was not trusted; `windlass config trust --list` shows what is",
+                        printable(&path)
+                    );
+                }
+                note(&format!("{} is no longer trusted", printable(&path)));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn file_of(path: &Path) -> anyhow::Result<PathBuf> {
+    match path.is_dir() {
+        true => whole(&path.join(FILE)),
+        false => whole(path),
+    }
+}
+
+/// Reads a file that is to be trusted. What could never count where it is found is refused now.
+fn text_of(path: &Path) -> anyhow::Result<String> {
+    let shown = printable(path);
+    if path.file_name() != Some(FILE.as_ref()) {
+        bail!("{shown} is never looked for, only {FILE} is; name it with --config instead");
+    }
+    let read = own_file::read(path);
+    let read = read.with_context(|| {
+        format!("{shown} cannot be trusted; nothing was changed. What is right can be named with --config")
+    })?;
+    let file = read.with_context(|| format!("there is no {shown}"))?;
+    Ok(file.text)
+}
+
+/// Says where keys would go, so that nobody trusts it unseen.
+fn tell_what_it_says(config: &Config) {
+    for (name, provider) in &config.providers {
+        if let Some(url) = &provider.base_url {
+            note(&format!(
+                "requests and the key of {name} go to {}",
+                without_login(url)
+            ));
+        }
+    }
+    if let Some(proxy) = &config.proxy {
+        note(&format!(
+            "requests to providers go through {}",
+            without_login(proxy)
+        ));
+    }
+    if let Some(file) = &config.ca_file {
+        note(&format!("certificates of {} are trusted", printable(file)));
+    }
+}
+
+/// Spells an address without the password that may be in it.
+fn without_login(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    format!("{:?}", format!("{scheme}://{host}{}", &rest[end..]))
+}

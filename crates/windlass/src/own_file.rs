@@ -1,0 +1,78 @@
+//! Reading a small file that others may have put there: a link, a pipe, a giant or somebody else's file is refused, and
+//! nothing blocks.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// How big a file may be.
+pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("it is a link to {}", .0.display())]
+    Link(PathBuf),
+    #[error("it is not a regular file")]
+    NotRegular,
+    #[error("it belongs to another user (uid {0})")]
+    Foreign(u32),
+    #[error("it is larger than {MAX_BYTES} bytes")]
+    TooLarge,
+    #[error("it is not UTF-8 text")]
+    NotText,
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+/// A file that was read.
+#[derive(Debug)]
+pub(crate) struct OwnFile {
+    pub(crate) text: String,
+    /// Who may do what with it.
+    pub(crate) mode: u32,
+}
+
+/// Reads a regular file of the user who runs this; `None` where there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<OwnFile>, Refused> {
+    // Opening a pipe would wait for somebody who writes to it.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP | Errno::MLINK) => {
+            return Err(Refused::Link(fs::read_link(path).unwrap_or_default()));
+        }
+        Err(Errno::NXIO) => return Err(Refused::NotRegular),
+        Err(error) => return Err(io::Error::from(error).into()),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(Refused::NotRegular);
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Refused::Foreign(metadata.uid()));
+    }
+    Ok(Some(OwnFile {
+        text: text(file)?,
+        mode: metadata.mode() & 0o777,
+    }))
+}
+
+/// Reads a file that the user has named, whatever it is.
+pub(crate) fn read_named(path: &Path) -> Result<String, Refused> {
+    text(File::open(path)?)
+}
+
+fn text(file: File) -> Result<String, Refused> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Refused::TooLarge);
+    }
+    String::from_utf8(bytes).map_err(|_| Refused::NotText)
+}

@@ -1,0 +1,77 @@
+//! Flags that programs pass which were written for the original.
+
+use std::process::Stdio;
+
+use crate::support::{Home, TOKEN};
+
+/// Starts a daemon with these flags; returns what it says on stderr up to its end.
+fn said(home: &Home, arguments: &[&str]) -> String {
+    let log = std::fs::File::create(home.path().join("stderr")).unwrap();
+    let mut command = home.command(arguments);
+    let daemon = Home::started(command.stderr(Stdio::from(log)));
+    daemon.client.get("/health").expect(200);
+    daemon.stop();
+    std::fs::read_to_string(home.path().join("stderr")).unwrap()
+}
+
+#[test]
+fn a_client_that_starts_the_daemon_with_flags_of_the_original_gets_one() {
+    let home = Home::new();
+    std::fs::write(home.path().join("own.toml"), "model = 'sim'").unwrap();
+    for word in ["serve", "app-server"] {
+        let told = said(
+            &home,
+            &[
+                "--config",
+                "own.toml",
+                word,
+                "--http",
+                "--port",
+                "0",
+                "--insecure-no-auth",
+                "--workers",
+                "2",
+                "--mobile",
+            ],
+        );
+        for line in ["--workers has no effect: ", "--mobile has no effect: "] {
+            let lines = told.lines().filter(|said| said.starts_with(line));
+            assert_eq!(lines.count(), 1, "{told}");
+        }
+    }
+    let told = said(
+        &home,
+        &[
+            "serve", "--port", "0", "--token", TOKEN, "--config", "own.toml",
+        ],
+    );
+    assert!(!told.contains("effect"), "{told}");
+}
+
+#[test]
+fn wrong_values_of_such_flags_are_refused() {
+    let home = Home::new();
+    for arguments in [
+        &["serve", "--workers", "0"][..],
+        &["serve", "--workers", "9"],
+        &["serve", "--workers", "many"],
+        &["serve", "--mobile=yes"],
+        &["--config", "missing.toml", "serve"],
+        &["serve", "--insecure-no-auth", "--token", "t"],
+        &["serve", "--insecure-no-auth", "--host", "192.0.2.1"],
+    ] {
+        let refused = home.command(arguments).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(!home.data().exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_a_command_does_not_read_is_said_to_have_no_effect() {
+    let home = Home::new();
+    let listed = home.command(&["--config", "own.toml", "token", "list"]);
+    let listed = { listed }.output().unwrap();
+    assert!(listed.status.success());
+    let told = String::from_utf8(listed.stderr).unwrap();
+    assert_eq!(told, "--config has no effect on this command\n");
+}
