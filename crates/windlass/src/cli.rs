@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::config::ConfigWords;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
+use crate::commands::store::Store;
 use crate::commands::token::Token;
 
 /// The turn failed.
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
     Token(Token),
+    /// Looks after what the daemon keeps: checks, saves and restores it.
+    Store(Store),
     /// Says which configuration files count.
     Config(ConfigWords),
 }

@@ -31,6 +31,7 @@ async fn main() -> ExitCode {
         Command::Run(arguments) => commands::run::run(arguments, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
+        Command::Store(store) => store.carry_out().await,
         Command::Config(words) => words.carry_out(),
         Command::Serve(serve) => {
             let served = serve.carry_out(workspace, config).await;

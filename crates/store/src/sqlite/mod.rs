@@ -6,6 +6,7 @@
 
 mod afterwards;
 mod ancestry;
+mod backup;
 mod chain;
 mod connect;
 mod counter;
@@ -24,6 +25,7 @@ mod journal;
 mod kept;
 mod log;
 mod maintain;
+mod manifest;
 mod numbers;
 mod open;
 mod options;
@@ -37,11 +39,13 @@ mod prune;
 mod readers;
 mod record;
 mod records;
+mod restore;
 mod run_rows;
 mod runs;
 mod schema;
 mod secrets;
 mod spans;
+mod staging;
 mod storage;
 mod thread;
 mod times;
@@ -52,6 +56,7 @@ mod writer;
 use std::sync::Arc;
 
 pub use crate::journal::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
+pub use backup::{BackupError, BackupProgress, BackupReport};
 pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
@@ -65,8 +70,12 @@ pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
 pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
 pub use records::SqliteRecords;
+pub use restore::{
+    Belonging, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
+};
 pub use runs::SqliteRuns;
 pub use secrets::SecretsKey;
+pub use staging::FileTrouble;
 pub use storage::SqliteSessionStorageStore;
 pub use verify::{Report, StreamHead};
 

@@ -4,4 +4,5 @@ pub(crate) mod config;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;
+pub(crate) mod store;
 pub(crate) mod token;

@@ -1,5 +1,6 @@
 //! The stores in a database: the suites, and what only a database can go through.
 
+mod backup;
 mod damage;
 mod exchange;
 mod files;
@@ -14,6 +15,7 @@ mod lost;
 mod opening;
 mod projection;
 mod records;
+mod restore;
 mod retention;
 mod runs;
 mod spans;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use uuid::Uuid;
 
-use crate::private_file;
+use super::private_file;
 
 /// Reads a token from a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {

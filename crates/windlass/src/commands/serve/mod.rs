@@ -25,6 +25,7 @@ use crate::cli::note;
 use crate::config::{self, Config};
 use crate::data;
 use crate::log::{self, LogFormat};
+use crate::private_file;
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]

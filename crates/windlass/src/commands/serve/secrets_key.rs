@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use windlass_runtime::SecretsKey;
 
-use crate::private_file;
+use super::private_file;
 
 /// The file that is made where none is given.
 pub(super) const FILE: &str = "secrets.key";

@@ -1,0 +1,176 @@
+//! A copy of the database that is made while it is used.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use windlass_store::sqlite::{BackupError, BackupProgress, SqliteOptions};
+use windlass_store::{SqliteError, SqliteStore};
+
+use super::support::{Home, custom, fill, fill_slowly, read};
+
+fn words(count: usize) -> Vec<windlass_core::events::EventData> {
+    (0..count).map(|n| custom(&n.to_string())).collect()
+}
+
+/// Opens a directory for writing and returns how many records of a stream are in it, after it was verified.
+async fn sound(directory: &Path, stream: &str) -> usize {
+    let store = SqliteStore::open(SqliteOptions::new(directory)).await;
+    let store = store.unwrap();
+    assert_eq!(store.verify().await.unwrap().findings, []);
+    let count = read(&store, stream).await.unwrap().len();
+    fill(&store, stream, words(1)).await;
+    store.close().await;
+    count
+}
+
+#[tokio::test]
+async fn a_backup_is_a_private_data_directory_of_its_own() {
+    let home = Home::new();
+    let store = home.open().await;
+    fill_slowly(&store, "s", words(20)).await;
+    let beside = Home::new();
+    fs::write(home.file("tokens.json"), "{}").unwrap();
+    let to = beside.file("backup");
+    let files = vec![home.file("tokens.json")];
+    let report = store.back_up(&to, files, |_| {}).await.unwrap();
+    assert_eq!(report.commits, store.commits());
+    assert_eq!(report.files, ["tokens.json", "windlass.db"]);
+
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&to).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{entry:?}");
+        names.push(entry.file_name().into_string().unwrap());
+    }
+    names.sort();
+    let expected = [
+        "backup.json",
+        "tokens.json",
+        "windlass.commits",
+        "windlass.db",
+    ];
+    assert_eq!(names, expected);
+    let mode = fs::metadata(&to).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let left: Vec<_> = fs::read_dir(beside.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+
+    let header = fs::read(to.join("windlass.db")).unwrap();
+    assert_eq!(header[18..20], [1, 1], "it needs no log to be read");
+    assert_eq!(sound(&to, "s").await, 20);
+}
+
+#[tokio::test]
+async fn others_write_on_and_the_backup_is_one_moment() {
+    let home = Home::new();
+    let store = home.open().await;
+    // More than one step of pages, so that writing goes on between two of them.
+    let long = "long ".repeat(20_000);
+    fill_slowly(&store, "s", (0..200).map(|_| custom(&long)).collect()).await;
+    let (wrote, writes) = (Arc::new(AtomicBool::new(false)), store.clone());
+    let progress = {
+        let wrote = Arc::clone(&wrote);
+        let runtime = tokio::runtime::Handle::current();
+        move |_: BackupProgress| {
+            if !wrote.swap(true, Ordering::SeqCst) {
+                runtime.block_on(fill_slowly(&writes, "s", words(50)));
+            }
+        }
+    };
+    let beside = Home::new();
+    // Another program reads: the one that writes does not know of it.
+    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+    let to = beside.file("backup");
+    reader.back_up(&to, Vec::new(), progress).await.unwrap();
+    assert!(wrote.load(Ordering::SeqCst), "the database has one step");
+    assert_eq!(sound(&to, "s").await, 200);
+    assert_eq!(read(&store, "s").await.unwrap().len(), 250);
+}
+
+#[tokio::test]
+async fn what_is_there_is_not_replaced() {
+    let (home, beside) = (Home::new(), Home::new());
+    let store = home.open().await;
+    fill(&store, "s", words(3)).await;
+    let file = beside.file("file");
+    fs::write(&file, "mine").unwrap();
+    let full = beside.file("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("mine"), "mine").unwrap();
+    let link = beside.file("link");
+    fs::create_dir(beside.file("empty")).unwrap();
+    std::os::unix::fs::symlink("empty", &link).unwrap();
+    for taken in [file, full, link, home.path().to_owned()] {
+        let refused = store.back_up(&taken, Vec::new(), |_| {}).await;
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, BackupError::Exists(_)), "{refused}");
+    }
+    assert_eq!(fs::read_dir(beside.path()).unwrap().count(), 4);
+    let empty = beside.file("empty");
+    store.back_up(&empty, Vec::new(), |_| {}).await.unwrap();
+    assert_eq!(sound(&empty, "s").await, 3);
+}
+
+#[tokio::test]
+async fn what_a_killed_backup_left_is_removed_and_one_at_work_is_left_alone() {
+    let (home, beside) = (Home::new(), Home::new());
+    let store = home.open().await;
+    fill(&store, "s", words(3)).await;
+    let to = beside.file("backup");
+    let left = beside.file(".backup.backup-in-progress");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("windlass.unfinished"), "").unwrap();
+    fs::write(left.join("windlass.db"), "half").unwrap();
+
+    let at_work = fs::File::create(left.join("windlass.lock")).unwrap();
+    at_work.lock().unwrap();
+    let refused = store.back_up(&to, Vec::new(), |_| {}).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, BackupError::Store(SqliteError::Locked { .. })),
+        "{refused}"
+    );
+    drop(at_work);
+    store.back_up(&to, Vec::new(), |_| {}).await.unwrap();
+    assert!(!left.exists());
+    assert_eq!(sound(&to, "s").await, 3);
+
+    // A directory of that name that nobody marked is somebody's own.
+    let mine = beside.file(".second.backup-in-progress");
+    fs::create_dir(&mine).unwrap();
+    let second = beside.file("second");
+    assert!(store.back_up(&second, Vec::new(), |_| {}).await.is_err());
+    assert!(mine.exists() && !second.exists());
+}
+
+#[tokio::test]
+async fn a_damaged_database_makes_no_backup() {
+    let (home, beside) = (Home::new(), Home::new());
+    let store = home.open().await;
+    fill(
+        &store,
+        "s",
+        (0..200).map(|_| custom(&"x".repeat(2000))).collect(),
+    )
+    .await;
+    store.close().await;
+    let file = home.file("windlass.db");
+    let mut bytes = fs::read(&file).unwrap();
+    let from = bytes.len() / 2;
+    bytes[from..from + 16 * 1024].fill(0xa5);
+    fs::write(&file, bytes).unwrap();
+    let store = SqliteStore::open_read_only(home.options()).await.unwrap();
+    let to = beside.file("backup");
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&said);
+    let progress = move |progress| heard.lock().unwrap().push(progress);
+    let refused = store.back_up(&to, Vec::new(), progress).await;
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, BackupError::Damaged(_)), "{refused}");
+    assert!(refused.to_string().contains("windlass store export"));
+    assert_eq!(fs::read_dir(beside.path()).unwrap().count(), 0);
+}

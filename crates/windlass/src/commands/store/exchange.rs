@@ -1,0 +1,197 @@
+//! `windlass store export` and `windlass store import`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::progress::{Progress, State};
+use super::{Place, as_json, named};
+use crate::cli::{note, printable};
+use crate::data;
+
+pub(super) const EXPORT_EXAMPLES: &str = "Examples:\n  windlass store export all.jsonl\n  windlass store export | gzip > all.jsonl.gz\n\n\
+What cannot be read is named, the rest is written, and the exit code is 1.";
+pub(super) const IMPORT_EXAMPLES: &str = "Examples:\n  windlass store import all.jsonl\n  gunzip < all.jsonl.gz | windlass store \
+import --data /srv/windlass -\n\nIt needs the data directory for itself: stop the daemon first.";
+
+#[derive(Args)]
+pub(super) struct Export {
+    /// The file to write, which must not be there yet; `-` is stdout.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+#[derive(Args)]
+pub(super) struct Import {
+    /// The file to read; `-` is stdin.
+    file: PathBuf,
+}
+
+impl Export {
+    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+        let store = place.open_to_read().await?;
+        let is_stdout = self.file == Path::new("-");
+        let target = match is_stdout {
+            true => Target::Stdout(io::stdout()),
+            false => Target::File(Fresh::beside(&self.file)?),
+        };
+        let progress = Progress::of("exporting bytes:");
+        let counted = Counted {
+            inner: target,
+            state: progress.state(),
+        };
+        let (written, report) = store.export(counted).await?;
+        drop(progress);
+        if let Target::File(fresh) = written.inner {
+            fresh.keep(&self.file)?;
+        }
+        let words = format!("{} streams, {} records", report.streams, report.records);
+        let said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        match (is_stdout, place.json) {
+            (true, true) => note(&said.to_string()),
+            (true, false) => note(&words),
+            (false, _) => place.tell(&said, &words)?,
+        }
+        Ok(named(&report.findings, "the rest was written"))
+    }
+}
+
+impl Import {
+    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+        let cannot = || format!("cannot read {}", printable(&self.file));
+        let (lines, total): (Box<dyn Read + Send>, u64) = match self.file == Path::new("-") {
+            true => (Box::new(io::stdin()), 0),
+            false => {
+                let file = File::open(&self.file).with_context(cannot)?;
+                let bytes = file.metadata().with_context(cannot)?.len();
+                (Box::new(file), bytes)
+            }
+        };
+        let mut lines = BufReader::new(lines);
+        // Looked at before anything is made.
+        let first = lines.fill_buf().with_context(cannot)?;
+        if !first.starts_with(b"{\"windlass_export\"") {
+            bail!(
+                "{} is not an export of Windlass; nothing was changed",
+                printable(&self.file)
+            );
+        }
+        data::make(&place.directory)?;
+        let store = place.open_to_write().await?;
+        let progress = Progress::of("importing bytes:");
+        progress.state().set(0, total);
+        let counted = Counted {
+            inner: lines,
+            state: progress.state(),
+        };
+        let imported = store.import(BufReader::new(counted)).await;
+        drop(progress);
+        store.close().await;
+        let report = imported?;
+        let words = format!(
+            "{} streams, {} records were taken in",
+            report.streams, report.records
+        );
+        let said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        place.tell(&said, &words)?;
+        Ok(named(
+            &report.findings,
+            "these were left out; the rest was taken in",
+        ))
+    }
+}
+
+/// Where an export goes.
+enum Target {
+    Stdout(io::Stdout),
+    File(Fresh),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::File(fresh) => fresh.file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::File(fresh) => fresh.file.flush(),
+        }
+    }
+}
+
+/// A private file that has no name of its own before it is whole.
+struct Fresh {
+    file: File,
+    path: PathBuf,
+}
+
+impl Fresh {
+    fn beside(file: &Path) -> anyhow::Result<Self> {
+        if file.symlink_metadata().is_ok() {
+            bail!(
+                "{} is there already; name a file that is not",
+                printable(file)
+            );
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let path = file.with_file_name(format!(".{name}-{}", Uuid::new_v4().as_simple()));
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        let file = made.with_context(|| format!("cannot write {}", printable(&path)))?;
+        Ok(Self { file, path })
+    }
+
+    fn keep(self, as_file: &Path) -> anyhow::Result<()> {
+        let cannot = || format!("cannot write {}", printable(as_file));
+        self.file.sync_all().with_context(cannot)?;
+        // Unlike renaming, it replaces nothing that has come since.
+        fs::hard_link(&self.path, as_file).with_context(cannot)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Counts the bytes that go through.
+struct Counted<T> {
+    inner: T,
+    state: Arc<State>,
+}
+
+impl<T: Write> Write for Counted<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.state.add(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Counted<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.state.add(read as u64);
+        Ok(read)
+    }
+}
