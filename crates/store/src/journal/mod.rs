@@ -134,7 +134,7 @@ pub enum JournalError {
     /// A record of the stream is damaged.
     #[error(
         "record {seq} of stream {stream} is damaged: {what}; the stream was left as it is, put it back from a backup or \
-         remove it"
+         remove it; `windlass store verify` names all that is damaged"
     )]
     Damaged {
         /// The stream's name.

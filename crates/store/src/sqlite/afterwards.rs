@@ -147,7 +147,7 @@ impl After {
         if !findings.is_empty() {
             let why = format!(
                 "{} is damaged ({}), so nothing is written any more; stop the program, open the store for reading only \
-                 and export what can be saved, or put a backup in its place",
+                 and export what can be saved (`windlass store export`), or put a backup in its place (`windlass store restore`)",
                 self.location.database().display(),
                 findings.join("; ")
             );

@@ -79,8 +79,8 @@ pub enum SqliteError {
     },
     /// The structure of the database is damaged.
     #[error(
-        "{path} is damaged ({}); nothing was written. Open it for reading only and export what can be saved, or put a \
-         backup in its place", findings.join("; ")
+        "{path} is damaged ({}); nothing was written. Open it for reading only and export what can be saved (`windlass store \
+         export`), or put a backup in its place (`windlass store restore`)", findings.join("; ")
     )]
     Damaged {
         /// The file.
@@ -214,7 +214,8 @@ pub(crate) fn explain(error: &rusqlite::Error) -> String {
             "the disk did not do as asked; check it, then open the store again"
         }
         Some(DatabaseCorrupt | NotADatabase) => {
-            "the database is damaged; open it for reading only and export what can be saved"
+            "the database is damaged; open it for reading only and export what can be saved (`windlass store export`), or put a \
+             backup in its place (`windlass store restore`)"
         }
         Some(DatabaseBusy) => "another program holds the database; stop it, then try again",
         _ => return error.to_string(),

@@ -1,16 +1,20 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backups;
+mod data;
 mod flags;
 mod git;
 mod kept;
 mod killed;
+mod operations;
 mod out_of_reach;
 mod own_runs;
 mod readme;
 mod run;
 mod runs;
 mod serve;
+mod store;
 mod support;
 mod tokens;
 mod trust;

@@ -87,7 +87,9 @@ impl Begin {
             return Ok(Opened::Taken(run));
         }
         if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
-            let what = "the run has records and no row; rebuild the store".to_owned();
+            let what =
+                "the run has records and no row; rebuild the store (`windlass store rebuild`)"
+                    .to_owned();
             return Err(JournalError::Damaged {
                 stream: self.key.to_string(),
                 seq: 1,

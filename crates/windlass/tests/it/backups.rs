@@ -1,0 +1,157 @@
+//! Three ways to save a store while eight sessions work in it. Each starts, verifies and goes on.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_testkit::Answer;
+
+use crate::support::{Client, Daemon, Frame, Home, Model, TOKEN, assert_sound, skipped};
+
+const SESSIONS: usize = 8;
+/// Turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn model() -> Model {
+    Model::answering(|_| Answer::text(&["Heave ", "ho."]))
+}
+
+/// Carries one turn to its end.
+fn turn(client: &Client, thread: &str, seen: u64) -> u64 {
+    let mut events = client.events(thread, seen);
+    let body = json!({"prompt": "pull"});
+    client.post(&format!("{thread}/turns"), &body).expect(201);
+    events.until("turn.completed").last().unwrap().seq
+}
+
+/// Lets eight sessions work, turn after turn, for as long as something else is done, and until each has carried a turn since.
+fn while_eight_work(daemon: &Daemon, act: impl FnOnce()) -> Vec<String> {
+    let threads: Vec<String> = (0..SESSIONS).map(|_| daemon.thread(&json!({}))).collect();
+    let is_done = AtomicBool::new(false);
+    let (worked, works) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for (number, thread) in threads.iter().enumerate() {
+            let (worked, is_done) = (worked.clone(), &is_done);
+            scope.spawn(move || {
+                let mut seen = 0;
+                while !is_done.load(Ordering::SeqCst) {
+                    seen = turn(&daemon.client, thread, seen);
+                    worked.send(number).unwrap();
+                }
+            });
+        }
+        let all_have_worked = || {
+            let mut waiting: Vec<usize> = (0..SESSIONS).collect();
+            while !waiting.is_empty() {
+                let number = works.recv_timeout(PATIENCE).unwrap();
+                waiting.retain(|waiting| *waiting != number);
+            }
+        };
+        all_have_worked();
+        act();
+        while works.try_recv().is_ok() {}
+        all_have_worked();
+        is_done.store(true, Ordering::SeqCst);
+    });
+    threads
+}
+
+#[track_caller]
+fn verifies(home: &Home, data: &str) {
+    let verify = ["store", "verify", "--data", data];
+    let out = home.command(&verify).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+}
+
+/// Starts on what was saved: each session is sound, its open turn comes to its end, and the next one is carried.
+fn goes_on(home: &Home, data: &Path, threads: &[String]) {
+    let data = data.to_str().unwrap();
+    verifies(home, data);
+    let daemon = home.start_with(&["--token", TOKEN, "--data", data]);
+    for thread in threads {
+        let mut events = daemon.client.events(thread, 0);
+        let mut frames = events.replay();
+        let count = |frames: &[Frame], name: &str| {
+            frames.iter().filter(|frame| frame.event == name).count()
+        };
+        assert!(count(&frames, "turn.started") > 0, "each had worked before");
+        if count(&frames, "turn.started") > count(&frames, "turn.completed") {
+            frames.extend(events.until("turn.completed"));
+        }
+        assert_sound(&frames, 0);
+        turn(&daemon.client, thread, frames.last().unwrap().seq);
+    }
+    let listed = daemon.client.get("/v1/threads").expect(200);
+    assert_eq!(listed.as_array().unwrap().len(), SESSIONS);
+    verifies(home, data);
+    daemon.stop();
+    verifies(home, data);
+}
+
+/// Saves a store while it is used, and goes on in the saved one.
+fn saved_by(save: impl FnOnce(&Home, &Path)) {
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let saved = home.path().join("saved");
+    let daemon = home.start();
+    let threads = while_eight_work(&daemon, || save(&home, &saved));
+    daemon.stop();
+    goes_on(&home, &saved, &threads);
+    goes_on(&home, &home.data(), &threads);
+}
+
+#[test]
+fn a_backup_that_is_made_while_eight_sessions_work_starts_verifies_and_goes_on() {
+    saved_by(|home, to| {
+        let to = to.to_str().unwrap();
+        let out = home.command(&["store", "backup", to]).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+    });
+}
+
+#[test]
+fn a_backup_that_is_restored_while_none_works_starts_verifies_and_goes_on() {
+    saved_by(|home, to| {
+        let backup = home.path().join("backup");
+        let backup = backup.to_str().unwrap();
+        let out = home.command(&["store", "backup", backup]).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        let to = to.to_str().unwrap();
+        let restore = ["store", "restore", "--data", to, backup];
+        let out = home.command(&restore).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+    });
+}
+
+#[test]
+fn a_backup_by_the_program_sqlite3_while_eight_sessions_work_starts_verifies_and_goes_on() {
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        return skipped("there is no sqlite3");
+    }
+    saved_by(|home, to| {
+        fs::create_dir(to).unwrap();
+        let backup = format!(".backup '{}'", to.join("windlass.db").display());
+        let out = Command::new("sqlite3")
+            .arg(home.data().join("windlass.db"))
+            .arg(backup)
+            .output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{out:?}");
+    });
+}
+
+#[test]
+fn a_copied_directory_while_eight_sessions_work_starts_verifies_and_goes_on() {
+    saved_by(|home, to| {
+        let copied = Command::new("cp")
+            .arg("-r")
+            .arg(home.data())
+            .arg(to)
+            .status();
+        assert!(copied.unwrap().success());
+    });
+}

@@ -1,0 +1,181 @@
+//! Data directories that are not what they should be.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::support::{Home, skipped};
+
+fn stderr(out: &Output) -> String {
+    String::from_utf8(out.stderr.clone()).unwrap()
+}
+
+fn token_create(home: &Home) -> Output {
+    home.command(&["token", "create"]).output().unwrap()
+}
+
+#[test]
+fn a_link_is_named_and_followed_and_one_to_nowhere_makes_nothing() {
+    let home = Home::new();
+    symlink("real", home.data()).unwrap();
+    for arguments in [&["serve", "--port", "0"][..], &["token", "create"]] {
+        let refused = home.command(arguments).output().unwrap();
+        let told = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(
+            told.contains("is a link to real, which is not there"),
+            "{told}"
+        );
+    }
+    assert!(!home.path().join("real").exists());
+
+    fs::create_dir(home.path().join("real")).unwrap();
+    let told = stderr(&token_create(&home));
+    assert!(
+        told.contains("is a link; ") && told.contains("/real is used"),
+        "{told}"
+    );
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    daemon.detail(&thread);
+    assert!(home.path().join("real/windlass.db").exists());
+}
+
+#[test]
+fn a_file_in_its_place_is_named_and_left_alone() {
+    let home = Home::new();
+    fs::write(home.data(), "mine").unwrap();
+    let refused = home.command(&["serve", "--port", "0"]).output().unwrap();
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("cannot make the data directory") && told.contains("--data"),
+        "{told}"
+    );
+    assert_eq!(fs::read(home.data()).unwrap(), b"mine");
+}
+
+/// Lets a command run as a user who may not write everywhere, as root may.
+fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
+    let mut command = home.command(arguments);
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        command.uid(65534).gid(65534);
+    }
+    match command.output() {
+        Ok(out) => Some(out),
+        Err(error) => {
+            skipped(&format!(
+                "the binary cannot be run as another user: {error}"
+            ));
+            None
+        }
+    }
+}
+
+#[test]
+fn one_that_cannot_be_written_is_named_and_nothing_is_changed() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o555)).unwrap();
+    let serve = ["serve", "--port", "0", "--token", "t"];
+    let Some(refused) = as_nobody(&home, &serve) else {
+        return;
+    };
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("cannot be written by this user") && told.contains("--data"),
+        "{told}"
+    );
+    assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
+}
+
+#[test]
+fn one_of_another_user_is_refused() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    if std::os::unix::fs::chown(home.data(), Some(1), None).is_err() {
+        return skipped("only root can give a directory to another user");
+    }
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o777)).unwrap();
+    let Some(refused) = as_nobody(&home, &["token", "create"]) else {
+        return;
+    };
+    let told = stderr(&refused);
+    assert!(told.contains("belongs to another user (uid 1)"), "{told}");
+    assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
+}
+
+fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
+    let mut git = Command::new("git");
+    let out = git
+        .args(arguments)
+        .current_dir(directory)
+        .env("HOME", directory);
+    Some(String::from_utf8(out.output().ok()?.stdout).unwrap())
+}
+
+#[test]
+fn one_in_a_git_repository_is_kept_out_of_it() {
+    let home = Home::new();
+    fs::create_dir(home.path().join(".git")).unwrap();
+    let told = stderr(&token_create(&home));
+    assert!(told.contains("in the git repository"), "{told}");
+    assert_eq!(fs::read(home.data().join(".gitignore")).unwrap(), b"*\n");
+    let again = stderr(&token_create(&home));
+    assert!(!again.contains("git"), "{again}");
+
+    fs::remove_dir(home.path().join(".git")).unwrap();
+    match git(home.path(), &["init", "-q"]) {
+        Some(_) => {
+            let status = git(home.path(), &["status", "--porcelain"]).unwrap();
+            assert_eq!(status, "", "nothing of it is offered to be committed");
+        }
+        None => skipped("there is no git"),
+    }
+}
+
+#[test]
+fn a_repository_or_a_directory_of_other_things_gets_a_word_and_no_gitignore() {
+    let home = Home::new();
+    fs::create_dir_all(home.data().join(".git")).unwrap();
+    let told = stderr(&token_create(&home));
+    assert!(
+        told.contains("take care that it is not committed"),
+        "{told}"
+    );
+    assert!(!home.data().join(".gitignore").exists());
+
+    let home = Home::new();
+    fs::create_dir(home.path().join(".git")).unwrap();
+    fs::create_dir(home.data()).unwrap();
+    fs::write(home.data().join("main.rs"), "mine").unwrap();
+    let told = stderr(&token_create(&home));
+    assert!(
+        told.contains("take care that it is not committed"),
+        "{told}"
+    );
+    assert!(!home.data().join(".gitignore").exists());
+}
+
+/// A directory on another device than that of temporary files.
+pub(crate) fn other_device() -> Option<tempfile::TempDir> {
+    let here = fs::metadata(std::env::temp_dir()).unwrap().dev();
+    let candidates = [
+        Path::new("/dev/shm"),
+        Path::new("/run"),
+        Path::new("/var/tmp"),
+    ];
+    let is_other = |path: &&Path| fs::metadata(path).is_ok_and(|found| found.dev() != here);
+    let mut made = candidates.iter().filter(|path| is_other(path));
+    let found = made.find_map(|path| tempfile::tempdir_in(path).ok());
+    if found.is_none() {
+        skipped("there is no second device to write on");
+    }
+    found
+}

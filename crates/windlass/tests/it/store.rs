@@ -1,0 +1,254 @@
+//! `windlass store`, beside a daemon and without one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::data::other_device;
+use crate::support::{Daemon, Home, TOKEN};
+
+fn stderr(out: &Output) -> String {
+    String::from_utf8(out.stderr.clone()).unwrap()
+}
+
+fn store(home: &Home, arguments: &[&str]) -> Output {
+    let arguments = [&["store"], arguments].concat();
+    home.command(&arguments).output().unwrap()
+}
+
+/// Carries out a word with `--json` and returns what it says.
+#[track_caller]
+fn told(home: &Home, arguments: &[&str]) -> Value {
+    let out = store(home, &[arguments, &["--json"]].concat());
+    assert!(out.status.success(), "{arguments:?}: {}", stderr(&out));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(home: &Home, arguments: &[&str], words: &[&str]) {
+    let out = store(home, arguments);
+    let complaint = stderr(&out);
+    assert_eq!(out.status.code(), Some(2), "{arguments:?}: {complaint}");
+    for word in words {
+        assert!(complaint.contains(word), "{arguments:?}: {complaint}");
+    }
+}
+
+fn turn(daemon: &Daemon, thread: &str) {
+    let seen = daemon.detail(thread)["latest_seq"].as_u64();
+    let mut events = daemon.client.events(thread, seen.unwrap_or(0));
+    daemon.turn(thread, "hello");
+    events.until("turn.completed");
+}
+
+/// A home whose daemon has carried one turn, and stopped; and the thread.
+fn used() -> (Home, String) {
+    let home = Home::new();
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    turn(&daemon, &thread);
+    daemon.stop();
+    (home, thread)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn what_reads_works_beside_a_daemon_and_what_writes_names_it() {
+    let home = Home::new();
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    turn(&daemon, &thread);
+    let verified = told(&home, &["verify", "--heads"]);
+    assert_eq!(verified["findings"], json!([]));
+    assert!(verified["records"].as_u64().unwrap() > 5, "{verified}");
+    assert_eq!(
+        verified["heads"].as_array().unwrap().len() as u64,
+        verified["streams"].as_u64().unwrap()
+    );
+    let (file, backup) = (home.path().join("all.jsonl"), home.path().join("backup"));
+    let exported = told(&home, &["export", text(&file)]);
+    assert_eq!(exported["records"], verified["records"]);
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    told(&home, &["backup", text(&backup), "--verify"]);
+
+    let pid = format!("process {}", daemon.pid());
+    for arguments in [
+        &["import", text(&file)][..],
+        &["rebuild"],
+        &["restore", text(&backup)],
+    ] {
+        refused(&home, arguments, &[&pid]);
+    }
+    turn(&daemon, &thread);
+}
+
+#[test]
+fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
+    let (home, thread) = used();
+    let made = home.command(&["token", "create", "--json"]).output();
+    assert!(made.unwrap().status.success());
+    let backup = home.path().join("backup");
+    let report = told(&home, &["backup", text(&backup), "--with-secrets-key"]);
+    assert_eq!(
+        report["files"],
+        json!(["secrets.key", "tokens.json", "windlass.db"])
+    );
+    refused(&home, &["backup", text(&backup)], &["there already"]);
+
+    let daemon = home.start();
+    let later = daemon.thread(&json!({}));
+    turn(&daemon, &later);
+    daemon.kill();
+    let restored = told(&home, &["restore", text(&backup)]);
+    assert_eq!(restored["files"]["secrets.key"], "backup");
+    assert_eq!(restored["files"]["tokens.json"], "kept");
+    let former = restored["former"].as_str().unwrap();
+
+    let daemon = home.start();
+    turn(&daemon, &thread);
+    assert_eq!(daemon.client.get(&later).status, 404);
+    assert_eq!(told(&home, &["verify"])["findings"], json!([]));
+    daemon.stop();
+    // What was there before is a data directory as it was, after a kill too.
+    let daemon = home.start_with(&["--token", TOKEN, "--data", former]);
+    turn(&daemon, &later);
+}
+
+#[test]
+fn a_key_is_in_a_backup_only_when_the_operator_asks_for_it() {
+    let (home, _) = used();
+    let backup = home.path().join("backup");
+    let out = store(&home, &["backup", text(&backup)]);
+    assert!(out.status.success(), "{}", stderr(&out));
+    assert!(stderr(&out).contains("secrets.key is not in it"));
+    assert!(!backup.join("secrets.key").exists());
+    fs::remove_file(home.data().join("secrets.key")).unwrap();
+    let second = home.path().join("second");
+    let with_key = ["backup", text(&second), "--with-secrets-key"];
+    refused(&home, &with_key, &["there is no secrets.key"]);
+    let out = store(&home, &["restore", text(&backup)]);
+    assert!(out.status.success());
+    assert!(
+        stderr(&out).contains("--secrets-key-file"),
+        "{}",
+        stderr(&out)
+    );
+}
+
+#[test]
+fn backups_go_to_another_device_and_back() {
+    let Some(other) = other_device() else {
+        return;
+    };
+    let (home, thread) = used();
+    let backup = other.path().join("backup");
+    told(&home, &["backup", text(&backup)]);
+    told(&home, &["restore", text(&backup)]);
+    let there = other.path().join("data");
+    told(&home, &["restore", text(&backup), "--data", text(&there)]);
+    turn(&home.start(), &thread);
+    let daemon = home.start_with(&["--token", TOKEN, "--data", text(&there)]);
+    turn(&daemon, &thread);
+}
+
+#[test]
+fn a_backup_of_another_version_and_what_is_none_change_nothing() {
+    let (home, thread) = used();
+    let backup = home.path().join("backup");
+    told(&home, &["backup", text(&backup)]);
+    let manifest = backup.join("backup.json");
+    let changed = fs::read_to_string(&manifest).unwrap();
+    let mut changed: Value = serde_json::from_str(&changed).unwrap();
+    changed["schema"] = 99.into();
+    fs::write(&manifest, changed.to_string()).unwrap();
+    let words = ["another version", "99", "nothing was changed", "newer"];
+    refused(&home, &["restore", text(&backup)], &words);
+    let workspace = text(home.path());
+    refused(
+        &home,
+        &["restore", workspace],
+        &["is no backup", "store backup"],
+    );
+    refused(&home, &["restore", "missing"], &["is no backup"]);
+    refused(&home, &["import", "missing"], &["cannot read missing"]);
+    refused(&home, &["import", text(&manifest)], &["not an export"]);
+    turn(&home.start(), &thread);
+
+    let empty = Home::new();
+    for arguments in [
+        &["verify"][..],
+        &["export"],
+        &["rebuild"],
+        &["backup", "b"],
+        &["import", text(&manifest)],
+        &["restore", text(&backup)],
+    ] {
+        refused(&empty, arguments, &[]);
+        assert!(!empty.data().exists(), "{arguments:?}");
+    }
+    refused(&empty, &["verify"], &["there is no store", "--data"]);
+}
+
+#[test]
+fn what_was_exported_is_taken_in_elsewhere() {
+    let (home, thread) = used();
+    let out = store(&home, &["export"]);
+    assert!(out.status.success());
+    let file = home.path().join("all.jsonl");
+    fs::write(&file, &out.stdout).unwrap();
+    refused(&home, &["export", text(&file)], &["there already"]);
+
+    let second = Home::new();
+    let imported = told(&second, &["import", text(&file)]);
+    assert_eq!(imported["findings"], json!([]));
+    let again = store(&second, &["export"]);
+    assert_eq!(again.stdout, out.stdout);
+    let rebuilt = told(&second, &["rebuild"]);
+    assert_eq!(rebuilt["streams"], imported["streams"]);
+    let workspace = ["--token", TOKEN, "--workspace", text(home.path())];
+    turn(&second.start_with(&workspace), &thread);
+
+    // What is there already is named, and the code says so.
+    let repeated = store(&second, &["import", text(&file)]);
+    assert_eq!(repeated.status.code(), Some(1));
+    assert!(stderr(&repeated).contains("it is there already"));
+}
+
+#[test]
+fn damage_is_named_and_the_command_that_saves_what_is_left() {
+    let (home, _) = used();
+    {
+        let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
+        let change = "UPDATE records SET chain = zeroblob(32) WHERE position = 2";
+        assert_eq!(database.execute(change, []).unwrap(), 1);
+    }
+    let out = store(&home, &["verify"]);
+    assert_eq!(out.status.code(), Some(1));
+    let complaint = stderr(&out);
+    assert!(complaint.contains("record 2"), "{complaint}");
+    for command in ["store export", "store rebuild", "store restore"] {
+        assert!(complaint.contains(command), "{complaint}");
+    }
+    let out = store(&home, &["export", "saved.jsonl"]);
+    assert_eq!(out.status.code(), Some(1));
+    let saved = fs::read_to_string(home.path().join("saved.jsonl")).unwrap();
+    assert!(saved.contains("\"damaged\""), "{saved}");
+
+    let database = home.data().join("windlass.db");
+    let length = fs::metadata(&database).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(&database).unwrap();
+    file.set_len(length / 2).unwrap();
+    let out = home.command(&["serve", "--port", "0"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let complaint = stderr(&out);
+    for command in ["windlass store export", "windlass store restore"] {
+        assert!(complaint.contains(command), "{complaint}");
+    }
+}
