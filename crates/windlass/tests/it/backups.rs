@@ -8,9 +8,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_testkit::Answer;
+use windlass_testkit::{Answer, skipped};
 
-use crate::support::{Client, Daemon, Frame, Home, Model, TOKEN, assert_sound, skipped};
+use crate::support::{Client, Daemon, Frame, Home, Model, TOKEN, assert_sound};
 
 const SESSIONS: usize = 8;
 /// Turns a hang into a failure.
@@ -130,7 +130,7 @@ fn a_backup_that_is_restored_while_none_works_starts_verifies_and_goes_on() {
 #[test]
 fn a_backup_by_the_program_sqlite3_while_eight_sessions_work_starts_verifies_and_goes_on() {
     if Command::new("sqlite3").arg("--version").output().is_err() {
-        return skipped("there is no sqlite3");
+        return skipped("a backup by sqlite3", "it is not installed");
     }
     saved_by(|home, to| {
         fs::create_dir(to).unwrap();

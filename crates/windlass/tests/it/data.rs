@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::json;
+use windlass_testkit::skipped;
 
-use crate::support::{Home, skipped};
+use crate::support::Home;
 
 fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
@@ -69,9 +70,7 @@ fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
     match command.output() {
         Ok(out) => Some(out),
         Err(error) => {
-            skipped(&format!(
-                "the binary cannot be run as another user: {error}"
-            ));
+            skipped("a data directory of another user", &error.to_string());
             None
         }
     }
@@ -100,7 +99,7 @@ fn one_of_another_user_is_refused() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     if std::os::unix::fs::chown(home.data(), Some(1), None).is_err() {
-        return skipped("only root can give a directory to another user");
+        return skipped("a data directory of another user", "only root can make one");
     }
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o777)).unwrap();
     let Some(refused) = as_nobody(&home, &["token", "create"]) else {
@@ -136,7 +135,7 @@ fn one_in_a_git_repository_is_kept_out_of_it() {
             let status = git(home.path(), &["status", "--porcelain"]).unwrap();
             assert_eq!(status, "", "nothing of it is offered to be committed");
         }
-        None => skipped("there is no git"),
+        None => skipped("a data directory in a git repository", "there is no git"),
     }
 }
 
@@ -175,7 +174,10 @@ pub(crate) fn other_device() -> Option<tempfile::TempDir> {
     let mut made = candidates.iter().filter(|path| is_other(path));
     let found = made.find_map(|path| tempfile::tempdir_in(path).ok());
     if found.is_none() {
-        skipped("there is no second device to write on");
+        skipped(
+            "a data directory on another device",
+            "there is none to write on",
+        );
     }
     found
 }

@@ -9,9 +9,9 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass_testkit::Answer;
+use windlass_testkit::{Answer, skipped};
 
-use crate::support::{Home, Model, skipped};
+use crate::support::{Home, Model};
 
 const KEY: &str = "sk-the-key-of-the-user";
 
@@ -221,7 +221,7 @@ fn a_file_of_another_user_is_named_and_not_read() {
     let file = home.path().join("windlass.toml");
     fs::write(&file, thief.config()).unwrap();
     if std::os::unix::fs::chown(&file, Some(65534), None).is_err() {
-        skipped("only root can give a file to another user");
+        skipped("a windlass.toml of another user", "only root can make one");
         return;
     }
     let told = stderr(&run(&home, &[]));

@@ -11,15 +11,8 @@ pub(crate) use model::{Model, Told};
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 
 use serde_json::Value;
-
-/// Says what this machine cannot show; straight to stderr, because the harness keeps what a test prints that passes.
-pub(crate) fn skipped(why: &str) {
-    let mut stderr = std::io::stderr();
-    writeln!(stderr, "SKIPPED: {why}").unwrap();
-}
 
 /// Returns a text of a JSON value.
 #[track_caller]
