@@ -38,13 +38,7 @@ impl Identity {
 
     pub(crate) fn of_open(file: impl AsFd) -> io::Result<Self> {
         let stat = fstat(file)?;
-        #[cfg_attr(
-            target_os = "linux",
-            expect(
-                clippy::unnecessary_cast,
-                reason = "it is another type on other systems"
-            )
-        )]
+        // Other systems have another type here.
         let dev = stat.st_dev as u64;
         Ok(Self {
             dev,
