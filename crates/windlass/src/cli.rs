@@ -77,6 +77,16 @@ pub(crate) struct RunArguments {
     pub(crate) json: bool,
 }
 
+/// Says what went wrong and why. A cause that the words before it have told already is not told again.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let causes = error.chain().map(ToString::to_string);
+    causes.fold(String::new(), |said, cause| match said.as_str() {
+        "" => cause,
+        told if told.contains(&cause) => said,
+        told => format!("{told}: {cause}"),
+    })
+}
+
 /// Spells a path so that nothing in it can act on a terminal or look like another line.
 pub(crate) fn printable(path: &Path) -> String {
     let shown = path.display().to_string();
@@ -91,4 +101,18 @@ pub(crate) fn printable(path: &Path) -> String {
 pub(crate) fn note(text: &str) {
     // Nobody listens; there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = std::io::Error::other("no room");
+        let error = anyhow::Error::new(error).context("cannot write x: no room");
+        assert_eq!(words(&error), "cannot write x: no room");
+        let error = anyhow::anyhow!("no room").context("cannot write x");
+        assert_eq!(words(&error), "cannot write x: no room");
+    }
 }

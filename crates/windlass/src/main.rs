@@ -41,7 +41,7 @@ async fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            cli::note(&format!("error: {error:#}"));
+            cli::note(&format!("error: {}", cli::words(&error)));
             ExitCode::from(cli::USAGE)
         }
     }

@@ -10,7 +10,7 @@ use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, StopReason, TurnResult};
 
-use crate::cli::{FAILED, INTERRUPTED, RunArguments, note};
+use crate::cli::{FAILED, INTERRUPTED, RunArguments, note, words};
 use crate::config::Config;
 use crate::data;
 use crate::model::{self, Choice};
@@ -28,7 +28,7 @@ pub(crate) async fn run(arguments: RunArguments, config: Option<&Path>) -> Resul
             // Who reads the answer has seen enough.
             Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             _ => {
-                note(&format!("error: {error:#}"));
+                note(&format!("error: {}", words(&error)));
                 ExitCode::from(FAILED)
             }
         }),

@@ -178,6 +178,9 @@ fn a_backup_of_another_version_and_what_is_none_change_nothing() {
     );
     refused(&home, &["restore", "missing"], &["is no backup"]);
     refused(&home, &["import", "missing"], &["cannot read missing"]);
+    let nowhere = store(&home, &["backup", "no/such/place"]);
+    let complaint = stderr(&nowhere);
+    assert_eq!(complaint.matches("No such file").count(), 1, "{complaint}");
     refused(&home, &["import", text(&manifest)], &["not an export"]);
     turn(&home.start(), &thread);
 
