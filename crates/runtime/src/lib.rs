@@ -159,8 +159,8 @@ pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnRe
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
-    HostRecord, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions, SqliteRetention,
-    SqliteStore,
+    HostRecord, OnLostCommits, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions,
+    SqliteRetention, SqliteStore,
 };
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,

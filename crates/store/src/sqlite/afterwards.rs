@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::InterruptHandle;
+use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::watch;
 
 use super::connect::Location;
@@ -17,6 +17,8 @@ use super::projection::Newest;
 const FOLD_AFTER: Duration = Duration::from_millis(250);
 /// The same before all pages are looked at.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
+/// When rows are folded again that could not be folded, if nobody asks for them before.
+const FOLD_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How often a check that runs is asked to end.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
@@ -107,9 +109,9 @@ impl Afterwards {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        self.newest.want();
         *self.brake.is_pulled() = true;
         self.brake.bell.notify_all();
+        self.newest.want();
         while !thread.is_finished() {
             if let Some(interrupt) = self.brake.interrupt.get() {
                 interrupt.interrupt();
@@ -127,15 +129,33 @@ impl Drop for Afterwards {
 }
 
 impl After {
+    /// Folds the rows, as often as it takes; returns nothing where the store is closed before that works.
+    fn fold(&self, brake: &Brake) -> Option<Connection> {
+        loop {
+            let connected = self.location.connect_to_read();
+            let folded = connected.and_then(|connection| {
+                self.newest.fold(&connection)?;
+                Ok(connection)
+            });
+            match folded {
+                Ok(connection) => return Some(connection),
+                Err(fault) => self.newest.fail(fault),
+            }
+            if *brake.is_pulled() {
+                self.newest.end(None);
+                return None;
+            }
+            self.newest.wait_until_wanted(FOLD_AGAIN_AFTER);
+        }
+    }
+
     fn run(self, brake: &Brake, found: &watch::Sender<Option<Vec<String>>>) {
         if !self.newest.is_whole() {
             self.newest.wait_until_wanted(FOLD_AFTER);
         }
-        let connection = match self.location.connect_to_read() {
-            Ok(connection) => connection,
-            Err(fault) => return self.newest.give_up(fault),
+        let Some(connection) = self.fold(brake) else {
+            return;
         };
-        self.newest.fold(&connection);
         if !self.is_checked || brake.wait(CHECK_AFTER) {
             return;
         }

@@ -1,5 +1,6 @@
 //! Where the database is, and how connections to it are set up.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
-use super::{projection, spans};
+use super::{projection, schema, spans};
 
 /// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
 pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
@@ -68,10 +69,13 @@ impl Location {
     pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(self.database(), flags)?;
+        // A new database has the rights of the lock, which is there by now; its log has those of the database.
+        let uri = format!("{}?modeof={}", uri(&self.database()), escaped(&self.lock()));
+        let connection = Connection::open_with_flags(uri, flags)?;
         connection.busy_timeout(BUSY)?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        sync_fully(&connection)?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         // The [log](super::log) is seen to before; this is for what was larger than expected.
@@ -92,16 +96,56 @@ impl Location {
     pub(crate) fn connect_to_write_back(&self) -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(self.database(), flags)?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        sync_fully(&connection)?;
         Ok(connection)
     }
 
+    /// Tells what is there in the place of the database, before anything is done with it.
+    ///
+    /// SQLite reads it, and as a file that nobody changes: a process that opens and closes the file by itself gives up the
+    /// locks of all its connections, and another program may then remove the log under them.
+    pub(crate) fn look(&self) -> Result<Look, Fault> {
+        let path = self.database();
+        match fs::metadata(&path) {
+            Ok(file) if file.is_file() && file.len() == 0 => return Ok(Look::Nothing),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::Nothing),
+            Err(source) => {
+                let doing = "read";
+                return Err(SqliteError::Io {
+                    doing,
+                    path,
+                    source,
+                }
+                .into());
+            }
+        }
+        let connection = open_unchanged(&path)?;
+        // A file that is shorter than it says is looked at all the same.
+        connection.pragma_update(None, "writable_schema", true)?;
+        let id = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+        match id {
+            Ok(schema::APPLICATION_ID) => Ok(Look::Ours),
+            Ok(_) => Ok(Look::Foreign("another program has made it")),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+                Ok(Look::Foreign("it is not a SQLite file"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Opens a connection that cannot write.
+    pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
+        Ok(self.connect_to_look()?.0)
+    }
+
+    /// The same, and says whether it sees what others write.
     ///
     /// A database in WAL mode cannot be read where no file can be made beside it, except as one that nobody changes; that
-    /// is true when the directory is read-only and no log is left.
-    pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
+    /// is true when the directory is read-only and no log is left, and as long as nobody else writes.
+    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Sees), Fault> {
         let path = self.database();
+        let mut sees = Sees::Changes;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(BUSY)?;
@@ -111,8 +155,8 @@ impl Location {
                 return Err(self.cut_off().into());
             }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
-                let uri = format!("file:{}?immutable=1", escaped(&path)?);
-                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+                sees = Sees::NoChanges;
+                open_unchanged(&path)?
             }
             // A file that is shorter than it says is read in this mode only; it can then be checked, and saved.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
@@ -127,8 +171,40 @@ impl Location {
         // Of a database that is too damaged to tell its version, the first query says more.
         let _ = spans::stand_in(&connection);
         let _ = projection::stand_in(&connection);
-        Ok(connection)
+        Ok((connection, sees))
     }
+}
+
+/// What is there in the place of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Nothing,
+    Ours,
+    /// Something else, and what.
+    Foreign(&'static str),
+}
+
+/// Whether a connection sees what others write after it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sees {
+    Changes,
+    NoChanges,
+}
+
+/// Lets a commit wait until it would survive a power cut, also where the system makes a difference between a file that
+/// was handed to the disk and one that the disk has written (macOS).
+fn sync_fully(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)
+}
+
+/// Opens a file as one that nobody changes.
+fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(format!("{}?immutable=1", uri(path)), flags)
 }
 
 fn probe(connection: &Connection) -> rusqlite::Result<()> {
@@ -154,23 +230,31 @@ fn is_out_of_reach(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
 }
 
-/// Spells a path so that it can stand in a URI.
-fn escaped(path: &Path) -> Result<String, SqliteError> {
-    let text = path.to_str().ok_or_else(|| SqliteError::Io {
-        doing: "open",
-        path: path.to_owned(),
-        source: std::io::Error::other("the path is not UTF-8"),
-    })?;
-    Ok(text
-        .replace('%', "%25")
-        .replace('?', "%3f")
-        .replace('#', "%23"))
+/// Spells a path as a URI. One that begins with a slash must not look like the name of a host.
+fn uri(path: &Path) -> String {
+    let host = if path.is_absolute() { "//" } else { "" };
+    format!("file:{host}{}", escaped(path))
+}
+
+/// Spells a path so that it can stand in a URI: byte by byte, because a path need not be UTF-8.
+fn escaped(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                text.push(char::from(*byte));
+            }
+            byte => text.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use rusqlite::StatementStatus;
 
+    use super::super::owner::Owner;
     use super::super::schema;
     use super::super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
     use super::*;
@@ -181,6 +265,7 @@ mod tests {
         let location = Location {
             directory: directory.path().to_owned(),
         };
+        let _owner = Owner::take(&location).unwrap();
         let mut writer = location.connect_to_write(None).unwrap();
         schema::migrate(&mut writer, &location).unwrap();
         let reader = location.connect_to_read().unwrap();

@@ -3,24 +3,30 @@
 //! SQLite takes a write-ahead log that is gone or cut for an older state of the database, and says nothing. So every
 //! commit has a number, kept in the database with the commit itself, and written to a small file once the commit is
 //! durable. A file that is ahead of its database means that acknowledged commits are gone; one that is behind means
-//! nothing, because it may lag.
+//! nothing, because it may lag, and neither does one that is not there: no backup of a database alone has one.
 //!
 //! The file is written after each commit, which a crash of the process cannot undo, and synced after every
 //! [`SYNC_EVERY`] commits and at the end: a sync per commit would double the price of each. After a power failure a cut
 //! log may thus go unnoticed if it lost fewer commits than that.
+//!
+//! It also names its own inode, so that a copy is known as one: files that are copied one after the other while somebody writes
+//! are of different moments, and the counter of such a copy may be ahead of its log without anything having been lost.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::chain::digest;
+use super::rights;
 
 /// How many commits go by between two syncs.
 const SYNC_EVERY: u64 = 256;
 
 const MAGIC: &[u8; 8] = b"windlass";
-const BYTES: usize = 40;
+const BYTES: usize = 48;
+/// How long the file was before it named its inode.
+const EARLIER_BYTES: usize = 40;
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,63 +41,104 @@ pub(crate) struct Count {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
+    /// A file into which nothing was written: a first opening was cut off.
+    Blank,
     /// A file that was not written by us, or not to its end.
     Unreadable,
     Counter(Count),
+    /// A counter that was written to another file than this one.
+    Copy(Count),
 }
 
 /// Reads the file without changing it.
 pub(crate) fn read(path: &Path) -> io::Result<Found> {
     let mut bytes = Vec::with_capacity(BYTES);
-    match File::open(path) {
-        Ok(file) => file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?,
+    let inode = match File::open(path) {
+        Ok(file) => {
+            let inode = file.metadata()?.ino();
+            file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?;
+            inode
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(error),
     };
-    Ok(decode(&bytes).map_or(Found::Unreadable, Found::Counter))
+    if bytes.len() <= BYTES && bytes.iter().all(|byte| *byte == 0) {
+        return Ok(Found::Blank);
+    }
+    Ok(match decode(&bytes) {
+        None => Found::Unreadable,
+        Some((count, Some(written))) if written != inode => Found::Copy(count),
+        Some((count, _)) => Found::Counter(count),
+    })
 }
 
-fn encode(count: Count) -> [u8; BYTES] {
+fn encode(count: Count, inode: u64) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..24].copy_from_slice(&count.database);
     bytes[24..32].copy_from_slice(&count.commits.to_le_bytes());
-    let check = digest(&bytes[..32]);
-    bytes[32..].copy_from_slice(&check[..8]);
+    bytes[32..40].copy_from_slice(&inode.to_le_bytes());
+    let check = digest(&bytes[..40]);
+    bytes[40..].copy_from_slice(&check[..8]);
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Count> {
-    let database = bytes.get(8..24)?.try_into().ok()?;
-    let commits = u64::from_le_bytes(bytes.get(24..32)?.try_into().ok()?);
-    let count = Count { database, commits };
-    (bytes == encode(count)).then_some(count)
+/// Reads what was written, and the inode where it is named.
+fn decode(bytes: &[u8]) -> Option<(Count, Option<u64>)> {
+    let (said, check) = bytes.split_last_chunk::<8>()?;
+    if !said.starts_with(MAGIC) || digest(said)[..8] != *check {
+        return None;
+    }
+    let number = |from: usize| -> Option<u64> {
+        let bytes = said.get(from..from + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let inode = match bytes.len() {
+        BYTES => Some(number(32)?),
+        EARLIER_BYTES => None,
+        _ => return None,
+    };
+    let count = Count {
+        database: said.get(8..24)?.try_into().ok()?,
+        commits: number(24)?,
+    };
+    Some((count, inode))
 }
 
 /// The file, open for writing.
 #[derive(Debug)]
 pub(crate) struct Counter {
     file: File,
+    inode: u64,
     database: [u8; 16],
     synced: u64,
 }
 
 impl Counter {
-    /// Opens the file and sets it.
+    /// Puts a file in its place that says this. It is there whole or not at all.
     pub(crate) fn open(path: &Path, count: Count) -> io::Result<Self> {
+        let fresh = path.with_extension("commits.new");
+        match fs::remove_file(&fresh) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
+            .create_new(true)
             .write(true)
-            .open(path)?;
-        file.set_len(BYTES as u64)?;
-        let mut counter = Self {
+            .mode(rights::OF_FILES)
+            .open(&fresh)?;
+        let counter = Self {
+            inode: file.metadata()?.ino(),
             file,
             database: count.database,
             synced: count.commits,
         };
         counter.write(count.commits)?;
         counter.file.sync_data()?;
+        fs::rename(&fresh, path)?;
+        if let Some(directory) = path.parent() {
+            File::open(directory)?.sync_all()?;
+        }
         Ok(counter)
     }
 
@@ -111,9 +158,9 @@ impl Counter {
         Ok(())
     }
 
-    fn write(&mut self, commits: u64) -> io::Result<()> {
+    fn write(&self, commits: u64) -> io::Result<()> {
         let database = self.database;
-        self.file
-            .write_all_at(&encode(Count { database, commits }), 0)
+        let bytes = encode(Count { database, commits }, self.inode);
+        self.file.write_all_at(&bytes, 0)
     }
 }

@@ -65,7 +65,7 @@ pub enum SqliteError {
     /// Commits that were acknowledged are not in the database.
     #[error(
         "{path} holds commits up to {found}, and {expected} were acknowledged: {what}. Put the missing file back from a \
-         backup, or open with OnLostCommits::Accept to go on without them"
+         backup, or go on without them: start with --accept-lost-commits, or open with OnLostCommits::Accept"
     )]
     LostCommits {
         /// The database file.

@@ -4,8 +4,6 @@
 //! from its newest record, which names the first record of the oldest open turn (`open_from`, 0 when none is). So a
 //! commit touches as few pages as it can, and the open turns are read again only after a restart.
 
-use std::collections::HashMap;
-
 use rusqlite::{Connection, OptionalExtension};
 
 use super::ancestry::Lineage;
@@ -13,6 +11,7 @@ use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::fork::place;
 use super::numbers::{int, uint};
+use super::recently_used::RecentlyUsed;
 use super::record::Stored;
 use super::spans::{self, IN_ORDER, PLACED_COLUMNS, from, newest_position};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
@@ -35,7 +34,7 @@ pub(crate) struct Head {
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     chain: Chain,
-    by_stream: HashMap<u64, Head>,
+    by_stream: RecentlyUsed<Head>,
     /// What the running job has put here, in case that it must be undone.
     touched: Vec<u64>,
 }
@@ -54,20 +53,20 @@ impl Heads {
 
     /// Returns where a stream ends; a stream that is not there was removed.
     pub(crate) fn get(&mut self, connection: &Connection, stream: u64) -> Result<&Head, Fault> {
-        if !self.by_stream.contains_key(&stream) {
+        if self.by_stream.get(stream).is_none() {
             let head = load(connection, &self.chain, stream)?;
             self.put(stream, head);
         }
-        self.by_stream
-            .get(&stream)
+        let head = self.by_stream.get(stream);
+        head.map(|head| &*head)
             .ok_or_else(|| JournalError::Removed(stream).into())
     }
 
     pub(crate) fn put(&mut self, stream: u64, head: Head) {
-        if self.by_stream.len() >= MAX_REMEMBERED {
-            self.by_stream.clear();
-        }
         self.by_stream.insert(stream, head);
+        if self.by_stream.len() > MAX_REMEMBERED {
+            self.by_stream.remove_oldest();
+        }
         self.touched.push(stream);
     }
 
@@ -78,12 +77,12 @@ impl Heads {
 
     pub(crate) fn take_back(&mut self) {
         for stream in self.touched.drain(..) {
-            self.by_stream.remove(&stream);
+            self.by_stream.remove(stream);
         }
     }
 
     pub(crate) fn forget(&mut self, stream: u64) {
-        self.by_stream.remove(&stream);
+        self.by_stream.remove(stream);
     }
 
     pub(crate) fn forget_all(&mut self) {

@@ -1,12 +1,9 @@
 //! Looking at a database before anything is written to it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-
 use rusqlite::{Connection, OptionalExtension};
 
 use super::chain::Chain;
-use super::connect::Location;
+use super::connect::{Location, Look};
 use super::counter::Found;
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
@@ -20,33 +17,35 @@ pub(super) struct Identity {
     pub(super) position: u64,
 }
 
-/// Tells whether a database of ours is there, from its first bytes, before SQLite touches the file.
+/// Tells whether a database of ours is there; one of somebody else's is refused.
 pub(super) fn has_database(location: &Location) -> Result<bool, SqliteError> {
-    let path = location.database();
-    let mut header = Vec::new();
-    match File::open(&path).and_then(|file| file.take(100).read_to_end(&mut header)) {
-        Ok(0) => return Ok(false),
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(source) => {
-            return Err(SqliteError::Io {
-                doing: "read",
-                path,
-                source,
-            });
-        }
+    match location.look()? {
+        Look::Nothing => Ok(false),
+        Look::Ours => Ok(true),
+        Look::Foreign(what) => Err(SqliteError::Foreign {
+            path: location.database(),
+            what: what.to_owned(),
+        }),
     }
-    let what = if !header.starts_with(b"SQLite format 3\0") {
-        "it is not a SQLite file"
-    } else if header.get(68..72) != Some(&schema::APPLICATION_ID.to_be_bytes()) {
-        "another program has made it"
-    } else {
-        return Ok(true);
-    };
-    Err(SqliteError::Foreign {
-        path,
-        what: what.to_owned(),
-    })
+}
+
+/// What the other files say about commits that may be lost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Evidence {
+    pub(super) counted: Found,
+    /// How long the log is.
+    pub(super) log_bytes: u64,
+}
+
+impl Evidence {
+    /// Tells whether a log is there and ends where a page of it does.
+    fn has_whole_log(&self, reader: &Connection) -> Result<bool, Fault> {
+        const HEADER: u64 = 32;
+        const HEADER_OF_PAGE: u64 = 24;
+        let page = reader.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
+        let pages = self.log_bytes.checked_sub(HEADER);
+        Ok(pages.is_some_and(|bytes| bytes > 0 && bytes % (HEADER_OF_PAGE + page) == 0))
+    }
 }
 
 /// Looks at a database that was there before.
@@ -54,7 +53,7 @@ pub(super) fn inspect(
     location: &Location,
     reader: &Connection,
     chain: &Chain,
-    (counted, has_log): (Found, bool),
+    evidence: Evidence,
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     let findings = match options.check {
@@ -69,12 +68,12 @@ pub(super) fn inspect(
         });
     }
     if check_version(location, reader)? == 0 {
-        return refuse_lost_database(location, counted, options);
+        return refuse_lost_database(location, evidence.counted, options);
     }
     check_chain_key(location, reader, chain)?;
     match read_identity(reader)? {
-        Some(identity) => check_commits(location, &identity, (counted, has_log), options),
-        None => refuse_lost_database(location, counted, options),
+        Some(identity) => check_commits(location, reader, &identity, evidence, options),
+        None => refuse_lost_database(location, evidence.counted, options),
     }
 }
 
@@ -170,41 +169,39 @@ pub(super) fn check_chain_key(
 /// Compares the newest commit with what the counter has seen.
 fn check_commits(
     location: &Location,
+    reader: &Connection,
     identity: &Identity,
-    (counted, has_log): (Found, bool),
+    evidence: Evidence,
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     let found = identity.commits;
-    let lost = |expected, what: &str| SqliteError::LostCommits {
-        path: location.database(),
-        found,
-        expected,
-        what: what.to_owned(),
-    };
-    let error = match counted {
-        Found::Counter(count) if count.database != identity.database => lost(
+    let (expected, what) = match evidence.counted {
+        Found::Counter(count) | Found::Copy(count) if count.database != identity.database => (
             count.commits,
             "windlass.commits belongs to another database than windlass.db",
         ),
-        Found::Counter(count) if count.commits > found && has_log => {
-            lost(count.commits, "the log windlass.db-wal was cut or replaced")
+        Found::Counter(count) | Found::Copy(count) if count.commits <= found => return Ok(()),
+        Found::Copy(count) if evidence.has_whole_log(reader)? => {
+            let (expected, directory) = (count.commits, location.directory.display());
+            tracing::warn!(
+                %directory, found, expected,
+                "this is a copy that was made while somebody wrote: it ends before the newest commit that its counter has seen"
+            );
+            return Ok(());
         }
-        Found::Counter(count) if count.commits > found => lost(
+        Found::Counter(count) | Found::Copy(count) if evidence.log_bytes > 0 => {
+            (count.commits, "the log windlass.db-wal was cut or replaced")
+        }
+        Found::Counter(count) | Found::Copy(count) => (
             count.commits,
             "the log windlass.db-wal is missing, or windlass.db is an old copy",
         ),
-        Found::Counter(_) => return Ok(()),
-        Found::Nothing if found == 0 => return Ok(()),
-        Found::Nothing => lost(
-            found,
-            "windlass.commits is missing, so nobody knows how many",
-        ),
-        Found::Unreadable => lost(found, "windlass.commits was cut or changed"),
+        // A backup of the database alone has no counter.
+        Found::Nothing => return Ok(()),
+        Found::Blank if found == 0 => return Ok(()),
+        Found::Blank | Found::Unreadable => (found, "windlass.commits was cut or changed"),
     };
-    match options.on_lost_commits {
-        OnLostCommits::Refuse => Err(error),
-        OnLostCommits::Accept => Ok(()),
-    }
+    refuse_or_accept(location, (found, expected), what, options)
 }
 
 /// A database without anything in it is new, unless a counter says that there was one.
@@ -213,16 +210,34 @@ pub(super) fn refuse_lost_database(
     counted: Found,
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
-    match (counted, options.on_lost_commits) {
-        (Found::Counter(count), OnLostCommits::Refuse) if count.commits > 0 => {
-            Err(SqliteError::LostCommits {
-                path: location.database(),
-                found: 0,
-                expected: count.commits,
-                what: "windlass.db is missing or empty".to_owned(),
-            })
+    match counted {
+        Found::Counter(count) | Found::Copy(count) if count.commits > 0 => {
+            let what = "windlass.db is missing or empty";
+            refuse_or_accept(location, (0, count.commits), what, options)
         }
         _ => Ok(()),
+    }
+}
+
+fn refuse_or_accept(
+    location: &Location,
+    (found, expected): (u64, u64),
+    what: &str,
+    options: &SqliteOptions,
+) -> Result<(), SqliteError> {
+    let path = location.database();
+    match options.on_lost_commits {
+        OnLostCommits::Refuse => Err(SqliteError::LostCommits {
+            path,
+            found,
+            expected,
+            what: what.to_owned(),
+        }),
+        OnLostCommits::Accept => {
+            let path = path.display();
+            tracing::warn!(%path, found, expected, what, "the loss of commits was accepted");
+            Ok(())
+        }
     }
 }
 

@@ -5,38 +5,18 @@ use rusqlite::{Connection, OptionalExtension};
 use super::ancestry::{is_kept, shared_upto};
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::spans::{self, from};
+use super::removing::Leftover;
 use super::writer::Work;
-use super::{projection, turn_runs};
 
-/// Takes the records, ranges and rows of a stream out that no fork shares.
-pub(super) fn trim(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
-    let connection = work.connection;
-    let upto = shared_upto(connection, stream)?;
-    let blobs = blobs_of(connection, stream, upto)?;
-    spans::remove(
-        connection,
-        &mut work.state.recent,
-        stream,
-        upto + 1,
-        u64::MAX,
-    )?;
-    connection
-        .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first > ?2")?
-        .execute([int(stream), int(upto)])?;
-    projection::trim(connection, stream, upto)?;
-    drop_blobs(connection, &blobs)?;
-    work.state.lost_records = true;
-    Ok(())
-}
-
-/// Puts a stream whose rows were trimmed where nobody finds it but its forks. Its turns are no runs any more.
-pub(super) fn set_aside(connection: &Connection, stream: u64) -> Result<(), Fault> {
-    turn_runs::remove(connection, stream, &(0..=i64::MAX as u64))?;
-    turn_runs::remove_owner(connection, stream)?;
-    connection
-        .prepare_cached("INSERT INTO kept (stream, key) SELECT id, key FROM streams WHERE id = ?1")?
-        .execute([int(stream)])?;
+/// Takes a stream out of the table of streams. One with records that forks share goes where nobody finds it but they.
+pub(super) fn put_aside(connection: &Connection, stream: u64, shared: u64) -> Result<(), Fault> {
+    if shared > 0 {
+        connection
+            .prepare_cached(
+                "INSERT INTO kept (stream, key) SELECT id, key FROM streams WHERE id = ?1",
+            )?
+            .execute([int(stream)])?;
+    }
     connection
         .prepare_cached("DELETE FROM streams WHERE id = ?1")?
         .execute([int(stream)])?;
@@ -59,17 +39,19 @@ pub(super) fn let_go(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
         let upto = shared_upto(connection, parent)?;
         if !is_kept(connection, parent)? {
             connection
-                .prepare_cached("UPDATE streams SET swept = min(swept, ?2) WHERE id = ?1")?
+                .prepare_cached(
+                    "UPDATE streams SET swept = min(swept, ?2), aged = 0 WHERE id = ?1",
+                )?
                 .execute([int(parent), int(upto)])?;
             return Ok(());
         }
-        trim(work, parent)?;
         if upto == 0 {
             connection
                 .prepare_cached("DELETE FROM kept WHERE stream = ?1")?
                 .execute([int(parent)])?;
             next = Some(parent);
         }
+        Leftover::behind(work, parent, upto)?.begin_to_remove(work)?;
     }
     Ok(())
 }
@@ -80,20 +62,11 @@ pub(super) fn drop_unneeded(work: &mut Work<'_>, stream: u64) -> Result<(), Faul
     if !is_kept(connection, stream)? || shared_upto(connection, stream)? > 0 {
         return Ok(());
     }
-    trim(work, stream)?;
     connection
         .prepare_cached("DELETE FROM kept WHERE stream = ?1")?
         .execute([int(stream)])?;
+    Leftover::behind(work, stream, 0)?.remove_whole(work)?;
     let_go(work, stream)
-}
-
-fn blobs_of(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut statement = connection.prepare_cached(concat!(
-        "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
-        from!("?2 + 1")
-    ))?;
-    let names = statement.query_map([int(stream), int(after)], |row| row.get(0))?;
-    Ok(names.collect::<Result<_, _>>()?)
 }
 
 /// Removes blobs, except those that a record still names.

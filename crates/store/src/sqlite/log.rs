@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 
 use super::connect::{CHECKPOINT_PAGES, Location};
+use super::error::{Fault, SqliteError};
 
 /// After how many jobs the log is written back for the first time.
 const FIRST: u64 = 512;
@@ -24,9 +25,11 @@ pub(crate) struct Log {
     /// How many fill it.
     due: u64,
     /// The thread that writes it back; it ends with its connection.
-    underway: Option<JoinHandle<Option<Connection>>>,
+    underway: Option<JoinHandle<Result<Connection, Fault>>>,
     /// The connection of the last one.
     spare: Option<Connection>,
+    /// Why it could not be written back the last time.
+    trouble: Option<String>,
 }
 
 impl Log {
@@ -37,6 +40,7 @@ impl Log {
             due: FIRST,
             underway: None,
             spare: None,
+            trouble: None,
         }
     }
 
@@ -59,34 +63,63 @@ impl Log {
         }
         match self.underway.take() {
             Some(thread) => {
-                self.spare = thread.join().ok().flatten();
-                self.write_rest_back(writer);
+                let done = thread.join();
+                let died = |_| {
+                    Err(Fault::unavailable(
+                        "the thread that writes it back has died",
+                    ))
+                };
+                let written = done
+                    .unwrap_or_else(died)
+                    .map(|spare| self.spare = Some(spare));
+                let rest = self.write_rest_back(writer);
+                self.tell(written.and(rest));
             }
             None => match self.begin() {
                 Ok(thread) => self.underway = Some(thread),
-                Err(_) => self.write_rest_back(writer),
+                Err(_) => {
+                    let written = self.write_rest_back(writer);
+                    self.tell(written);
+                }
             },
         }
     }
 
-    fn begin(&mut self) -> io::Result<JoinHandle<Option<Connection>>> {
+    /// Tells the operator when the log ceases to be written back, and when that works again. It loses nothing, but grows.
+    fn tell(&mut self, written: Result<(), Fault>) {
+        let trouble = written
+            .err()
+            .map(|fault| SqliteError::from(fault).to_string());
+        match (&self.trouble, &trouble) {
+            (None, Some(error)) => {
+                tracing::error!(%error, "the log windlass.db-wal cannot be written back, and grows");
+            }
+            (Some(_), None) => tracing::info!("the log windlass.db-wal is written back again"),
+            _ => {}
+        }
+        self.trouble = trouble;
+    }
+
+    fn begin(&mut self) -> io::Result<JoinHandle<Result<Connection, Fault>>> {
         let (location, spare) = (self.location.clone(), self.spare.take());
         let name = "windlass-sqlite-log".to_owned();
         thread::Builder::new().name(name).spawn(move || {
             let connection = match spare {
                 Some(connection) => connection,
-                None => location.connect_to_write_back().ok()?,
+                None => location.connect_to_write_back()?,
             };
-            write_back(&connection).ok()?;
-            Some(connection)
+            write_back(&connection)?;
+            Ok(connection)
         })
     }
 
     /// Writes back what came while the thread was at it, and learns how many jobs fill the log.
-    fn write_rest_back(&mut self, writer: &Connection) {
-        let pages = write_back(writer).unwrap_or(0);
-        self.due = next_due(self.jobs, self.due, pages);
+    fn write_rest_back(&mut self, writer: &Connection) -> Result<(), Fault> {
+        let pages = write_back(writer);
+        let known = pages.as_ref().copied().unwrap_or(0);
+        self.due = next_due(self.jobs, self.due, known);
         self.jobs = 0;
+        Ok(pages.map(drop)?)
     }
 
     /// Waits for the thread.
@@ -117,7 +150,43 @@ fn next_due(jobs: u64, due: u64, pages: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::owner::Owner;
     use super::*;
+
+    /// Lets the log become due, and waits until it was written back.
+    fn write_back_once(log: &mut Log, writer: &Connection) {
+        log.note_jobs(usize::try_from(log.due).unwrap());
+        log.tidy_up(writer);
+        while log.underway.is_some() {
+            std::thread::yield_now();
+            log.tidy_up(writer);
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_back_is_told_of_until_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let _owner = Owner::take(&location).unwrap();
+        let writer = location.connect_to_write(None).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.execute_batch("CREATE TABLE t (x)").unwrap();
+        let mut log = Log::new(location.clone());
+        write_back_once(&mut log, &writer);
+        assert_eq!(log.trouble, None);
+
+        // A connection of its own cannot be opened.
+        let away = directory.path().join("away");
+        std::fs::rename(location.database(), &away).unwrap();
+        log.spare = None;
+        write_back_once(&mut log, &writer);
+        assert!(log.trouble.is_some());
+        std::fs::rename(away, location.database()).unwrap();
+        write_back_once(&mut log, &writer);
+        assert_eq!(log.trouble, None);
+    }
 
     #[test]
     fn how_many_jobs_fill_the_log_is_learned() {

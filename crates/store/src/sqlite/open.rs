@@ -19,16 +19,18 @@ use super::error::{Fault, SqliteError};
 use super::heads::Heads;
 use super::inner::Inner;
 use super::inspect::{
-    Identity, check_chain_key, check_version, has_database, inspect, read_identity,
+    Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
 use super::log::Log;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
 use super::pace::Pace;
-use super::pen::{Pen, State};
+use super::pen::{Pen, State, Trouble};
 use super::projection::Projections;
 use super::readers::Readers;
+use super::removing;
+use super::rights;
 use super::schema;
 use super::secrets::Vault;
 use super::spans::Recent;
@@ -38,7 +40,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location {
         directory: options.directory.clone(),
     };
-    fs::create_dir_all(&location.directory).map_err(|source| SqliteError::Io {
+    rights::make(&location.directory).map_err(|source| SqliteError::Io {
         doing: "make the directory",
         path: location.directory.clone(),
         source,
@@ -48,19 +50,22 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     if has_database(&location)? {
         location.take_back()?;
     }
-    let counted = read_counter(&location)?;
-    // Looked at now, because reading the database makes an empty log.
-    let has_log = fs::metadata(location.log()).is_ok_and(|log| log.len() > 0);
+    let evidence = Evidence {
+        counted: read_counter(&location)?,
+        // Looked at now, because reading the database makes an empty log.
+        log_bytes: fs::metadata(location.log()).map_or(0, |log| log.len()),
+    };
     // It stays open: whoever opens a database first reads its whole log.
     let reader = match has_database(&location)? {
-        true => Some(location.connect_to_read()?),
+        true => Some(location.connect_to_look()?),
         false => None,
     };
     match &reader {
-        Some(reader) => inspect(&location, reader, &chain, (counted, has_log), &options)?,
-        None => refuse_lost_database(&location, counted, &options)?,
+        Some((reader, _)) => inspect(&location, reader, &chain, evidence, &options)?,
+        None => refuse_lost_database(&location, evidence.counted, &options)?,
     }
 
+    rights::close_to_others(&location.directory);
     let mut connection = location.connect_to_write(options.max_bytes)?;
     schema::migrate(&mut connection, &location)?;
     // A new database gets its identity before it has a log, so that losing the log cannot lose the identity.
@@ -81,8 +86,6 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let newest = projections.newest();
     let (newest_turn_runs, newest_runs) = projections.runs.newest();
     let folds = projections.folds();
-    // Much is left only where there was no room for it, or by a crash.
-    let has_room = !projections.is_due(identity.position);
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
         location: location.clone(),
@@ -93,6 +96,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     .map_err(no_thread)?;
     let check = afterwards.check();
     let recent = Recent::open(&connection)?;
+    let is_removing = removing::is_any_left(&connection)?;
     let pen = Pen {
         log: Log::new(location.clone()),
         connection,
@@ -108,7 +112,8 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
             rings: Vec::new(),
             is_numbered: false,
             lost_records: false,
-            has_room,
+            is_removing,
+            rows_trouble: Trouble::default(),
         },
         commits: Arc::default(),
         broken,
@@ -147,13 +152,13 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
             source: ErrorKind::NotFound.into(),
         });
     }
-    let reader = location.connect_to_read()?;
+    let (reader, sees) = location.connect_to_look()?;
     if check_version(&location, &reader)? == 0 {
         return Err(location.cut_off());
     }
     check_chain_key(&location, &reader, &chain)?;
     Ok(Inner {
-        readers: Readers::new(location, Some(reader)),
+        readers: Readers::new(location, Some((reader, sees))),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,

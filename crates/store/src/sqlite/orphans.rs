@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::error::Fault;
 use super::findings::Finding;
 use super::numbers::uint;
-use super::schema::{FORKS, PROJECTIONS, RUNS, TURN_RUNS, version};
+use super::schema::{FORKS, OPEN_STREAMS, PROJECTIONS, RUNS, TURN_RUNS, VERSION, version};
+use super::spans::newest_position;
 
 /// What is wrong, and how many rows of it there are.
 type Orphans = (&'static str, &'static str);
@@ -15,6 +16,25 @@ const STREAMS: &str = "SELECT id FROM streams";
 
 /// Streams that are there, or are kept for their forks.
 const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept";
+
+/// The same with those that are being taken out.
+const ALL_AND_LEFTOVERS: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept UNION ALL SELECT stream FROM removing";
+
+/// Returns a query as it must be for a database of a version.
+fn of_version(query: &str, version: u32) -> String {
+    let query = match version {
+        ..FORKS => query.to_owned(),
+        FORKS..OPEN_STREAMS => query.replace(STREAMS, ALL),
+        _ => query.replace(STREAMS, ALL_AND_LEFTOVERS),
+    };
+    match version < OPEN_STREAMS {
+        true => query.replace(NOT_REMOVED, "1"),
+        false => query,
+    }
+}
+
+/// Rows of streams that are being taken out are no orphans.
+const NOT_REMOVED: &str = "stream NOT IN (SELECT stream FROM removing)";
 
 const ORPHANS: [Orphans; 5] = [
     (
@@ -101,7 +121,8 @@ const RUN_ORPHANS: [Orphans; 2] = [
 const TURN_RUN_ORPHANS: [Orphans; 3] = [
     (
         "rows of turns as runs belong to no record",
-        "SELECT count(*) FROM turn_runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
+        "SELECT count(*) FROM turn_runs WHERE stream NOT IN (SELECT stream FROM removing) \
+         AND NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
          WHERE records.position = turn_runs.position AND records.stream = turn_runs.stream AND records.seq = first)",
     ),
     (
@@ -115,12 +136,23 @@ const TURN_RUN_ORPHANS: [Orphans; 3] = [
     ),
 ];
 
+/// Whoever goes on after a start would not find them.
+const UNKNOWN_AS_OPEN: Orphans = (
+    "streams with an open turn are not listed as such; rebuild the store",
+    concat!(
+        "SELECT count(*) FROM streams CROSS JOIN records AS newest ON newest.position = ",
+        newest_position!("streams.id"),
+        " WHERE newest.open_from > 0 AND id NOT IN (SELECT stream FROM open_streams) \
+         AND id NOT IN (SELECT stream FROM recent_spans)"
+    ),
+);
+
 /// Removes rows of projections that belong to nothing.
 pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
     let of_runs = [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]];
     for (_, query) in PROJECTION_ORPHANS.iter().chain(of_runs) {
         let delete = query.replacen("SELECT count(*)", "DELETE", 1);
-        connection.execute(&delete.replace(STREAMS, ALL), [])?;
+        connection.execute(&of_version(&delete, VERSION), [])?;
     }
     Ok(())
 }
@@ -141,12 +173,12 @@ pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
     if version >= TURN_RUNS {
         queries.extend(TURN_RUN_ORPHANS);
     }
+    if version >= OPEN_STREAMS {
+        queries.push(UNKNOWN_AS_OPEN);
+    }
     let mut findings = Vec::new();
     for (what, query) in queries {
-        let query = match version < FORKS {
-            true => query.to_owned(),
-            false => query.replace(STREAMS, ALL),
-        };
+        let query = of_version(query, version);
         match reader.query_row(&query, [], |row| uint(row, 0)) {
             Ok(0) => {}
             Ok(count) => findings.push(Finding::general(format!("{count} {what}"))),

@@ -5,10 +5,12 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::connect::Location;
 use super::error::SqliteError;
+use super::rights;
 
 /// The right to write; given up when it is dropped.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ impl Owner {
             .truncate(false)
             .read(true)
             .write(true)
+            .mode(rights::OF_FILES)
             .open(&path)
             .map_err(|error| io("open", error))?;
         match file.try_lock() {

@@ -19,6 +19,7 @@ use super::numbers::int;
 use super::owner::Owner;
 use super::pace::Pace;
 use super::projection::Projections;
+use super::removing;
 use super::spans::Recent;
 use super::writer::{Job, Reply};
 
@@ -43,9 +44,47 @@ pub(crate) struct State {
     pub(crate) is_numbered: bool,
     /// Whether records went away, so that the newest one may no longer carry the newest number.
     pub(crate) lost_records: bool,
-    /// Whether there was room, the last time, for what can be written later. Where there was none, that is written alone: in the
-    /// commit of others it would take them with it.
-    pub(crate) has_room: bool,
+    /// Whether there is something to be taken out of streams that were removed.
+    pub(crate) is_removing: bool,
+    pub(crate) rows_trouble: Trouble,
+}
+
+/// What keeps rows from being written that can be written later.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    /// How often it was tried in vain.
+    failures: u32,
+    /// How many commits go by until it is tried again.
+    wait: u32,
+}
+
+impl Trouble {
+    /// Notes how it went. What failed stays in memory until it works, and that is told once.
+    fn note(&mut self, done: &Result<(), Fault>) {
+        match (done, self.failures) {
+            (Ok(()), 0) => {}
+            (Ok(()), _) => {
+                tracing::info!("rows for lists are written again");
+                *self = Self::default();
+            }
+            (Err(fault), failures) => {
+                if failures == 0 {
+                    tracing::error!(
+                        ?fault,
+                        "rows for lists cannot be written, and stay in memory"
+                    );
+                }
+                self.failures += 1;
+                self.wait = 1 << self.failures.min(10);
+            }
+        }
+    }
+
+    /// Tells whether enough commits have gone by since the last failure.
+    fn is_worth_a_try(&mut self) -> bool {
+        self.wait = self.wait.saturating_sub(1);
+        self.wait == 0
+    }
 }
 
 /// Fields are dropped in this order: the lock is given up last.
@@ -62,15 +101,6 @@ pub(crate) struct Pen {
     pub(crate) broken: Arc<OnceLock<String>>,
     pub(crate) afterwards: Afterwards,
     pub(crate) pace: Pace,
-}
-
-/// Who writes a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hand {
-    /// The thread that is there for it.
-    Thread,
-    /// The caller, who has other things to do.
-    Caller,
 }
 
 impl Pen {
@@ -92,16 +122,21 @@ impl Pen {
         self.afterwards.end();
         self.log.end();
         if !self.state.projections.is_persisted(self.state.position) {
-            self.commit(vec![Box::new(Persist)], Hand::Thread);
+            self.commit(vec![Box::new(Persist)]);
         }
-        let _ = self
+        let emptied = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        let _ = self.counter.sync(self.state.commit);
+        if let Err(error) = emptied {
+            tracing::warn!(%error, "the log windlass.db-wal was not written back at the end; the next open reads it");
+        }
+        if let Err(error) = self.counter.sync(self.state.commit) {
+            tracing::warn!(%error, "the counter windlass.commits was not synced at the end");
+        }
     }
 
     /// Makes a group durable and answers it.
-    pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>, hand: Hand) {
+    pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>) {
         self.pace.note_group(group.len());
         self.log.note_jobs(group.len());
         let mut jobs = group.into_iter();
@@ -111,7 +146,7 @@ impl Pen {
                 return;
             }
             let mut replies = Vec::with_capacity(jobs.len());
-            let done = self.transact(&mut jobs, &mut replies, hand);
+            let done = self.transact(&mut jobs, &mut replies);
             self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
                 Ok(()) => {
@@ -137,7 +172,6 @@ impl Pen {
         &mut self,
         jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
         replies: &mut Vec<Reply>,
-        hand: Hand,
     ) -> rusqlite::Result<()> {
         let begun = Instant::now();
         let connection = &self.connection;
@@ -158,11 +192,6 @@ impl Pen {
                 state.commit = before;
                 return Ok(false);
             }
-            if hand == Hand::Thread && state.has_room {
-                let caught_up = state.catch_up(connection);
-                state.has_room = caught_up.is_ok();
-                caught_up.map_err(sql_error)?;
-            }
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(true)
@@ -172,13 +201,14 @@ impl Pen {
         match finished {
             Ok(true) => {
                 // A counter that cannot be written is behind, and that is allowed.
-                let _ = self.counter.note(state.commit);
+                if let Err(error) = self.counter.note(state.commit) {
+                    tracing::warn!(%error, "the counter windlass.commits cannot be written");
+                }
                 Ok(())
             }
             Ok(false) => Ok(()),
             Err(error) => {
                 state.commit = before;
-                state.has_room &= error.sqlite_error_code() != Some(ErrorCode::DiskFull);
                 if !connection.is_autocommit() {
                     let _ = connection.execute_batch("ROLLBACK");
                 }
@@ -192,9 +222,11 @@ impl Pen {
         if self.broken.get().is_some() {
             return;
         }
-        if !self.state.has_room && self.state.is_behind() {
-            self.commit(vec![Box::new(CatchUp)], Hand::Thread);
-            self.state.has_room = !self.state.is_behind();
+        if self.state.is_behind() && self.state.rows_trouble.is_worth_a_try() {
+            self.commit(vec![Box::new(CatchUp)]);
+        }
+        if self.state.is_removing {
+            self.commit(vec![Box::new(TakeOut)]);
         }
         self.log.tidy_up(&self.connection);
     }
@@ -210,7 +242,11 @@ impl Pen {
         const FSYNC: i32 = rusqlite::ffi::SQLITE_IOERR_FSYNC;
         let why = explain(error);
         let is_final = match error.sqlite_error() {
-            Some(inner) => inner.extended_code == FSYNC || inner.code == ErrorCode::DatabaseCorrupt,
+            Some(inner) if inner.code == ErrorCode::DatabaseCorrupt => {
+                // Rows that can be made anew are no reason to write nothing.
+                !self.state.projections.are_damaged()
+            }
+            Some(inner) => inner.extended_code == FSYNC,
             None => false,
         };
         if is_final {
@@ -261,14 +297,6 @@ fn run_jobs(
     Ok(!replies.is_empty())
 }
 
-/// Whatever kept rows from being written takes the commit back.
-fn sql_error(fault: Fault) -> rusqlite::Error {
-    match fault {
-        Fault::Sql(error) => error,
-        other => rusqlite::Error::ToSqlConversionFailure(Box::new(SqliteError::from(other))),
-    }
-}
-
 /// Writes all that was left for later, so that the next open finds it.
 struct Persist;
 
@@ -279,9 +307,11 @@ impl Job for Persist {
             position,
             ..
         } = work.state;
-        // Otherwise the next open folds it.
         let done = projections.persist(work.connection, *position);
-        done.map(|()| unheard()).map_err(drop)
+        done.map(|()| unheard()).map_err(|fault| {
+            let error = SqliteError::from(fault);
+            tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
+        })
     }
 
     fn refuse(self: Box<Self>, _why: &str) {}
@@ -293,7 +323,25 @@ struct CatchUp;
 impl Job for CatchUp {
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
         let done = work.state.catch_up(work.connection);
+        work.state.rows_trouble.note(&done);
         done.map(|()| unheard()).map_err(drop)
+    }
+
+    fn refuse(self: Box<Self>, _why: &str) {}
+}
+
+/// Takes out some of what is left of removed streams.
+struct TakeOut;
+
+impl Job for TakeOut {
+    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+        let done = removing::step(work);
+        done.map(|_| unheard()).map_err(|fault| {
+            // The next open tries again.
+            work.state.is_removing = false;
+            let error = SqliteError::from(fault);
+            tracing::warn!(%error, "a removed stream cannot be taken out of the database");
+        })
     }
 
     fn refuse(self: Box<Self>, _why: &str) {}

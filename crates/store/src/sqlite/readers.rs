@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{Location, has_stand_ins};
+use super::connect::{Location, Sees, has_stand_ins};
 use super::error::Fault;
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -18,19 +18,20 @@ const MAX_READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Readers {
     location: Location,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
     /// Makes a pool; a connection that is open already need not be opened again.
-    pub(crate) fn new(location: Location, open: Option<Connection>) -> Arc<Self> {
+    pub(crate) fn new(location: Location, open: Option<(Connection, Sees)>) -> Arc<Self> {
         let readers = Self {
             location,
-            permits: Semaphore::new(MAX_READERS),
+            permits: Arc::new(Semaphore::new(MAX_READERS)),
             idle: Mutex::default(),
         };
-        open.into_iter().for_each(|open| readers.put(open));
+        open.into_iter()
+            .for_each(|(open, sees)| readers.put(open, sees));
         Arc::new(readers)
     }
 
@@ -43,31 +44,34 @@ impl Readers {
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let _permit = self.permits.acquire().await.map_err(closed)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(closed)?;
         let readers = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
-            let connection = readers.take()?;
+            // A caller who gives up does not end the read, so the read itself holds the permit.
+            let _permit = permit;
+            let (connection, sees) = readers.take()?;
             let result = work(&connection);
-            readers.put(connection);
+            readers.put(connection, sees);
             result
         });
         done.await
             .map_err(|error| Fault::unavailable(format!("a read was cut off: {error}")))?
     }
 
-    /// Returns a connection for a long read on the caller's own thread.
-    pub(crate) fn take(&self) -> Result<Connection, Fault> {
+    fn take(&self) -> Result<(Connection, Sees), Fault> {
         let idle = self.lock().pop();
         match idle {
-            Some(connection) => Ok(connection),
-            None => self.location.connect_to_read(),
+            Some(connection) => Ok((connection, Sees::Changes)),
+            None => self.location.connect_to_look(),
         }
     }
 
-    /// Keeps a connection for the next read, unless it shows a database of an earlier version as one of this: it may have become
-    /// one by then.
-    fn put(&self, connection: Connection) {
-        if self.permits.is_closed() || has_stand_ins(&connection) {
+    /// Keeps a connection for the next read, unless it would show the database as it no longer is: as one that nobody changes,
+    /// or as one of an earlier version that may have become one of this.
+    fn put(&self, connection: Connection, sees: Sees) {
+        let may_stay = sees == Sees::Changes && !has_stand_ins(&connection);
+        if self.permits.is_closed() || !may_stay {
             return;
         }
         let mut idle = self.lock();
@@ -89,4 +93,62 @@ impl Readers {
 
 fn closed(_: tokio::sync::AcquireError) -> Fault {
     Fault::unavailable("it was closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::owner::Owner;
+    use super::super::schema;
+    use super::*;
+
+    fn readers(directory: &std::path::Path) -> Arc<Readers> {
+        let directory = directory.to_owned();
+        let location = Location { directory };
+        let _owner = Owner::take(&location).unwrap();
+        let mut writer = location.connect_to_write(None).unwrap();
+        schema::migrate(&mut writer, &location).unwrap();
+        Readers::new(location, None)
+    }
+
+    #[tokio::test]
+    async fn a_read_that_nobody_waits_for_any_more_still_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let readers = readers(directory.path());
+        let (begun, begins) = mpsc::channel();
+        let mut gates = Vec::new();
+        for _ in 0..MAX_READERS {
+            let (open, gate) = mpsc::channel::<()>();
+            gates.push(open);
+            let (readers, begun) = (Arc::clone(&readers), begun.clone());
+            let read = tokio::spawn(async move {
+                let work = move |_: &Connection| {
+                    begun.send(()).unwrap();
+                    // It ends when the test lets go of the other side.
+                    let _ = gate.recv();
+                    Ok(())
+                };
+                readers.read(work).await
+            });
+            tokio::task::yield_now().await;
+            begins.recv().unwrap();
+            read.abort();
+            assert!(read.await.is_err(), "the caller has given up");
+        }
+        assert_eq!(readers.permits.available_permits(), 0);
+        drop(gates);
+        readers.read(|_| Ok(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_sees_no_changes_is_used_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let readers = readers(directory.path());
+        let unchanged = || readers.location.connect_to_read().unwrap();
+        readers.put(unchanged(), Sees::NoChanges);
+        assert!(readers.lock().is_empty());
+        readers.put(unchanged(), Sees::Changes);
+        assert_eq!(readers.lock().len(), 1);
+    }
 }

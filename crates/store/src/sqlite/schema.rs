@@ -1,10 +1,17 @@
 //! The tables, and the way to them from every earlier version.
 
-use rusqlite::{Connection, OptionalExtension};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::connect::Location;
 use super::error::{Fault, SqliteError};
-use super::{projection, spans, turn_runs};
+use super::inspect::damage;
+use super::rights;
+use super::{open_streams, projection, spans, turn_runs};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -47,6 +54,10 @@ const STEPS: &[Step] = &[
         fill: projection::fill_if_empty,
     },
     Step::of(include_str!("schema/10.sql")),
+    Step {
+        tables: include_str!("schema/11.sql"),
+        fill: open_streams::fill,
+    },
 ];
 
 /// The first version that has projections.
@@ -72,6 +83,9 @@ pub(crate) const BATCHES: u32 = 9;
 
 /// The first version whose rows of runs from outside may be older than their records.
 pub(crate) const LATE_RUNS: u32 = 10;
+
+/// The first version that lists streams with an open turn, and takes out removed ones step by step.
+pub(crate) const OPEN_STREAMS: u32 = 11;
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
@@ -129,25 +143,58 @@ fn migrate_by(
     Ok(())
 }
 
-/// Copies the database as it is. A copy that is there already was made for the same step, before it failed: it stays.
+/// Copies the database as it is. A copy that is there already was made for the same step, before it failed: it stays if it is
+/// whole.
 fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), Fault> {
     let path = location
         .directory
         .join(format!("windlass.db.before-version-{}", version + 1));
-    if path.exists() {
+    if path.exists() && is_whole(&path, version) {
         return Ok(());
     }
-    let name = path.to_str().ok_or_else(|| SqliteError::Io {
+    let trouble = |source| SqliteError::Io {
         doing: "write",
         path: path.clone(),
-        source: std::io::Error::other("the path is not UTF-8"),
-    })?;
+        source,
+    };
+    // It has its name only once it is whole: whoever is killed here leaves something that nobody takes for the copy.
+    let partial = path.with_extension(format!("before-version-{}.partial", version + 1));
+    let name = partial
+        .to_str()
+        .ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
+    empty(&partial).map_err(trouble)?;
     connection.execute("VACUUM INTO ?1", [name])?;
+    File::open(&partial)
+        .and_then(|copy| copy.sync_all())
+        .and_then(|()| fs::rename(&partial, &path))
+        .and_then(|()| File::open(&location.directory)?.sync_all())
+        .map_err(trouble)?;
     Ok(())
+}
+
+/// Makes an empty file that SQLite may write a database into.
+fn empty(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new();
+    file.write(true).create_new(true).mode(rights::OF_FILES);
+    file.open(path).map(drop)
+}
+
+/// Tells whether a copy is a database of a version from its first page to its last.
+fn is_whole(path: &Path, expected: u32) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let Ok(copy) = Connection::open_with_flags(path, flags) else {
+        return false;
+    };
+    version(&copy).is_ok_and(|found| found == expected) && damage(&copy).is_empty()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::owner::Owner;
     use super::*;
 
     #[test]
@@ -162,6 +209,7 @@ mod tests {
             Step::of("CREATE TABLE two (x INTEGER)"),
             Step::of("INSERT INTO two VALUES (3)"),
         ];
+        let _owner = Owner::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         migrate_by(&mut connection, &location, &steps[..1]).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
@@ -189,6 +237,7 @@ mod tests {
         let location = Location {
             directory: directory.path().to_owned(),
         };
+        let _owner = Owner::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
         let nonsense = Step::of("CREATE TABLE two (x INTEGER); CREATE nonsense");
         let steps = [STEPS[0], nonsense];

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::pen::{Hand, Pen};
+use super::pen::Pen;
 use super::writer::{Order, Writer};
 
 /// How many jobs may wait; whoever brings another waits for room.
@@ -91,7 +91,7 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
                 .flatten();
         }
         if let Some(pen) = pen.as_mut() {
-            pen.commit(group, Hand::Thread);
+            pen.commit(group);
             pen.tidy_up();
         }
     }

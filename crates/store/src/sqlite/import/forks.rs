@@ -6,9 +6,9 @@ use super::super::ancestry::{Lineage, holder};
 use super::super::chain::hex;
 use super::super::error::Fault;
 use super::super::fork::{link_at, share};
-use super::super::kept::set_aside;
-use super::super::projection;
+use super::super::kept::put_aside;
 use super::super::writer::Work;
+use super::super::{open_streams, projection, turn_runs};
 use crate::journal::StreamKey;
 
 /// What became of a stream of the export.
@@ -63,5 +63,9 @@ pub(super) fn keep(work: &mut Work<'_>, key: &StreamKey, stream: u64) -> Result<
     projections.give_up(stream);
     projection::hide(work.connection, stream)?;
     work.state.heads.forget(stream);
-    set_aside(work.connection, stream)
+    // Its turns are no runs.
+    turn_runs::remove(work.connection, stream, &(0..=i64::MAX as u64))?;
+    turn_runs::remove_owner(work.connection, stream)?;
+    open_streams::remove(work.connection, stream)?;
+    put_aside(work.connection, stream, u64::MAX)
 }

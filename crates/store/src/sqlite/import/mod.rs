@@ -1,11 +1,15 @@
 //! Taking an export in.
 //!
-//! A stream is taken in whole or not at all: one that is there already, is damaged or does not add up to its last line is
-//! left out and named. The events keep their bytes, so the chain under the same key is the same again. A fork shares again what it
-//! shared, with the stream that came with it, or with one that is there if its chain says the same.
+//! An import is one commit: a crash in the middle of it leaves nothing, and so does a line that cannot be read. A stream that is
+//! there already, is damaged or does not add up to its last line is left out and named. The events keep their bytes, so the chain
+//! under the same key is the same again. A fork shares again what it shared, with the stream that came with it, or with one that
+//! is there if its chain says the same.
 
 mod forks;
 mod incoming;
+#[cfg(test)]
+mod killed;
+mod spool;
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -21,18 +25,19 @@ use super::chain::{Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
-use super::journal::{claim, find, remove};
+use super::journal::{claim, find, remove_whole};
 use super::kept::drop_unneeded;
 use super::record::{Encoded, RECORD_VERSION};
 use super::records;
-use super::writer::Writer;
+use super::writer::Work;
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
 use forks::{Became, Beginning};
 use incoming::{Incoming, Piece, write};
+use spool::spool;
 
-/// How many lines go into one commit.
-const LINES: usize = 256;
+/// How many pieces of a stream are written together.
+const PIECES: usize = 256;
 
 /// What an import took in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -46,7 +51,9 @@ pub struct ImportReport {
 }
 
 impl SqliteStore {
-    /// Reads JSON lines as [`export`](Self::export) writes them.
+    /// Reads JSON lines as [`export`](Self::export) writes them, and takes them in together: all or nothing.
+    ///
+    /// They are kept in a file of the data directory until all are there. Then nobody else writes until they are taken in.
     pub async fn import<R: BufRead + Send + 'static>(
         &self,
         lines: R,
@@ -54,26 +61,35 @@ impl SqliteStore {
         let store = self.clone();
         let done = tokio::task::spawn_blocking(move || {
             let writer = store.inner.writer()?;
-            let mut import = Import {
-                writer,
-                store: &store,
-                stream: None,
-                became: Vec::new(),
-                kept: Vec::new(),
-                report: ImportReport::default(),
-            };
-            import.read(lines)?;
-            import.drop_unneeded()?;
-            Ok::<_, SqliteError>(import.report)
+            let location = store.inner.readers.location();
+            let lines = spool(&location.directory, lines).map_err(|source| SqliteError::Io {
+                doing: "keep the lines of the import in",
+                path: location.directory.clone(),
+                source,
+            })?;
+            let report = writer.write_blocking(move |work| take_in(work, lines))?;
+            Ok::<_, SqliteError>(report)
         });
         done.await
             .map_err(|error| SqliteError::Unavailable(error.to_string()))?
     }
 }
 
-struct Import<'a> {
-    writer: &'a Writer,
-    store: &'a SqliteStore,
+fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fault> {
+    let mut import = Import {
+        work,
+        stream: None,
+        became: Vec::new(),
+        kept: Vec::new(),
+        report: ImportReport::default(),
+    };
+    import.read(lines)?;
+    import.drop_unneeded()?;
+    Ok(import.report)
+}
+
+struct Import<'a, 'b> {
+    work: &'a mut Work<'b>,
     stream: Option<Incoming>,
     /// What became of the streams of the export so far.
     became: Vec<Became>,
@@ -82,10 +98,12 @@ struct Import<'a> {
     report: ImportReport,
 }
 
-impl Import<'_> {
-    fn read(&mut self, lines: impl BufRead) -> Result<(), SqliteError> {
+impl Import<'_, '_> {
+    fn read(&mut self, lines: impl BufRead) -> Result<(), Fault> {
         let mut has_begun = false;
         for (line, text) in (1..).zip(lines.lines()) {
+            #[cfg(test)]
+            killed::pass(line);
             let wrong = |why: String| SqliteError::Import { line, why };
             let text = text.map_err(|error| wrong(error.to_string()))?;
             let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
@@ -94,14 +112,15 @@ impl Import<'_> {
                     has_begun = true;
                 }
                 Line::WindlassExport { format } => {
-                    return Err(wrong(format!(
-                        "format {format} is not known; use a newer Windlass"
-                    )));
+                    let why = format!("format {format} is not known; use a newer Windlass");
+                    return Err(wrong(why).into());
                 }
-                _ if !has_begun => return Err(wrong("this is not an export of Windlass".into())),
+                _ if !has_begun => {
+                    return Err(wrong("this is not an export of Windlass".into()).into());
+                }
                 parsed => self.take(parsed).map_err(|fault| match fault {
-                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why),
-                    fault => fault.into(),
+                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
+                    fault => fault,
                 })?,
             }
         }
@@ -116,18 +135,15 @@ impl Import<'_> {
             Line::WindlassExport { .. } => Ok(()),
             Line::Harness(record) => {
                 let harness: Harness = parse(record.get())?;
-                self.writer
-                    .write_blocking(move |work| records::put_harness(work, &harness))
+                records::put_harness(self.work, &harness)
             }
             Line::Agent(record) => {
                 let agent: Agent = parse(record.get())?;
-                self.writer
-                    .write_blocking(move |work| records::put_agent(work, &agent))
+                records::put_agent(self.work, &agent)
             }
             Line::Session(record) => {
                 let session: Session = parse(record.get())?;
-                self.writer
-                    .write_blocking(move |work| records::put_session(work, &session))
+                records::put_session(self.work, &session)
             }
             Line::Stream(key) => self.begin(StreamKey::new(key), false),
             Line::Kept(key) => self.begin(StreamKey::new(key), true),
@@ -207,19 +223,14 @@ impl Import<'_> {
         if let Some(stream) = self.stream.take() {
             self.leave_out(stream, "it has no end")?;
         }
-        let reader = self.store.inner.readers.take()?;
         let mut refused = None;
         let mut number = 0;
         let mut became = Became::LeftOut;
-        if let Some(there) = find(&reader, &key)? {
+        if let Some(there) = find(self.work.connection, &key)? {
             refused = Some(Finding::of_stream(&key, "it is there already"));
             became = Became::There(there.stream);
         } else {
-            let key = key.clone();
-            number = self
-                .writer
-                .write_blocking(move |work| claim(work, &key))?
-                .stream;
+            number = claim(self.work, &key)?.stream;
         }
         self.became.push(became);
         self.stream = Some(Incoming {
@@ -255,10 +266,7 @@ impl Import<'_> {
         if stream.refused.is_some() {
             return Ok(());
         }
-        let begun = self
-            .writer
-            .write_blocking(move |work| forks::begin(work, number, &beginning))?;
-        if let Err(why) = begun {
+        if let Err(why) = forks::begin(self.work, number, &beginning)? {
             self.incoming()?.refuse(seq, why);
         }
         Ok(())
@@ -267,10 +275,8 @@ impl Import<'_> {
     /// Removes what was kept for forks that were left out.
     fn drop_unneeded(&mut self) -> Result<(), Fault> {
         let kept = std::mem::take(&mut self.kept);
-        self.writer.write_blocking(move |work| {
-            let mut newest_first = kept.into_iter().rev();
-            newest_first.try_for_each(|stream| drop_unneeded(work, stream))
-        })
+        let mut newest_first = kept.into_iter().rev();
+        newest_first.try_for_each(|stream| drop_unneeded(self.work, stream))
     }
 
     fn put(&mut self, piece: Piece) -> Result<(), Fault> {
@@ -279,7 +285,7 @@ impl Import<'_> {
             // A commit ends with a record: from it the writer knows where to go on.
             let is_record = matches!(piece, Piece::Record(..));
             stream.waiting.push(piece);
-            if is_record && stream.waiting.len() >= LINES {
+            if is_record && stream.waiting.len() >= PIECES {
                 return self.flush();
             }
         }
@@ -289,8 +295,7 @@ impl Import<'_> {
     fn flush(&mut self) -> Result<(), Fault> {
         let stream = self.incoming()?;
         let (number, pieces) = (stream.number, std::mem::take(&mut stream.waiting));
-        self.writer
-            .write_blocking(move |work| write(work, number, pieces))
+        write(self.work, number, pieces)
     }
 
     fn end(&mut self, seq: u64, digest: &str) -> Result<(), Fault> {
@@ -314,9 +319,7 @@ impl Import<'_> {
         }
         let number = stream.number;
         if stream.is_kept {
-            let key = stream.key.clone();
-            self.writer
-                .write_blocking(move |work| forks::keep(work, &key, number))?;
+            forks::keep(self.work, &stream.key, number)?;
             self.kept.push(number);
         }
         if let Some(became) = self.became.last_mut() {
@@ -335,7 +338,7 @@ impl Import<'_> {
             .unwrap_or_else(|| Finding::of_stream(&key, why));
         self.report.findings.push(finding);
         if stream.number > 0 {
-            self.writer.write_blocking(move |work| remove(work, &key))?;
+            remove_whole(self.work, &key)?;
         }
         Ok(())
     }

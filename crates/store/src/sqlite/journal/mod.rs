@@ -15,8 +15,10 @@ use windlass_core::typed_id::TurnId;
 
 use super::fork::{Fork, standing};
 use super::inner::Inner;
+use super::open_streams;
 use super::projection::{find_thread, list_threads, turn_end};
 use super::record::{Encoded, encode};
+use super::removing;
 use super::turn_runs;
 use crate::journal::{
     Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
@@ -28,7 +30,7 @@ pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
 pub(super) use page::Walk;
 use page::read_page;
-pub(super) use remove::remove;
+pub(super) use remove::{remove, remove_whole};
 pub use streams::StreamInfo;
 pub(super) use streams::{find, list, named, names};
 
@@ -119,7 +121,7 @@ impl Journal for SqliteJournal {
     }
 
     async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        Ok(self.inner.readers.read(streams::unfinished).await?)
+        Ok(self.inner.readers.read(open_streams::list).await?)
     }
 
     async fn threads(
@@ -164,7 +166,9 @@ impl Journal for SqliteJournal {
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         let key = stream.clone();
         let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| remove(work, &key)).await?)
+        let was_there = writer.write(move |work| remove(work, &key)).await?;
+        while writer.write(removing::step).await? {}
+        Ok(was_there)
     }
 
     async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {

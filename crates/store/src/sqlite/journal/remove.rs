@@ -5,21 +5,39 @@ use rusqlite::OptionalExtension;
 use super::super::ancestry::shared_upto;
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
-use super::super::kept::{let_go, set_aside, trim};
+use super::super::kept::{let_go, put_aside};
 use super::super::numbers::{int, uint};
+use super::super::removing::Leftover;
 use super::super::spans::at;
-use super::super::turn_runs;
 use super::super::writer::Work;
+use super::super::{open_streams, projection, turn_runs};
 use crate::journal::StreamKey;
 
+/// Removes a stream for everybody. Where it is long, its records are taken out later.
 pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
+    match hide(work, key)? {
+        Some(leftover) => leftover.begin_to_remove(work).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The same with all records at once.
+pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Result<(), Fault> {
+    match hide(work, key)? {
+        Some(leftover) => leftover.remove_whole(work),
+        None => Ok(()),
+    }
+}
+
+/// Takes a stream out of all lists; returns what is left of it.
+fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault> {
     let connection = work.connection;
     let stream: Option<u64> = connection
         .prepare_cached("SELECT id FROM streams WHERE key = ?1")?
         .query_row([key.as_str()], |row| uint(row, 0))
         .optional()?;
     let Some(stream) = stream else {
-        return Ok(false);
+        return Ok(None);
     };
     // The row of a run has the position of its first record; a session has none.
     connection
@@ -29,20 +47,16 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
             ")"
         ))?
         .execute([int(stream)])?;
-    turn_runs::remove(connection, stream, &(0..=i64::MAX as u64))?;
     turn_runs::remove_owner(connection, stream)?;
-    trim(work, stream)?;
-    match shared_upto(connection, stream)? {
-        0 => {
-            connection
-                .prepare_cached("DELETE FROM streams WHERE id = ?1")?
-                .execute([int(stream)])?;
-            let_go(work, stream)?;
-        }
-        _ => set_aside(connection, stream)?,
+    open_streams::remove(connection, stream)?;
+    projection::hide(connection, stream)?;
+    let after = shared_upto(connection, stream)?;
+    put_aside(connection, stream, after)?;
+    if after == 0 {
+        let_go(work, stream)?;
     }
     work.state.heads.forget(stream);
     work.state.projections.give_up(stream);
     work.state.rings.push(Ring::Removed(key.clone()));
-    Ok(true)
+    Leftover::behind(work, stream, after).map(Some)
 }

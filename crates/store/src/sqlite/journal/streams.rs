@@ -59,14 +59,6 @@ pub(super) fn heads(reader: &Connection) -> Result<Vec<(StreamKey, u64)>, Fault>
     Ok(heads.collect::<Result<_, _>>()?)
 }
 
-/// Lists the streams with a turn that has not ended. There may be many others, and they are not kept in memory.
-pub(super) fn unfinished(reader: &Connection) -> Result<Vec<StreamKey>, Fault> {
-    let query = format!("{INFO} WHERE newest.open_from > 0 ORDER BY streams.key");
-    let mut statement = reader.prepare_cached(&query)?;
-    let streams = statement.query_map([], |row| Ok(info(row)?.key))?;
-    Ok(streams.collect::<Result<_, _>>()?)
-}
-
 /// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
 pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
     let mut streams = Vec::new();

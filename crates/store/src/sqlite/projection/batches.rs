@@ -181,13 +181,50 @@ pub(super) fn remove_from(
     stream: u64,
     places: Places,
 ) -> Result<(), Fault> {
+    remove_some_from(connection, stream, places, u64::MAX).map(drop)
+}
+
+/// The same for at most so many rows; returns how many.
+pub(super) fn remove_some_from(
+    connection: &Connection,
+    stream: u64,
+    places: Places,
+    limit: u64,
+) -> Result<u64, Fault> {
+    let within = |number, table| [key(number, places.of(table)), key(number + 1, 0)];
+    remove(connection, stream, within, limit)
+}
+
+/// Removes the rows of a stream before places, at most so many; returns how many.
+pub(super) fn remove_some_before(
+    connection: &Connection,
+    stream: u64,
+    places: Places,
+    limit: u64,
+) -> Result<u64, Fault> {
+    let within = |number, table| [key(number, 0), key(number, places.of(table))];
+    remove(connection, stream, within, limit)
+}
+
+/// Removes the rows that lie within the keys of their batch and table, and the batches that are left without any.
+fn remove(
+    connection: &Connection,
+    stream: u64,
+    within: impl Fn(u64, Table) -> [i64; 2],
+    limit: u64,
+) -> Result<u64, Fault> {
+    let mut removed = 0;
     for number in numbers(connection, stream)? {
         let mut left = 0;
         for table in Table::ALL {
             let name = table.name();
-            connection
-                .prepare_cached(&format!("DELETE FROM {name} WHERE key >= ?1 AND key < ?2"))?
-                .execute([key(number, places.of(table)), key(number + 1, 0)])?;
+            let [from, to] = within(number, table);
+            removed += connection
+                .prepare_cached(&format!(
+                    "DELETE FROM {name} WHERE key IN \
+                     (SELECT key FROM {name} WHERE key >= ?1 AND key < ?2 LIMIT ?3)"
+                ))?
+                .execute([from, to, int(limit - removed)])? as u64;
             left += count(connection, table, [key(number, 0), key(number + 1, 0)])?;
         }
         if left == 0 {
@@ -195,8 +232,11 @@ pub(super) fn remove_from(
                 .prepare_cached("DELETE FROM batches WHERE batch = ?1")?
                 .execute([int(number)])?;
         }
+        if removed >= limit {
+            break;
+        }
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Shows a database of an earlier version to a reader as if it had batches: one for each stream.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use windlass_core::items::{Change, change};
 
 use super::super::ancestry::{Part, is_kept};
@@ -36,6 +36,8 @@ pub(crate) struct Projections {
     projected: u64,
     /// What it will be once this commit is durable, where all rows go to the table.
     projecting: Option<u64>,
+    /// What is wrong with the rows, where they are damaged.
+    damage: Option<&'static str>,
     /// The rows of runs, which are remembered and written likewise.
     pub(crate) runs: RunRows,
 }
@@ -57,6 +59,7 @@ impl Projections {
             news: Vec::new(),
             news_before: 0,
             projecting: None,
+            damage: None,
         })
     }
 
@@ -72,7 +75,25 @@ impl Projections {
 
     /// Follows records that were appended; `head` is the stream with them in it, `position` that of the last one. A fold that
     /// was lent has followed them.
+    ///
+    /// Rows that are damaged fail the commit that comes upon them, because SQLite then refuses every further write in the same
+    /// transaction. From then on they are left alone, and nobody who writes is the worse for it.
     pub(crate) fn follow<'a>(
+        &mut self,
+        connection: &Connection,
+        of_stream: (u64, Option<Loan>),
+        head: &Head,
+        position: u64,
+        records: impl Iterator<Item = &'a Encoded> + Clone,
+    ) -> Result<(), Fault> {
+        if self.damage.is_some() {
+            return Ok(());
+        }
+        let followed = self.follow_rows(connection, of_stream, head, position, records);
+        self.noting_damage(followed)
+    }
+
+    fn follow_rows<'a>(
         &mut self,
         connection: &Connection,
         (stream, loan): (u64, Option<Loan>),
@@ -100,6 +121,31 @@ impl Projections {
         Ok(())
     }
 
+    /// Remembers that rows are damaged, and leaves them alone from then on. They can be made anew.
+    fn noting_damage(&mut self, done: Result<(), Fault>) -> Result<(), Fault> {
+        if let Err(Fault::Sql(error)) = &done
+            && error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+        {
+            let why = "what is listed of threads and runs is damaged, and no longer kept up to date; rebuild the store";
+            tracing::error!(%error, "{why}");
+            self.newest.end(Some(why));
+            self.damage = Some(why);
+        }
+        done
+    }
+
+    fn refuse_damaged(&self) -> Result<(), Fault> {
+        match self.damage {
+            Some(why) => Err(Fault::unavailable(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells whether rows are damaged.
+    pub(crate) fn are_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
     /// Writes all rows of turns that have ended, before their records go.
     pub(crate) fn settle(
         &mut self,
@@ -107,6 +153,7 @@ impl Projections {
         stream: u64,
         name: &StreamKey,
     ) -> Result<(), Fault> {
+        self.refuse_damaged()?;
         self.runs.turns.settle(connection, stream)?;
         let known = self.folds.take(stream, None);
         let known = known.filter(|(known, _)| known.fold.is_some());
@@ -178,16 +225,19 @@ impl Projections {
         connection: &Connection,
         position: u64,
     ) -> Result<(), Fault> {
-        self.runs.persist_if_due(connection, position)?;
-        match self.are_threads_due(position) {
-            true => self.persist_threads(connection, position),
-            false => Ok(()),
+        if self.damage.is_some() {
+            return Ok(());
         }
+        let mut persisted = self.runs.persist_if_due(connection, position);
+        if persisted.is_ok() && self.are_threads_due(position) {
+            persisted = self.persist_threads(connection, position);
+        }
+        self.noting_damage(persisted)
     }
 
     /// Tells whether rows have become many.
     pub(crate) fn is_due(&self, position: u64) -> bool {
-        self.runs.is_due(position) || self.are_threads_due(position)
+        self.damage.is_none() && (self.runs.is_due(position) || self.are_threads_due(position))
     }
 
     fn are_threads_due(&self, position: u64) -> bool {
@@ -198,16 +248,17 @@ impl Projections {
 
     /// Writes all rows that are newer than the tables.
     pub(crate) fn persist(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
+        self.refuse_damaged()?;
         self.runs.persist(connection, position)?;
         self.persist_threads(connection, position)
     }
 
     fn persist_threads(&mut self, connection: &Connection, position: u64) -> Result<(), Fault> {
         let (mut rows, _) = self.newest.rows()?;
-        for (stream, row) in self.news.drain(..) {
+        for (stream, row) in &self.news {
             match row {
-                Some(row) => drop(rows.insert(stream, row)),
-                None => drop(rows.remove(&stream)),
+                Some(row) => drop(rows.insert(*stream, *row)),
+                None => drop(rows.remove(stream)),
             }
         }
         let mut rows: Vec<_> = rows.into_iter().collect();

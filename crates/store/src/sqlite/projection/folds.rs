@@ -4,9 +4,9 @@
 //! append, and one who writes. What the writer does to a stream meanwhile ends the loan, and a fold that comes back too late is
 //! dropped. So the fold of a stream is always that of its records, and who finds none there makes it again.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::super::recently_used::RecentlyUsed;
 use super::super::record::Encoded;
 use super::fold::Fold;
 
@@ -63,7 +63,7 @@ pub(crate) struct Folds {
 
 #[derive(Debug, Default)]
 struct Shelf {
-    by_stream: HashMap<u64, Spot>,
+    by_stream: RecentlyUsed<Spot>,
     bytes: usize,
     /// How many loans there were.
     loans: u64,
@@ -84,7 +84,7 @@ impl Folds {
     pub(crate) fn lend(&self, stream: u64) -> Option<Loan> {
         let mut shelf = self.lock();
         let number = shelf.loans + 1;
-        let spot = shelf.by_stream.get_mut(&stream)?;
+        let spot = shelf.by_stream.get(stream)?;
         match std::mem::replace(spot, Spot::Lent(number)) {
             Spot::Here(known) => {
                 shelf.loans = number;
@@ -101,7 +101,7 @@ impl Folds {
     /// Takes out what is remembered of a stream, or was lent of it and comes back in time; tells whether it was lent.
     pub(super) fn take(&self, stream: u64, loan: Option<Loan>) -> Option<(Remembered, bool)> {
         let mut shelf = self.lock();
-        match (shelf.by_stream.remove(&stream)?, loan) {
+        match (shelf.by_stream.remove(stream)?, loan) {
             (Spot::Here(known), _) => {
                 shelf.bytes -= known.size();
                 Some((known, false))
@@ -111,19 +111,25 @@ impl Folds {
         }
     }
 
-    /// Remembers a stream. When there is too much, all is forgotten.
+    /// Remembers a stream. When there is too much, what was used longest ago is forgotten.
     pub(super) fn put(&self, stream: u64, known: Remembered) {
         let mut shelf = self.lock();
         shelf.forget(stream);
         shelf.bytes += known.size();
         shelf.by_stream.insert(stream, Spot::Here(known));
-        if shelf.by_stream.len() > MAX_FOLDS || shelf.bytes > MAX_BYTES {
-            // To free so much takes a while, and nobody should wait for it.
-            let forgotten = std::mem::take(&mut shelf.by_stream);
-            shelf.bytes = 0;
-            drop(shelf);
-            drop(forgotten);
+        let mut forgotten = Vec::new();
+        while shelf.by_stream.len() > MAX_FOLDS || shelf.bytes > MAX_BYTES {
+            let Some(oldest) = shelf.by_stream.remove_oldest() else {
+                break;
+            };
+            if let Spot::Here(known) = oldest {
+                shelf.bytes -= known.size();
+                forgotten.push(known);
+            }
         }
+        // To free much takes a while, and nobody should wait for it.
+        drop(shelf);
+        drop(forgotten);
     }
 
     pub(super) fn forget(&self, stream: u64) {
@@ -139,7 +145,7 @@ impl Folds {
 
 impl Shelf {
     fn forget(&mut self, stream: u64) {
-        if let Some(Spot::Here(known)) = self.by_stream.remove(&stream) {
+        if let Some(Spot::Here(known)) = self.by_stream.remove(stream) {
             self.bytes -= known.size();
         }
     }
@@ -198,12 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_forgotten() {
+    fn of_too_much_what_was_used_longest_ago_is_forgotten() {
         let folds = Folds::default();
         folds.put(1, known(MAX_BYTES));
         folds.put(2, known(1));
-        assert!(folds.lend(1).is_none() && folds.lend(2).is_none());
+        assert!(folds.lend(1).is_none(), "there is no room for it");
+        assert!(folds.lend(2).is_some());
         folds.put(3, known(MAX_BYTES));
         assert!(folds.lend(3).is_some(), "what was forgotten does not count");
+
+        let folds = Folds::default();
+        for stream in 0..=MAX_FOLDS as u64 {
+            folds.put(stream, known(1));
+        }
+        assert!(folds.lend(0).is_none());
+        assert!(folds.lend(1).is_some(), "all others are still known");
     }
 }

@@ -8,7 +8,7 @@ use super::super::fork::replay;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
 use super::base::{base_behind, gone};
-use super::batches::{Places, remove_from};
+use super::batches::{Places, remove_from, remove_some_from};
 use super::fold::Fold;
 use super::marks;
 use super::rows::{Base, ThreadRow};
@@ -105,16 +105,22 @@ pub(crate) fn hide(connection: &Connection, stream: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Removes what is listed of a stream, but for the rows that its forks share.
-pub(crate) fn trim(connection: &Connection, stream: u64, shared: u64) -> Result<(), Fault> {
-    hide(connection, stream)?;
+/// Removes what is listed of a stream, but for the rows that its forks share, and at most so many rows; returns how many.
+pub(crate) fn trim(
+    connection: &Connection,
+    (stream, shared): (u64, u64),
+    limit: u64,
+) -> Result<u64, Fault> {
     let base = match shared {
         0 => None,
         _ => last_fork(connection, stream, shared)?,
     };
     let shown = base.unwrap_or_default().mark.places();
-    remove_from(connection, stream, shown)?;
-    marks::remove(connection, stream, shared)
+    let removed = remove_some_from(connection, stream, shown, limit)?;
+    if removed < limit {
+        marks::remove(connection, stream, shared)?;
+    }
+    Ok(removed)
 }
 
 /// Returns where a fork begins that shares the most of a stream.

@@ -44,6 +44,8 @@ struct Rows {
     earlier: Earlier,
     /// Whether somebody waits for the rows of an earlier process.
     is_wanted: bool,
+    /// Whether nobody will try to fold them any more.
+    is_over: bool,
 }
 
 /// The rows that an earlier process has not written.
@@ -54,8 +56,18 @@ enum Earlier {
     Here,
     /// They are being folded, but for those of streams that have changed meanwhile.
     Folding { changed: HashSet<u64> },
-    /// They cannot be folded, and why.
-    Lost(String),
+    /// They could not be folded, and why. Whoever asks for them lets it be tried again.
+    Failed { why: String, changed: HashSet<u64> },
+}
+
+impl Earlier {
+    /// Returns the streams that have changed since, where rows are missing.
+    fn changed(&mut self) -> Option<&mut HashSet<u64>> {
+        match self {
+            Self::Here => None,
+            Self::Folding { changed } | Self::Failed { changed, .. } => Some(changed),
+        }
+    }
 }
 
 impl Newest {
@@ -96,32 +108,46 @@ impl Newest {
     }
 
     /// Folds the rows that an earlier process has not written. Whoever lists waits for it, and nobody else.
-    pub(crate) fn fold(&self, connection: &Connection) {
+    pub(crate) fn fold(&self, connection: &Connection) -> Result<(), Fault> {
         if self.is_whole() {
-            return;
+            return Ok(());
         }
-        let folded = connection
-            .unchecked_transaction()
-            .map_err(Fault::from)
-            .and_then(|transaction| fold_newest(&transaction));
-        let mut folded = match folded {
-            Ok(folded) => folded,
-            Err(fault) => return self.give_up(fault),
-        };
+        let transaction = connection.unchecked_transaction()?;
+        let mut folded = fold_newest(&transaction)?;
         let mut rows = self.lock();
-        if let Earlier::Folding { changed } = std::mem::take(&mut rows.earlier) {
+        if let Some(changed) = rows.earlier.changed() {
             folded.retain(|stream, _| !changed.contains(stream));
         }
+        rows.earlier = Earlier::Here;
         rows.by_stream.extend(folded);
+        drop(rows);
+        self.folded.notify_all();
+        Ok(())
+    }
+
+    /// Notes that the rows of an earlier process could not be folded; whoever lists now hears why.
+    pub(crate) fn fail(&self, fault: Fault) {
+        let why = SqliteError::from(fault).to_string();
+        tracing::warn!(error = %why, "threads cannot be listed yet: what an earlier process left could not be read");
+        let mut rows = self.lock();
+        rows.is_wanted = false;
+        if let Some(changed) = rows.earlier.changed() {
+            let changed = std::mem::take(changed);
+            rows.earlier = Earlier::Failed { why, changed };
+        }
         drop(rows);
         self.folded.notify_all();
     }
 
-    /// Notes that the rows of an earlier process cannot be folded; whoever lists hears why.
-    pub(crate) fn give_up(&self, fault: Fault) {
+    /// Notes that nobody will try again, and why whoever lists is refused from now on.
+    pub(crate) fn end(&self, why: Option<&str>) {
         let mut rows = self.lock();
-        if let Earlier::Folding { .. } = rows.earlier {
-            rows.earlier = Earlier::Lost(SqliteError::from(fault).to_string());
+        rows.is_over = true;
+        if let Some(why) = why {
+            rows.earlier = Earlier::Failed {
+                why: why.to_owned(),
+                changed: HashSet::new(),
+            };
         }
         drop(rows);
         self.folded.notify_all();
@@ -129,16 +155,22 @@ impl Newest {
 
     /// Returns all rows that are newer than the table.
     pub(super) fn rows(&self) -> Result<(ThreadRows, u64), Fault> {
-        if !self.is_whole() {
-            self.want();
+        let mut rows = self.lock();
+        if !rows.is_over
+            && let Some(changed) = rows.earlier.changed()
+        {
+            let changed = std::mem::take(changed);
+            rows.earlier = Earlier::Folding { changed };
+            rows.is_wanted = true;
+            self.wanted.notify_all();
         }
         let is_folding = |rows: &mut Rows| matches!(rows.earlier, Earlier::Folding { .. });
         let rows = self
             .folded
-            .wait_while(self.lock(), is_folding)
+            .wait_while(rows, is_folding)
             .unwrap_or_else(PoisonError::into_inner);
         match &rows.earlier {
-            Earlier::Lost(why) => Err(Fault::unavailable(why)),
+            Earlier::Failed { why, .. } => Err(Fault::unavailable(why)),
             _ => Ok((rows.by_stream.clone(), rows.generation)),
         }
     }
@@ -159,7 +191,7 @@ impl Newest {
     pub(super) fn publish(&self, news: impl Iterator<Item = (u64, Option<ThreadRow>)>) {
         let mut rows = self.lock();
         for (stream, row) in news {
-            if let Earlier::Folding { changed } = &mut rows.earlier {
+            if let Some(changed) = rows.earlier.changed() {
                 changed.insert(stream);
             }
             match row {

@@ -23,6 +23,7 @@ use super::inner::Inner;
 use super::journal::{Walk, find, size};
 use super::numbers::int;
 use super::record::{RECORD_VERSION, Stored};
+use super::removing;
 use super::spans::{IN_ORDER, PLACED_COLUMNS, from};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
@@ -31,6 +32,9 @@ pub(super) use check::RunCheck;
 pub(super) use rows::put;
 pub(super) use tail::fold_tail;
 pub(super) use write::{project, refill};
+
+/// How many runs one commit forgets.
+const FORGET: usize = 8;
 
 /// Runs in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -121,9 +125,18 @@ impl RunLog for SqliteRuns {
     ) -> Result<usize, JournalError> {
         let before = ended_before.timestamp_micros();
         let writer = self.inner.writer()?;
-        Ok(writer
-            .write(move |work| write::forget(work, before, limit))
-            .await?)
+        let mut forgotten = 0;
+        while forgotten < limit {
+            let step = limit.min(forgotten + FORGET) - forgotten;
+            let gone = writer.write(move |work| write::forget(work, before, step));
+            let gone = gone.await?;
+            forgotten += gone;
+            if gone < step {
+                break;
+            }
+        }
+        while writer.write(removing::step).await? {}
+        Ok(forgotten)
     }
 }
 

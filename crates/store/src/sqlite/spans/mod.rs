@@ -15,6 +15,7 @@ use rusqlite::{CachedStatement, Connection, params_from_iter};
 
 use super::error::Fault;
 use super::numbers::{int, uint};
+use super::open_streams;
 use super::schema::{PLACES, SPANS, version};
 use super::writer::Work;
 
@@ -213,6 +214,7 @@ impl Recent {
         if !self.is_due() {
             return Ok(());
         }
+        open_streams::settle(connection)?;
         connection
             .prepare_cached("INSERT INTO spans SELECT * FROM recent_spans ORDER BY stream, last")?
             .execute([])?;
@@ -286,7 +288,8 @@ pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
     work.state.heads.forget_all();
     work.connection
         .execute_batch("DELETE FROM recent_spans; DELETE FROM spans")?;
-    fill(work.connection)
+    fill(work.connection)?;
+    open_streams::fill(work.connection)
 }
 
 /// Makes the spans of all records, one after the other as they lie. Of two records that claim one place, the second stays

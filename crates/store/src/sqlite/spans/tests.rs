@@ -11,6 +11,7 @@ fn with_places() -> Connection {
     for step in [
         include_str!("../schema/1.sql"),
         include_str!("../schema/5.sql"),
+        "CREATE TABLE open_streams (stream INTEGER PRIMARY KEY);",
     ] {
         connection.execute_batch(step).unwrap();
     }

@@ -1,11 +1,11 @@
 //! What the writer remembers of turns.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use super::super::error::Fault;
+use super::super::recently_used::RecentlyUsed;
 use super::super::record::Encoded;
 use super::super::run_rows::{Rows, Unwritten};
 use super::rows::{put, put_owner, remove};
@@ -20,7 +20,7 @@ const MAX_FOLDS: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct TurnRuns {
     /// `None` for a stream that cannot be folded, because a record is damaged or not known.
-    by_stream: HashMap<u64, Option<RunFold>>,
+    by_stream: RecentlyUsed<Option<RunFold>>,
     /// What the running job has changed here, in case that it must be undone.
     touched: Vec<u64>,
     pub(crate) rows: Unwritten<RunRow>,
@@ -29,7 +29,7 @@ pub(crate) struct TurnRuns {
 impl TurnRuns {
     pub(crate) fn new(rows: Rows<RunRow>) -> Self {
         Self {
-            by_stream: HashMap::new(),
+            by_stream: RecentlyUsed::default(),
             touched: Vec::new(),
             rows: Unwritten::new(rows),
         }
@@ -52,7 +52,7 @@ impl TurnRuns {
         }
         let first = records.clone().find_map(|record| record.seq);
         self.remember(connection, stream, name, first.unwrap_or_default())?;
-        let Some(Some(fold)) = self.by_stream.get_mut(&stream) else {
+        let Some(Some(fold)) = self.by_stream.get(stream) else {
             return Ok(());
         };
         let before = position - records.clone().count() as u64;
@@ -82,11 +82,8 @@ impl TurnRuns {
         before: u64,
     ) -> Result<(), Fault> {
         self.touched.push(stream);
-        if self.by_stream.contains_key(&stream) {
+        if self.by_stream.get(stream).is_some() {
             return Ok(());
-        }
-        if self.by_stream.len() >= MAX_FOLDS {
-            self.by_stream.clear();
         }
         let fold = match fold_before(connection, name, stream, before) {
             Ok(fold) => Some(fold),
@@ -94,6 +91,9 @@ impl TurnRuns {
             Err(fault) => return Err(fault),
         };
         self.by_stream.insert(stream, fold);
+        if self.by_stream.len() > MAX_FOLDS {
+            self.by_stream.remove_oldest();
+        }
         Ok(())
     }
 
@@ -114,13 +114,13 @@ impl TurnRuns {
     pub(crate) fn take_back(&mut self) {
         self.rows.take_back();
         for stream in std::mem::take(&mut self.touched) {
-            self.by_stream.remove(&stream);
+            self.by_stream.remove(stream);
         }
     }
 
     /// Forgets a stream whose rows are no longer, or no longer those that were shown.
     pub(crate) fn give_up(&mut self, stream: u64) {
-        self.by_stream.remove(&stream);
+        self.by_stream.remove(stream);
         self.rows.give_up(stream);
     }
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Fault;
-use super::pen::Hand;
 pub(crate) use super::pen::Work;
 use super::thread::Stand;
 
@@ -149,7 +148,7 @@ impl Writer {
         let pen = taken.as_mut().and_then(|pen| pen.as_mut());
         match pen.filter(|pen| pen.is_at_hand()) {
             Some(pen) => {
-                pen.commit(vec![job], Hand::Caller);
+                pen.commit(vec![job]);
                 None
             }
             None => Some(job),

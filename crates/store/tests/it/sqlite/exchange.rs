@@ -136,7 +136,8 @@ async fn lines_that_do_not_add_up_are_left_out_and_named() {
         ("{\"windlass_export\":{\"format\":9}}", "format 9"),
         ("nonsense", "line 1"),
     ] {
-        let copy = Home::new().open().await;
+        let home = Home::new();
+        let copy = home.open().await;
         let error = copy
             .import(Cursor::new(wrong))
             .await

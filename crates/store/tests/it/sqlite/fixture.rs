@@ -320,3 +320,21 @@ async fn begin_run(log: &impl RunLog, run_id: &str) -> KeptRun {
         Begun::New(run) | Begun::Existing(run) => run,
     }
 }
+
+#[tokio::test]
+async fn a_backup_that_was_cut_off_before_a_step_is_made_again() {
+    let home = Home::new();
+    for name in FILES {
+        let fixture = Path::new(FIXTURES).join("sqlite-9").join(name);
+        fs::copy(fixture, home.file(name)).unwrap();
+    }
+    let backup = home.file("windlass.db.before-version-10");
+    let whole = fs::read(home.file("windlass.db")).unwrap();
+    fs::write(&backup, &whole[..whole.len() / 2]).unwrap();
+    home.open().await.close().await;
+    let backup = rusqlite::Connection::open(backup).unwrap();
+    let check: String = backup
+        .pragma_query_value(None, "integrity_check", |row| row.get(0))
+        .unwrap();
+    assert_eq!(check, "ok");
+}

@@ -297,3 +297,16 @@ async fn whoever_held_the_name_of_a_fork_is_fenced_off() {
     assert!(matches!(refused, JournalError::Fenced { .. }), "{refused}");
     assert_eq!(read(&store, "child").await.unwrap().len(), 2);
 }
+
+#[tokio::test]
+async fn a_long_stream_is_removed_little_by_little() {
+    let home = Home::new();
+    let store = home.open().await;
+    let texts = (0..3000).map(|number| custom(&number.to_string()));
+    fill(&store, "s", texts.collect()).await;
+    let before = store.commits();
+    assert!(store.journal().remove(&key("s")).await.unwrap());
+    assert!(store.commits() - before >= 20, "others come in between");
+    assert_eq!(rows(&home.database()), [0; TABLES.len()]);
+    assert_eq!(store.verify().await.unwrap().findings, []);
+}

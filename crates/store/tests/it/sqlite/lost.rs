@@ -94,15 +94,15 @@ async fn a_missing_database_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn a_counter_that_is_missing_cut_or_another_ones_is_found() {
+async fn a_counter_that_is_cut_or_another_ones_is_found() {
     let other = killed().await;
-    let missing = |counter: &Path| fs::remove_file(counter).unwrap();
+    let blank = |counter: &Path| fs::write(counter, [0; 40]).unwrap();
     let cut = |counter: &Path| fs::write(counter, "windlass").unwrap();
     let foreign = |counter: &Path| {
         fs::copy(other.file("windlass.commits"), counter).unwrap();
     };
     for (what, damage) in [
-        ("is missing", &missing as &dyn Fn(&Path)),
+        ("was cut", &blank as &dyn Fn(&Path)),
         ("was cut", &cut),
         ("another database", &foreign),
     ] {
@@ -127,4 +127,16 @@ async fn an_old_copy_of_the_database_is_found() {
     fs::write(home.file("windlass.db"), old).unwrap();
     let error = home.refusal().await;
     assert!(error.to_string().contains("an old copy"), "{error}");
+}
+
+#[tokio::test]
+async fn a_first_opening_that_was_killed_at_its_counter_is_none() {
+    for left in [&[][..], &[0; 40], &[0; 48]] {
+        let home = Home::new();
+        home.open().await.close().await;
+        fs::write(home.file("windlass.commits"), left).unwrap();
+        let store = home.open().await;
+        fill(&store, "s", vec![custom("a")]).await;
+        store.close().await;
+    }
 }

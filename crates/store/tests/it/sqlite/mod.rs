@@ -1,6 +1,7 @@
 //! The stores in a database: the suites, and what only a database can go through.
 
 mod backup;
+mod backups;
 mod damage;
 mod exchange;
 mod files;
@@ -9,14 +10,18 @@ mod forks;
 mod full;
 mod groups;
 mod host_records;
+mod import_killed;
 mod journal;
 mod late_runs;
 mod lost;
 mod opening;
+mod outside;
 mod projection;
 mod records;
 mod restore;
 mod retention;
+mod rights;
+mod rows_trouble;
 mod runs;
 mod spans;
 mod storage;

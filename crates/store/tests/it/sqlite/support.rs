@@ -1,6 +1,7 @@
 //! Stores in a directory of their own, and short words for what tests do with them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use chrono::DateTime;
@@ -51,7 +52,10 @@ impl Home {
         let change = "ALTER TABLE runs ADD COLUMN client TEXT NOT NULL DEFAULT '';
                       UPDATE runs SET client = streams.client FROM streams WHERE streams.id = runs.stream;
                       ALTER TABLE streams DROP COLUMN client;
-                      DELETE FROM schema_versions WHERE version = 10;";
+                      ALTER TABLE streams DROP COLUMN aged;
+                      DROP TABLE open_streams;
+                      DROP TABLE removing;
+                      DELETE FROM schema_versions WHERE version > 9;";
         self.database().execute_batch(change).unwrap();
     }
 
@@ -68,6 +72,23 @@ impl Home {
     pub(super) fn database(&self) -> Connection {
         Connection::open(self.file("windlass.db")).unwrap()
     }
+}
+
+/// Where a test that was started again by itself finds the directory that it is for.
+const CHILD: &str = "WINDLASS_STORE_TEST_CHILD";
+
+/// Starts this program again to run one test in a process of its own, which can be killed.
+pub(super) fn run_again(test: &str, directory: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, directory);
+    command
+}
+
+/// Returns the directory where this process was started again by a test.
+pub(super) fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
 }
 
 pub(super) fn key(name: &str) -> StreamKey {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
-use windlass_runtime::{RecoveryPolicy, SqliteOptions, SqliteStore};
+use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore};
 use windlass_server::{
     Limits, RpcSettings, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
 };
@@ -66,6 +66,10 @@ pub(crate) struct Serve {
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
     on_restart: OnRestart,
+    /// Starts although commits are missing that were acknowledged, such as after an older database was put back. Threads may
+    /// end earlier than somebody has seen.
+    #[arg(long)]
+    accept_lost_commits: bool,
     /// What is written to stderr: off, error, warn, info, debug or trace; every request is told at debug.
     #[arg(
         long,
@@ -129,14 +133,20 @@ impl Serve {
         let options = SqliteOptions::new(&directory).with_retention(retention);
         let key_file = self.secrets_key_file.as_ref();
         let key_file = key_file.or(config.secrets_key_file.as_ref());
-        let key = secrets_key::load(key_file.map(PathBuf::as_path), &directory)?;
-        let store = SqliteStore::open(options.with_secrets_key(key)).await?;
+        let (key, unkept) = secrets_key::load(key_file.map(PathBuf::as_path), &directory)?;
+        let options = options
+            .with_secrets_key(key)
+            .on_lost_commits(self.on_lost_commits());
+        let store = SqliteStore::open(options).await?;
         store.check_secrets_key().await.with_context(|| {
             let path = directory.display();
             format!(
                 "the secrets in {path} need their own key; name its file with --secrets-key-file"
             )
         })?;
+        if let Some(unkept) = unkept {
+            unkept.keep(&directory)?;
+        }
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut limits = Limits::default();
@@ -213,6 +223,15 @@ impl Serve {
         }
         if self.mobile {
             note("--mobile has no effect: this version has no page for phones");
+        }
+    }
+}
+
+impl Serve {
+    fn on_lost_commits(&self) -> OnLostCommits {
+        match self.accept_lost_commits {
+            true => OnLostCommits::Accept,
+            false => OnLostCommits::Refuse,
         }
     }
 }

@@ -14,18 +14,32 @@ use super::private_file;
 pub(super) const FILE: &str = "secrets.key";
 const BYTES: usize = 32;
 
-/// Reads the key that is given, else that of the data directory, which is made if it is not there.
-pub(super) fn load(given: Option<&Path>, directory: &Path) -> anyhow::Result<SecretsKey> {
-    match given {
-        Some(path) => read(path)?
-            .with_context(|| format!("there is no key for secrets at {}", path.display())),
-        None => {
-            let path = directory.join(FILE);
-            match read(&path)? {
-                Some(key) => Ok(key),
-                None => make(directory),
-            }
-        }
+/// A key that is not in its file yet.
+pub(super) struct Unkept(String);
+
+/// Reads the key that is given, else that of the data directory. Where there is none yet one is made, to be
+/// [kept](Unkept::keep) once the store is open: a start that fails leaves none behind.
+pub(super) fn load(
+    given: Option<&Path>,
+    directory: &Path,
+) -> anyhow::Result<(SecretsKey, Option<Unkept>)> {
+    let Some(path) = given else {
+        return match read(&directory.join(FILE))? {
+            Some(key) => Ok((key, None)),
+            None => make().map(|(key, unkept)| (key, Some(unkept))),
+        };
+    };
+    let key = read(path)?;
+    let key = key.with_context(|| format!("there is no key for secrets at {}", path.display()))?;
+    Ok((key, None))
+}
+
+impl Unkept {
+    /// Puts the key into a file that only its owner can read.
+    pub(super) fn keep(self, directory: &Path) -> anyhow::Result<()> {
+        let put = private_file::put(directory, FILE, &self.0);
+        put.with_context(|| format!("cannot keep a key for secrets in {}", directory.display()))?;
+        Ok(())
     }
 }
 
@@ -70,13 +84,11 @@ fn parse(text: &str) -> Option<[u8; BYTES]> {
     Some(key)
 }
 
-/// Makes a key in a file that only its owner can read.
-fn make(directory: &Path) -> anyhow::Result<SecretsKey> {
-    let cannot = || format!("cannot keep a key for secrets in {}", directory.display());
+fn make() -> anyhow::Result<(SecretsKey, Unkept)> {
+    let cannot = "cannot make a key for secrets from /dev/urandom";
     let mut key = [0; BYTES];
-    let mut random = File::open("/dev/urandom").with_context(cannot)?;
-    random.read_exact(&mut key).with_context(cannot)?;
-    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    private_file::put(directory, FILE, &text).with_context(cannot)?;
-    Ok(SecretsKey::new(key))
+    let mut random = File::open("/dev/urandom").context(cannot)?;
+    random.read_exact(&mut key).context(cannot)?;
+    let text = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((SecretsKey::new(key), Unkept(text)))
 }

@@ -1,0 +1,200 @@
+//! Taking out what is left of removed streams, little by little.
+//!
+//! A stream that is removed is gone for everybody with one small commit: it leaves the table of streams. What is left of it goes in
+//! steps, each a commit of its own, so that nobody waits long for them. Where a crash comes between, the writer goes on with
+//! them (`pen.rs`).
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::error::Fault;
+use super::kept::drop_blobs;
+use super::numbers::{int, uint};
+use super::projection;
+use super::schema::{OPEN_STREAMS, version};
+use super::spans::{self, NEWEST_FIRST, between};
+use super::turn_runs;
+use super::writer::Work;
+
+/// How many rows one step takes out.
+const STEP: u64 = 128;
+
+/// What is left of a stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leftover {
+    pub(super) stream: u64,
+    /// The records behind this one go; those up to it are shared with forks.
+    pub(super) after: u64,
+    /// The newest one that was not looked at.
+    next: u64,
+}
+
+impl Leftover {
+    /// All of a stream that lies behind a record.
+    pub(super) fn behind(work: &Work<'_>, stream: u64, after: u64) -> Result<Self, Fault> {
+        Ok(Self {
+            stream,
+            after,
+            next: spans::newest(work.connection, stream)?,
+        })
+    }
+
+    /// Takes the first step, and notes what is left after it.
+    pub(super) fn begin_to_remove(self, work: &mut Work<'_>) -> Result<(), Fault> {
+        let (left, _) = self.take_out(work, STEP)?;
+        if let Some(left) = left {
+            left.note(work.connection)?;
+            work.state.is_removing = true;
+        }
+        Ok(())
+    }
+
+    /// Takes all out at once.
+    pub(super) fn remove_whole(self, work: &mut Work<'_>) -> Result<(), Fault> {
+        self.take_out(work, u64::MAX).map(drop)
+    }
+
+    /// Takes so many rows out; returns what is left, and how many more it could have been.
+    fn take_out(
+        mut self,
+        work: &mut Work<'_>,
+        mut budget: u64,
+    ) -> Result<(Option<Self>, u64), Fault> {
+        while self.next > 0 {
+            if budget == 0 {
+                return Ok((Some(self), 0));
+            }
+            let taken = self.take_records(work, budget.min(STEP))?;
+            budget -= taken;
+        }
+        let connection = work.connection;
+        let (stream, after) = (self.stream, self.after);
+        for remove in [remove_gaps, projection::trim] {
+            budget -= remove(connection, (stream, after), budget)?;
+            if budget == 0 {
+                return Ok((Some(self), 0));
+            }
+        }
+        Ok((None, budget))
+    }
+
+    /// Takes the newest records out that are left, so that those which stay follow from each other at any time.
+    fn take_records(&mut self, work: &mut Work<'_>, limit: u64) -> Result<u64, Fault> {
+        let connection = work.connection;
+        let numbers = newest(connection, self.stream, self.next, limit)?;
+        let count = numbers.len() as u64;
+        let Some(&first) = numbers.last() else {
+            self.next = 0;
+            return Ok(0);
+        };
+        turn_runs::remove(connection, self.stream, &(first..=self.next))?;
+        let from = first.max(self.after + 1);
+        if from <= self.next {
+            let blobs = blobs(connection, self.stream, from, self.next)?;
+            let recent = &mut work.state.recent;
+            spans::remove(connection, recent, self.stream, from, self.next)?;
+            drop_blobs(connection, &blobs)?;
+            work.state.lost_records = true;
+        }
+        self.next = first - 1;
+        Ok(count)
+    }
+
+    fn note(&self, connection: &Connection) -> Result<(), Fault> {
+        connection
+            .prepare_cached("REPLACE INTO removing (stream, after, next) VALUES (?1, ?2, ?3)")?
+            .execute([self.stream, self.after, self.next].map(int))?;
+        Ok(())
+    }
+}
+
+/// Takes one step, if anything is left of a removed stream; tells whether there may be more.
+pub(super) fn step(work: &mut Work<'_>) -> Result<bool, Fault> {
+    let connection = work.connection;
+    let mut budget = STEP;
+    while budget > 0 {
+        let Some(leftover) = oldest(connection)? else {
+            work.state.is_removing = false;
+            return Ok(false);
+        };
+        let (left, unused) = leftover.take_out(work, budget)?;
+        match left {
+            Some(left) => left.note(connection)?,
+            None => forget(connection, leftover.stream)?,
+        }
+        budget = unused;
+    }
+    Ok(true)
+}
+
+/// Tells whether a stream is being taken out.
+pub(super) fn is_being_removed(connection: &Connection, stream: u64) -> Result<bool, Fault> {
+    if version(connection)? < OPEN_STREAMS {
+        return Ok(false);
+    }
+    let mut statement = connection.prepare_cached("SELECT 1 FROM removing WHERE stream = ?1")?;
+    Ok(statement.exists([int(stream)])?)
+}
+
+/// Tells whether anything is left of removed streams.
+pub(super) fn is_any_left(connection: &Connection) -> Result<bool, Fault> {
+    Ok(oldest(connection)?.is_some())
+}
+
+fn oldest(connection: &Connection) -> Result<Option<Leftover>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT stream, after, next FROM removing LIMIT 1")?;
+    let found = statement.query_row([], |row| {
+        Ok(Leftover {
+            stream: uint(row, 0)?,
+            after: uint(row, 1)?,
+            next: uint(row, 2)?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+fn forget(connection: &Connection, stream: u64) -> Result<(), Fault> {
+    connection
+        .prepare_cached("DELETE FROM removing WHERE stream = ?1")?
+        .execute([int(stream)])?;
+    Ok(())
+}
+
+/// Returns the newest numbers of records up to one, the newest first.
+fn newest(connection: &Connection, stream: u64, upto: u64, limit: u64) -> Result<Vec<u64>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} {NEWEST_FIRST} LIMIT ?3",
+        between!("1", "?2")
+    ))?;
+    let numbers = statement.query_map([stream, upto, limit].map(int), |row| uint(row, 0))?;
+    Ok(numbers.collect::<Result<_, _>>()?)
+}
+
+fn blobs(
+    connection: &Connection,
+    stream: u64,
+    first: u64,
+    last: u64,
+) -> Result<Vec<Vec<u8>>, Fault> {
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
+        between!("?2", "?3")
+    ))?;
+    let names = statement.query_map([stream, first, last].map(int), |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Removes ranges of pruned records, at most so many; returns how many.
+fn remove_gaps(
+    connection: &Connection,
+    (stream, after): (u64, u64),
+    limit: u64,
+) -> Result<u64, Fault> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM pruned WHERE rowid IN \
+             (SELECT rowid FROM pruned WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
+        )?
+        .execute([stream, after, limit].map(int))?;
+    Ok(removed as u64)
+}

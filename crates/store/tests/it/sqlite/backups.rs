@@ -1,0 +1,99 @@
+//! Copies of a store that start as stores of their own.
+
+use std::fs;
+
+use windlass_store::sqlite::OnLostCommits;
+use windlass_store::{SqliteError, SqliteStore};
+
+use super::support::{Home, custom, fill, fill_slowly, read};
+
+async fn at_work(home: &Home) -> SqliteStore {
+    let store = home.open().await;
+    let texts = (0..20).map(|number| custom(&number.to_string()));
+    fill_slowly(&store, "s", texts.collect()).await;
+    store
+}
+
+/// Opens a store and goes on with it; returns how many events it had.
+async fn go_on(home: &Home) -> usize {
+    let store = home.open().await;
+    let found = read(&store, "s").await.unwrap().len();
+    assert!(store.verify().await.unwrap().findings.is_empty());
+    fill(&store, "s", vec![custom("on")]).await;
+    store.close().await;
+    let store = home.open().await;
+    assert_eq!(read(&store, "s").await.unwrap().len(), found + 1);
+    store.close().await;
+    found
+}
+
+#[tokio::test]
+async fn a_backup_of_the_database_alone_starts() {
+    let (home, by_vacuum, by_backup) = (Home::new(), Home::new(), Home::new());
+    let store = at_work(&home).await;
+    let database = home.database();
+    let copy = by_vacuum.file("windlass.db");
+    database
+        .execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+        .unwrap();
+    drop(database);
+    store.close().await;
+    // What `.backup` of the command line makes: the same pages in one file.
+    copy_file(&home, &by_backup, "windlass.db");
+    assert_eq!(go_on(&by_vacuum).await, 20);
+    assert_eq!(go_on(&by_backup).await, 20);
+}
+
+fn copy_file(from: &Home, to: &Home, name: &str) {
+    fs::copy(from.file(name), to.file(name)).unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() {
+    let (home, copied) = (Home::new(), Home::new());
+    let store = at_work(&home).await;
+    for name in ["windlass.db", "windlass.db-wal"] {
+        copy_file(&home, &copied, name);
+    }
+    // The counter comes last, and has seen what the log that was copied has not.
+    fill(&store, "s", vec![custom("later")]).await;
+    copy_file(&home, &copied, "windlass.commits");
+    store.close().await;
+    assert_eq!(go_on(&copied).await, 20);
+}
+
+#[tokio::test]
+async fn a_copy_without_its_log_is_refused() {
+    let (home, copied) = (Home::new(), Home::new());
+    let store = at_work(&home).await;
+    for name in ["windlass.db", "windlass.commits"] {
+        copy_file(&home, &copied, name);
+    }
+    store.close().await;
+    let error = copied.refusal().await;
+    assert!(matches!(error, SqliteError::LostCommits { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_older_database_that_is_put_back_needs_a_word_and_no_more() {
+    let home = Home::new();
+    let store = at_work(&home).await;
+    let older = home.file("older");
+    home.database()
+        .execute("VACUUM INTO ?1", [older.to_str().unwrap()])
+        .unwrap();
+    fill(&store, "s", vec![custom("later")]).await;
+    store.close().await;
+    fs::rename(older, home.file("windlass.db")).unwrap();
+
+    let error = home.refusal().await.to_string();
+    assert!(error.contains("--accept-lost-commits"), "{error}");
+    let accepting = home.options().on_lost_commits(OnLostCommits::Accept);
+    let store = SqliteStore::open(accepting).await.unwrap();
+    store.close().await;
+    assert_eq!(
+        go_on(&home).await,
+        20,
+        "what was accepted counts from now on"
+    );
+}

@@ -1,0 +1,117 @@
+//! Other programs that look at the database while somebody writes.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rusqlite::Connection;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use windlass_store::{Journal, SqliteOptions, SqliteStore};
+
+use super::support::{Home, child_directory, custom, events, key, read, run_again};
+
+const TEST: &str = "sqlite::outside::a_program_that_looks_and_makes_a_backup_loses_nobodys_commits";
+
+/// A process of its own, because the locks in question are those of processes.
+struct Writer {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Writer {
+    fn start(directory: &Path) -> Self {
+        let mut child = run_again(TEST, directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits until the writer has said how many events were acknowledged.
+    fn acknowledged(&mut self) -> usize {
+        loop {
+            let line = self.lines.next().expect("the writer is at work").unwrap();
+            if let Some((_, number)) = line.split_once("acknowledged ") {
+                return number.parse().unwrap();
+            }
+        }
+    }
+
+    fn go_on(&mut self) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(b"on\n").unwrap();
+    }
+}
+
+/// Appends, looks at its own database as a program that only reads does, and waits to be told to go on.
+fn write(directory: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = || SqliteOptions::new(directory);
+        let store = SqliteStore::open(options()).await.unwrap();
+        let journal = store.journal();
+        let claim = journal.claim(&key("s")).await.unwrap();
+        let mut said = std::io::stdin().lines();
+        for number in 1.. {
+            let event = events(number, [custom("x")]);
+            journal.append(&claim, event).await.unwrap();
+            if number % 10 == 0 {
+                let reader = SqliteStore::open_read_only(options()).await.unwrap();
+                assert_eq!(read(&reader, "s").await.unwrap().len() as u64, number);
+                reader.close().await;
+                println!("acknowledged {number}");
+                said.next().unwrap().unwrap();
+            }
+        }
+    });
+}
+
+/// Removes the log as many versions of SQLite do when they close a database that nobody else has locked. The newest ones look at a
+/// second lock before.
+fn remove_log_if_unused(home: &Home) {
+    let mut options = OpenOptions::new();
+    let database = options.read(true).write(true);
+    let database = database.open(home.file("windlass.db")).unwrap();
+    let locked = fcntl_lock(&database, FlockOperation::NonBlockingLockExclusive);
+    if locked.is_ok() {
+        for name in ["windlass.db-wal", "windlass.db-shm"] {
+            std::fs::remove_file(home.file(name)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_looks_and_makes_a_backup_loses_nobodys_commits() {
+    if let Some(directory) = child_directory() {
+        return std::thread::spawn(move || write(&directory))
+            .join()
+            .unwrap();
+    }
+    let home = Home::new();
+    let mut writer = Writer::start(home.path());
+    for round in 1..=3 {
+        let acknowledged = writer.acknowledged();
+        // As `sqlite3 windlass.db "VACUUM INTO …"` does.
+        let outside = Connection::open(home.file("windlass.db")).unwrap();
+        let count = "SELECT count(*) FROM records";
+        let seen: u32 = outside.query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(seen as usize, acknowledged);
+        let backup = home.file(&format!("backup-{round}"));
+        outside
+            .execute("VACUUM INTO ?1", [backup.to_str().unwrap()])
+            .unwrap();
+        outside.close().unwrap();
+        remove_log_if_unused(&home);
+        writer.go_on();
+    }
+    let acknowledged = writer.acknowledged();
+    writer.child.kill().unwrap();
+    writer.child.wait().unwrap();
+    let store = home.open().await;
+    assert_eq!(read(&store, "s").await.unwrap().len(), acknowledged);
+    assert!(store.verify().await.unwrap().findings.is_empty());
+}

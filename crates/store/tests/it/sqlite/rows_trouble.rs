@@ -1,0 +1,130 @@
+//! Rows for lists that cannot be written or read: nobody who appends is the worse for it.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use windlass_core::events::EventData;
+use windlass_core::runs::RunStarted;
+use windlass_core::typed_id::TurnId;
+use windlass_store::sqlite::{OpenCheck, ThreadFilter, Window};
+use windlass_store::{Journal, RunLog, SqliteStore};
+
+use super::support::{Home, completed, custom, events, fill, key, read, started};
+
+/// How many threads have rows in memory before they go to the table.
+const ROWS: usize = 512;
+
+#[tokio::test]
+async fn rows_that_cannot_be_written_take_no_appends_with_them() {
+    let home = Home::new();
+    let store = home.open().await;
+    fill(&store, "first", vec![custom("x")]).await;
+    let trouble =
+        "CREATE TRIGGER no BEFORE INSERT ON threads BEGIN SELECT RAISE(ABORT, 'not now'); END";
+    home.database().execute_batch(trouble).unwrap();
+    for number in 0..ROWS + 100 {
+        let turn = TurnId::new();
+        let data = vec![started(turn), completed(turn)];
+        fill(&store, &format!("s{number}"), data).await;
+    }
+    let listed = store.threads(ThreadFilter::default(), window(1000)).await;
+    assert_eq!(listed.unwrap().entries.len(), ROWS + 101);
+
+    home.database().execute_batch("DROP TRIGGER no").unwrap();
+    for number in 0..ROWS {
+        fill(&store, &format!("s{number}"), vec![custom("on")]).await;
+    }
+    store.close().await;
+    let store = home.open().await;
+    assert!(store.verify().await.unwrap().findings.is_empty());
+    let listed = store.threads(ThreadFilter::default(), window(1000)).await;
+    assert_eq!(listed.unwrap().entries.len(), ROWS + 101);
+}
+
+fn window<C>(limit: usize) -> Window<C> {
+    Window { after: None, limit }
+}
+
+/// Writes over the first page of a table.
+fn damage(home: &Home, table: &str) {
+    let database = home.database();
+    let page = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: i64 = database.query_row(page, [table], |row| row.get(0)).unwrap();
+    let size: i64 = database
+        .pragma_query_value(None, "page_size", |row| row.get(0))
+        .unwrap();
+    database.close().unwrap();
+    let mut options = OpenOptions::new();
+    let file = options.write(true).open(home.file("windlass.db")).unwrap();
+    let place = u64::try_from((page - 1) * size).unwrap();
+    file.write_all_at(&[0xff; 64], place).unwrap();
+}
+
+async fn open_unchecked(home: &Home) -> SqliteStore {
+    let options = home.options().with_check(OpenCheck::Nothing);
+    SqliteStore::open(options).await.unwrap()
+}
+
+/// Appends events to a stream, and tells whether that was done.
+async fn was_written(store: &SqliteStore, name: &str, data: Vec<EventData>) -> bool {
+    let journal = store.journal();
+    let Ok(claim) = journal.claim(&key(name)).await else {
+        return false;
+    };
+    let batch = events(claim.head + 1, data);
+    journal.append(&claim, batch).await.is_ok()
+}
+
+#[tokio::test]
+async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
+    for table in ["threads", "turns", "turn_runs", "owners", "runs"] {
+        let home = Home::new();
+        let store = home.open().await;
+        fill(&store, "s", vec![custom("x")]).await;
+        store.close().await;
+        damage(&home, table);
+        let store = open_unchecked(&home).await;
+        let runs = store.runs();
+        for number in 0..1100 {
+            let begun = RunStarted {
+                run_id: format!("r{number}"),
+                agent_id: "agent".to_owned(),
+                intent: "intent".to_owned(),
+                outcome_description: None,
+                started_at: chrono::Utc::now(),
+            };
+            runs.begin(begun, "client").await.unwrap();
+        }
+        let mut failures = 0;
+        for number in 0..ROWS + 20 {
+            let turn = TurnId::new();
+            let data = vec![started(turn), completed(turn)];
+            let name = format!("s{number}");
+            failures += usize::from(!was_written(&store, &name, data).await);
+        }
+        for _ in 0..3 {
+            let texts = (0..600).map(|number| custom(&number.to_string()));
+            failures += usize::from(!was_written(&store, "s", texts.collect()).await);
+        }
+        // Whoever comes upon the damage first is told of it.
+        assert!(failures <= 1, "{failures} with damaged {table}");
+        fill(&store, "s", vec![custom("on")]).await;
+        read(&store, "s").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn lists_work_again_after_a_connection_could_not_be_opened() {
+    let home = Home::new();
+    let store = home.open().await;
+    fill(&store, "s", vec![custom("x")]).await;
+    let crashed = home.crashed();
+    store.close().await;
+    let store = crashed.open().await;
+    fs::rename(crashed.file("windlass.db"), crashed.file("away")).unwrap();
+    let failed = store.threads(ThreadFilter::default(), window(10)).await;
+    assert!(failed.is_err(), "{failed:?}");
+    fs::rename(crashed.file("away"), crashed.file("windlass.db")).unwrap();
+    let listed = store.threads(ThreadFilter::default(), window(10)).await;
+    assert_eq!(listed.unwrap().entries.len(), 1);
+}
