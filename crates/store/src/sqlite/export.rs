@@ -25,9 +25,10 @@ use super::schema::{FORKS, version};
 use super::spans::{IN_ORDER, PLACED_COLUMNS};
 use crate::journal::{JournalError, StreamKey};
 
-/// The version of the format. Without forks it is the first one, which earlier programs read too.
-pub(crate) const FORMAT: u32 = 2;
-const WITHOUT_FORKS: u32 = 1;
+/// The version of the format. Where nothing needs a later one it is the first, which earlier programs read too.
+pub(crate) const FORMAT: u32 = 3;
+const WITH_FORKS: u32 = 2;
+const PLAIN: u32 = 1;
 
 /// One line of an export.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +67,15 @@ pub(crate) enum Line {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         turns: bool,
     },
+    /// The same, of which not even digests are kept; `chain` is the link of the last one.
+    Condensed {
+        first: u64,
+        last: u64,
+        chain: String,
+        /// Whether they were whole turns.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        turns: bool,
+    },
     /// A record of it that cannot be read.
     Damaged { seq: u64, what: String },
     /// The stream ends.
@@ -97,8 +107,9 @@ impl SqliteStore {
                 places: HashMap::new(),
             };
             // Where it cannot be told, there may be some.
-            let format = match has_forks(reader) {
-                Ok(false) => WITHOUT_FORKS,
+            let format = match (has_condensed(reader), has_forks(reader)) {
+                (Ok(false), Ok(false)) => PLAIN,
+                (Ok(false), _) => WITH_FORKS,
                 _ => FORMAT,
             };
             export.write(&Line::WindlassExport { format })?;
@@ -153,6 +164,11 @@ fn has_forks(reader: &Connection) -> Result<bool, Fault> {
         return Ok(false);
     }
     let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
+    Ok(statement.exists([])?)
+}
+
+fn has_condensed(reader: &Connection) -> Result<bool, Fault> {
+    let mut statement = reader.prepare("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1")?;
     Ok(statement.exists([])?)
 }
 
@@ -310,10 +326,20 @@ impl<W: Write> Export<W> {
         while walk.seq() + 1 < stored.seq {
             let first = walk.seq() + 1;
             walk.step_over_gap()?;
+            let turns = walk.has_turns(first)?;
+            if walk.digests.is_empty() {
+                add(total, walk.link());
+                self.write(&Line::Condensed {
+                    first,
+                    last: walk.seq(),
+                    chain: hex(walk.link()),
+                    turns,
+                })?;
+                continue;
+            }
             let (digests, _) = walk.digests.as_chunks::<32>();
             digests.iter().for_each(|digest| add(total, digest));
             let digests = digests.iter().map(hex).collect();
-            let turns = walk.has_turns(first)?;
             self.write(&Line::Pruned {
                 first,
                 digests,

@@ -1,25 +1,27 @@
 //! Retention: what is too old or too much goes, in small commits between those of others.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::SqliteStore;
-use super::ancestry::shared_upto;
+use super::condense::{condense, next_stream};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
-use super::journal::{StreamInfo, list};
-use super::numbers::{int, uint};
-use super::prune::{Which, is_full, prune};
-use super::spans::{IN_ORDER, from, oldest_position};
-use crate::journal::JournalError;
+use super::journal::named;
+use super::numbers::uint;
+use super::prune::{put_note, steps};
+use super::runs::forget_ended;
+use super::sweep::{self, Note, Plan, Swept, Until, old_chunks, old_turns, oldest_streams};
+use super::writer::Work;
+use super::{projection, removing};
+use crate::journal::{JournalError, StreamKey};
+use crate::runs::is_run_stream;
 
-/// How many places between turns one step against too many bytes goes on.
-const TURNS: u64 = 64;
+/// How many rows of turns one commit forgets.
+const FORGET: u64 = 128;
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,21 +43,14 @@ impl SqliteStore {
         let retention = self.inner.retention;
         let now = now.timestamp_millis();
         let mut done = Maintained::default();
+        while self.inner.writer()?.write(removing::step).await? {}
         if let Some(age) = retention.text_chunks {
-            let before = earlier(now, age);
-            let streams = self.streams_with_chunks(before).await?;
-            let which = Which::Chunks { before };
-            done.chunks = self
-                .prune_all(streams, which, now, &mut done.findings)
-                .await?;
+            let sweep = Sweep::Chunks(earlier(now, age));
+            done.chunks = self.sweep(sweep, now, &mut done.findings).await?;
         }
         if let Some(age) = retention.max_age {
-            let than = earlier(now, age);
-            let streams = self.streams_older(than).await?;
-            let which = Which::Older { than };
-            done.records += self
-                .prune_all(streams, which, now, &mut done.findings)
-                .await?;
+            let sweep = Sweep::Turns(earlier(now, age));
+            done.records += self.sweep(sweep, now, &mut done.findings).await?;
         }
         if let Some(limit) = retention.max_bytes {
             done.records += self.shrink(limit, now, &mut done.findings).await?;
@@ -82,145 +77,219 @@ impl SqliteStore {
         Ok(self.inner.readers.read(used).await?)
     }
 
-    async fn prune_all(
+    /// Goes through all streams of sessions, some at a time.
+    async fn sweep(
         &self,
-        streams: Vec<StreamInfo>,
-        which: Which,
+        sweep: Sweep,
         now: i64,
         findings: &mut Vec<Finding>,
     ) -> Result<u64, SqliteError> {
         let mut pruned = 0;
-        for stream in streams {
-            loop {
-                let step = self.prune_step(&stream, which, now, findings).await?;
-                pruned += step;
-                if !is_full(step) {
-                    break;
-                }
+        let mut after: Option<StreamKey> = None;
+        loop {
+            let page = self.read(move |reader| sweep::streams(reader, after.as_ref()));
+            let page = page.await?;
+            let Some(last) = page.last() else {
+                return Ok(pruned);
+            };
+            after = Some(last.key.clone());
+            let mut notes = Vec::new();
+            for stream in page {
+                let find = move |reader: &Connection, of: &Swept| match sweep {
+                    Sweep::Chunks(before) => old_chunks(reader, of, before),
+                    Sweep::Turns(than) => old_turns(reader, of, Until::Time(than)),
+                };
+                let has_turns = matches!(sweep, Sweep::Turns(_));
+                let done = self.prune(&stream, find, has_turns, now, findings).await?;
+                pruned += done.pruned;
+                notes.extend(done.note.map(|note| (stream.stream, note)));
+            }
+            if !notes.is_empty() {
+                let write = move |work: &mut Work<'_>| {
+                    let mut notes = notes.into_iter();
+                    notes.try_for_each(|(stream, note)| put_note(work.connection, stream, note))
+                };
+                self.inner.writer()?.write(write).await?;
             }
         }
-        Ok(pruned)
     }
 
-    /// Takes a step in one stream. One that is damaged, or was removed meanwhile, is left alone.
-    async fn prune_step(
+    async fn read<T: Send + 'static>(
         &self,
-        stream: &StreamInfo,
-        which: Which,
+        look: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, SqliteError> {
+        Ok(self.inner.readers.read(look).await?)
+    }
+
+    /// Takes out of one stream what is found there, again and again until nothing more is. A stream that is damaged, or was removed
+    /// meanwhile, is left alone.
+    async fn prune(
+        &self,
+        stream: &Swept,
+        find: impl Fn(&Connection, &Swept) -> Result<Plan, Fault> + Copy + Send + 'static,
+        has_turns: bool,
         now: i64,
         findings: &mut Vec<Finding>,
-    ) -> Result<u64, SqliteError> {
-        let info = stream.clone();
-        let writer = self.inner.writer()?;
-        match writer
-            .write(move |work| prune(work, &info, which, now))
-            .await
-        {
-            Ok(pruned) => Ok(pruned),
-            Err(Fault::Journal(JournalError::Removed(_))) => Ok(0),
-            Err(Fault::Journal(error)) => {
-                findings.push(Finding::of_error(&stream.key, error));
-                Ok(0)
+    ) -> Result<Pruned, SqliteError> {
+        let mut done = Pruned::default();
+        let mut stream = stream.clone();
+        loop {
+            let of = stream.clone();
+            let plan = match self
+                .inner
+                .readers
+                .read(move |reader| find(reader, &of))
+                .await
+            {
+                Err(Fault::Journal(error)) => {
+                    findings.push(Finding::of_error(&stream.key, error));
+                    return Ok(done);
+                }
+                plan => plan.map_err(SqliteError::from)?,
+            };
+            let steps = steps(&stream, &plan, has_turns);
+            if steps.is_empty() {
+                done.note = plan.note;
             }
-            Err(fault) => Err(fault.into()),
+            for step in steps {
+                let write = self.inner.writer()?.write(move |work| step.run(work, now));
+                match write.await {
+                    Ok(pruned) => done.pruned += pruned,
+                    Err(Fault::Journal(JournalError::Removed(_))) => return Ok(done),
+                    Err(Fault::Journal(error)) => {
+                        findings.push(Finding::of_error(&stream.key, error));
+                        return Ok(done);
+                    }
+                    Err(fault) => return Err(fault.into()),
+                }
+            }
+            if !plan.is_more {
+                return Ok(done);
+            }
+            stream.note(plan.note);
         }
     }
 
-    /// Takes the oldest turns out until few enough bytes are used, or nothing is left that may go.
+    /// Takes out what is oldest until few enough bytes are used, or nothing is left that may go. What outlives records goes before
+    /// any further record does.
     async fn shrink(
         &self,
         limit: u64,
         now: i64,
         findings: &mut Vec<Finding>,
     ) -> Result<u64, SqliteError> {
-        let mut by_age = self.inner.readers.read(by_age).await?;
+        self.condense(limit).await?;
         let mut pruned = 0;
+        let mut after = 0;
         while self.used_bytes().await? > limit {
-            let Some((_, stream)) = by_age.pop() else {
+            let oldest = self
+                .read(move |reader| oldest_streams(reader, after))
+                .await?;
+            let Some((streams, last)) = oldest else {
                 break;
             };
-            let which = Which::Oldest { count: TURNS };
-            let step = self.prune_step(&stream, which, now, findings).await?;
-            if step > 0 {
-                pruned += step;
-                let again = stream.clone();
-                let position = self
-                    .inner
-                    .readers
-                    .read(move |reader| oldest(reader, &again));
-                by_age.push((Reverse(position.await?), stream));
+            after = last;
+            for stream in streams {
+                if self.used_bytes().await? <= limit {
+                    return Ok(pruned);
+                }
+                if is_run_stream(&stream.key) {
+                    pruned += self.forget_run(stream.key).await?;
+                    continue;
+                }
+                let find = move |reader: &Connection, of: &Swept| {
+                    old_turns(reader, of, Until::Position(last))
+                };
+                pruned += self.prune(&stream, find, true, now, findings).await?.pruned;
             }
+        }
+        self.condense(limit).await?;
+        let used = self.used_bytes().await?;
+        if used > limit {
+            tracing::warn!(
+                used,
+                limit,
+                "the store stays over its limit: nothing is left that may go"
+            );
         }
         Ok(pruned)
     }
 
-    async fn streams_with_chunks(&self, before: i64) -> Result<Vec<StreamInfo>, SqliteError> {
-        let found = self.inner.readers.read(move |reader| {
-            filtered(
-                reader,
-                concat!(
-                    "SELECT id FROM streams WHERE EXISTS (SELECT 1 FROM placed WHERE stream = streams.id AND ",
-                    from!("streams.swept + 1"),
-                    " AND chunk = 1 AND at < ?1)"
-                ),
-                before,
-            )
-        });
-        Ok(found.await?)
+    /// Removes a run that has ended; returns how many records it had.
+    async fn forget_run(&self, key: StreamKey) -> Result<u64, SqliteError> {
+        let writer = self.inner.writer()?;
+        let records = writer.write(move |work| forget_ended(work, &key)).await?;
+        while writer.write(removing::step).await? {}
+        Ok(records)
     }
 
-    async fn streams_older(&self, than: i64) -> Result<Vec<StreamInfo>, SqliteError> {
-        let found = self.inner.readers.read(move |reader| {
-            filtered(
-                reader,
-                concat!(
-                    "SELECT id FROM streams WHERE (SELECT at FROM records WHERE position = ",
-                    oldest_position!("streams.id"),
-                    ") < ?1"
-                ),
-                than,
-            )
-        });
-        Ok(found.await?)
+    /// Takes out digests of pruned records, and rows of their turns, until few enough bytes are used.
+    async fn condense(&self, limit: u64) -> Result<(), SqliteError> {
+        let mut stream = 0;
+        while self.used_bytes().await? > limit {
+            let next = self.read(move |reader| next_stream(reader, stream)).await?;
+            let Some(next) = next else {
+                return Ok(());
+            };
+            stream = next;
+            let mut after = Some(0);
+            while let Some(from) = after {
+                let writer = self.inner.writer()?;
+                after = writer
+                    .write(move |work| condense(work.connection, stream, from))
+                    .await?;
+            }
+            self.forget_rows(stream).await?;
+        }
+        Ok(())
     }
+
+    async fn forget_rows(&self, stream: u64) -> Result<(), SqliteError> {
+        let forgettable = self.inner.readers.read(move |reader| {
+            let Some(name) = named(reader, stream)? else {
+                return Ok(None);
+            };
+            projection::forgettable(reader, &name, stream)
+        });
+        let forgettable = match forgettable.await {
+            // What is wrong with it is told where it is read.
+            Err(Fault::Journal(_)) => return Ok(()),
+            forgettable => forgettable.map_err(SqliteError::from)?,
+        };
+        let Some(forgotten) = forgettable else {
+            return Ok(());
+        };
+        let writer = self.inner.writer()?;
+        let mut is_more = true;
+        while is_more {
+            is_more = writer
+                .write(move |work| {
+                    let gone = projection::forget(work.connection, stream, forgotten, FORGET)?;
+                    Ok(gone == FORGET)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a sweep looks for: what is older than a time.
+#[derive(Debug, Clone, Copy)]
+enum Sweep {
+    Chunks(i64),
+    Turns(i64),
+}
+
+/// What was done about a stream.
+#[derive(Debug, Default)]
+struct Pruned {
+    pruned: u64,
+    /// What is left to be noted.
+    note: Option<Note>,
 }
 
 fn earlier(now: i64, age: Duration) -> i64 {
     now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
-}
-
-fn filtered(reader: &Connection, query: &str, at: i64) -> Result<Vec<StreamInfo>, Fault> {
-    let mut statement = reader.prepare_cached(query)?;
-    let numbers: HashSet<u64> = statement
-        .query_map([at], |row| uint(row, 0))?
-        .collect::<Result<_, _>>()?;
-    let mut streams = list(reader)?;
-    streams.retain(|stream| numbers.contains(&stream.stream));
-    Ok(streams)
-}
-
-/// Lists the streams by their oldest records; the oldest of all comes out first.
-fn by_age(reader: &Connection) -> Result<BinaryHeap<(Reverse<u64>, StreamInfo)>, Fault> {
-    let streams = list(reader)?.into_iter();
-    streams
-        .map(|stream| Ok((Reverse(oldest(reader, &stream)?), stream)))
-        .collect()
-}
-
-/// Returns the position of a stream's oldest record that may go.
-fn oldest(reader: &Connection, stream: &StreamInfo) -> Result<u64, Fault> {
-    let shared = shared_upto(reader, stream.stream)?;
-    if shared > 0 {
-        let mut statement = reader.prepare_cached(&format!(
-            "SELECT position, last FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT 1",
-            from!("?2 + 1")
-        ))?;
-        let found = statement.query_row([int(stream.stream), int(shared)], |row| uint(row, 0));
-        return Ok(found.optional()?.unwrap_or(0));
-    }
-    let mut statement =
-        reader.prepare_cached(concat!("SELECT coalesce(", oldest_position!("?1"), ", 0)"))?;
-    Ok(statement.query_row([int(stream.stream)], |row| uint(row, 0))?)
 }
 
 fn used(reader: &Connection) -> Result<u64, Fault> {

@@ -4,197 +4,123 @@
 //! told which numbers are gone. What is damaged is not pruned: that would make the damage look like a decision. What a
 //! fork shares stays, so that a gap may lie behind it.
 
-use std::ops::RangeInclusive;
-
 use rusqlite::Connection;
 
-use super::ancestry::{Lineage, shared_upto};
+use super::ancestry::{Lineage, Part, shared_upto};
 use super::chain::Digest;
 use super::error::Fault;
-use super::journal::{StreamInfo, Walk};
+use super::journal::Walk;
 use super::kept::drop_blobs;
-use super::numbers::{int, uint};
+use super::numbers::int;
 use super::record::Stored;
-use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
+use super::spans::{self, IN_ORDER, PLACED_COLUMNS, between};
+use super::sweep::{Note, Plan, Swept};
 use super::turn_runs;
 use super::writer::Work;
+use crate::journal::StreamKey;
 
-/// How many digests one row holds at most.
-const MAX_DIGESTS: u64 = 4096;
-
-/// Which records of a stream are taken out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Which {
-    /// Pieces of text of ended turns, older than this.
-    Chunks { before: i64 },
-    /// All up to the last place between two turns that is older than this.
-    Older { than: i64 },
-    /// The oldest turns, until about so many records are gone.
-    Oldest { count: u64 },
-}
+/// How many digests one row holds at most: it is written anew for each step.
+const MAX_DIGESTS: u64 = 256;
 
 /// How many records one commit takes out.
-const STEP: u64 = 1000;
+const STEP: usize = 64;
+/// How many bytes they may have: each is read, and its digest made.
+const STEP_BYTES: u64 = 512 * 1024;
 
-/// Takes out some records of a stream; returns how many. Fewer than asked for means that no more are left.
-pub(crate) fn prune(
-    work: &mut Work<'_>,
-    stream: &StreamInfo,
-    which: Which,
-    now: i64,
-) -> Result<u64, Fault> {
-    let head = work.state.heads.get(work.connection, stream.stream)?;
-    // Neither the newest record nor anything of an open turn goes.
-    let end = match head.open.first() {
-        None => head.seq.saturating_sub(1),
-        Some(first_open) => first_open - 1,
+/// Records of a stream that one commit takes out, and what it notes.
+#[derive(Debug, Clone)]
+pub(crate) struct Prune {
+    key: StreamKey,
+    stream: u64,
+    numbers: Vec<u64>,
+    /// Whether they are whole turns.
+    has_turns: bool,
+    note: Option<Note>,
+}
+
+/// Cuts what was found into commits.
+pub(super) fn steps(of: &Swept, plan: &Plan, has_turns: bool) -> Vec<Prune> {
+    let step = |numbers: Vec<u64>| Prune {
+        key: of.key.clone(),
+        stream: of.stream,
+        numbers,
+        has_turns,
+        note: None,
     };
-    // Nor anything that a fork shares.
-    let shared = shared_upto(work.connection, stream.stream)?;
-    if !matches!(which, Which::Chunks { .. }) {
-        // What is listed of a thread outlives its records; as runs, its turns go with them.
-        let name = &stream.key;
-        let projections = &mut work.state.projections;
-        projections.settle(work.connection, stream.stream, name)?;
-    }
-    let connection = work.connection;
-    let may_go = shared..=end;
-    let numbers = match which {
-        Which::Chunks { before } => chunks(connection, stream, &may_go, before)?,
-        Which::Older { than } => {
-            let last = older(connection, stream, &may_go, than)?;
-            up_to(connection, stream, shared, last)?
+    let mut steps = Vec::new();
+    let (mut numbers, mut bytes) = (Vec::new(), 0);
+    for record in &plan.records {
+        let is_full = numbers.len() >= STEP || bytes + record.bytes > STEP_BYTES;
+        if is_full && !numbers.is_empty() {
+            steps.push(step(std::mem::take(&mut numbers)));
+            bytes = 0;
         }
-        Which::Oldest { count } => {
-            let last = oldest(connection, stream, &may_go, count)?;
-            up_to(connection, stream, shared, last)?
+        numbers.push(record.seq);
+        bytes += record.bytes;
+    }
+    if !numbers.is_empty() {
+        steps.push(step(numbers));
+    }
+    if let Some(last) = steps.last_mut() {
+        last.note = plan.note;
+    }
+    steps
+}
+
+impl Prune {
+    /// Takes the records out; returns how many. Those that may no longer go stay.
+    pub(super) fn run(mut self, work: &mut Work<'_>, now: i64) -> Result<u64, Fault> {
+        let head = work.state.heads.get(work.connection, self.stream)?;
+        let end = match head.open.first() {
+            None => head.seq.saturating_sub(1),
+            Some(first_open) => first_open - 1,
+        };
+        let shared = shared_upto(work.connection, self.stream)?;
+        self.numbers.retain(|seq| shared < *seq && *seq <= end);
+        if self.has_turns
+            && let Some(last) = self.numbers.last()
+        {
+            // What is listed of a thread outlives its records; as runs, its turns go with them.
+            let part = Part {
+                stream: self.stream,
+                key: self.key.clone(),
+                after: 0,
+                last: u64::MAX,
+            };
+            let projections = &mut work.state.projections;
+            projections
+                .runs
+                .turns
+                .settle(work.connection, self.stream)?;
+            projections.settle_upto(work.connection, &part, *last)?;
         }
-    };
-    let has_turns = !matches!(which, Which::Chunks { .. });
-    for run in numbers.chunk_by(|a, b| a + 1 == *b) {
-        take_out(work, stream, run, has_turns, now)?;
+        for run in self.numbers.chunk_by(|a, b| a + 1 == *b) {
+            take_out(work, &self, run, now)?;
+        }
+        if let Some(note) = self.note {
+            put_note(work.connection, self.stream, note)?;
+        }
+        Ok(self.numbers.len() as u64)
     }
-    if matches!(which, Which::Chunks { .. }) && (numbers.len() as u64) < STEP {
-        let swept = numbers.last().copied().unwrap_or(0);
-        work.connection
-            .prepare_cached("UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1")?
-            .execute([int(stream.stream), int(swept)])?;
-    }
-    Ok(numbers.len() as u64)
 }
 
-type Numbers = Vec<u64>;
-
-fn collect(
-    connection: &Connection,
-    query: &str,
-    parameters: impl rusqlite::Params,
-) -> Result<Numbers, Fault> {
-    let mut statement = connection.prepare_cached(query)?;
-    let numbers = statement.query_map(parameters, |row| uint(row, 0))?;
-    Ok(numbers.collect::<Result<_, _>>()?)
-}
-
-fn chunks(
-    connection: &Connection,
-    stream: &StreamInfo,
-    may_go: &RangeInclusive<u64>,
-    before: i64,
-) -> Result<Numbers, Fault> {
-    collect(
-        connection,
-        &format!(
-            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND chunk = 1 AND at < ?4 AND {} \
-             {IN_ORDER} LIMIT ?5",
-            between!(
-                "1 + max(?2, (SELECT swept FROM streams WHERE id = ?1))",
-                "?3"
-            )
+/// Notes of a stream what a sweep has found.
+pub(super) fn put_note(connection: &Connection, stream: u64, note: Note) -> Result<(), Fault> {
+    let (change, value) = match note {
+        Note::Swept(seq) => (
+            "UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1",
+            seq,
         ),
-        (
-            int(stream.stream),
-            int(*may_go.start()),
-            int(*may_go.end()),
-            before,
-            int(STEP),
-        ),
-    )
-}
-
-fn up_to(
-    connection: &Connection,
-    stream: &StreamInfo,
-    after: u64,
-    last: Option<u64>,
-) -> Result<Numbers, Fault> {
-    let Some(last) = last else {
-        return Ok(Vec::new());
+        Note::Aged(seq) => ("UPDATE streams SET aged = ?2 WHERE id = ?1", seq),
     };
-    collect(
-        connection,
-        &format!(
-            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?4",
-            between!("?2 + 1", "?3")
-        ),
-        [int(stream.stream), int(after), int(last), int(STEP)],
-    )
-}
-
-/// Finds the last place between two turns that is old enough.
-fn older(
-    connection: &Connection,
-    stream: &StreamInfo,
-    may_go: &RangeInclusive<u64>,
-    than: i64,
-) -> Result<Option<u64>, Fault> {
-    let found = collect(
-        connection,
-        &format!(
-            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} AND open_from = 0 AND at < ?4 \
-             {NEWEST_FIRST} LIMIT 1",
-            between!("?2 + 1", "?3")
-        ),
-        (
-            int(stream.stream),
-            int(*may_go.start()),
-            int(*may_go.end()),
-            than,
-        ),
-    )?;
-    Ok(found.first().copied())
-}
-
-/// Finds the first place between two turns behind so many records, or the last one there is.
-fn oldest(
-    connection: &Connection,
-    stream: &StreamInfo,
-    may_go: &RangeInclusive<u64>,
-    count: u64,
-) -> Result<Option<u64>, Fault> {
-    let mut numbers = collect(
-        connection,
-        &format!(
-            "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} AND open_from = 0 {IN_ORDER} LIMIT ?4",
-            between!("?2 + 1", "?3")
-        ),
-        [
-            int(stream.stream),
-            int(*may_go.start()),
-            int(*may_go.end()),
-            int(count),
-        ],
-    )?;
-    Ok(numbers.pop())
+    connection
+        .prepare_cached(change)?
+        .execute([int(stream), int(value)])?;
+    Ok(())
 }
 
 /// Takes out records that follow each other.
-fn take_out(
-    work: &mut Work<'_>,
-    stream: &StreamInfo,
-    run: &[u64],
-    has_turns: bool,
-    now: i64,
-) -> Result<(), Fault> {
+fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Result<(), Fault> {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
         return Ok(());
     };
@@ -222,6 +148,10 @@ fn take_out(
         }
         *walk.link()
     };
+    if digests.len() != run.len() * 32 {
+        // Somebody else took them out.
+        return Ok(());
+    }
     turn_runs::remove(connection, stream.stream, &(first..=last))?;
     spans::remove(
         connection,
@@ -235,11 +165,11 @@ fn take_out(
     let gone = Gone {
         first,
         last,
-        has_turns,
+        has_turns: stream.has_turns,
         chain: end,
         digests,
     };
-    keep(connection, stream, &gone, now)
+    keep(connection, stream.stream, &gone, now)
 }
 
 /// A range of records that were taken out.
@@ -253,14 +183,14 @@ struct Gone {
 }
 
 /// Keeps the digests: with the range just before, where that has room, or as a range of its own.
-fn keep(connection: &Connection, stream: &StreamInfo, gone: &Gone, now: i64) -> Result<(), Fault> {
-    let (stream, first, last) = (int(stream.stream), int(gone.first), int(gone.last));
+fn keep(connection: &Connection, stream: u64, gone: &Gone, now: i64) -> Result<(), Fault> {
+    let (stream, first, last) = (int(stream), int(gone.first), int(gone.last));
     let (chain, digests) = (&gone.chain, &gone.digests);
     let joined = connection
         .prepare_cached(
             "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
              digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?8) \
-             WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7",
+             WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7 AND length(digests) > 0",
         )?
         .execute((
             stream,
@@ -281,9 +211,4 @@ fn keep(connection: &Connection, stream: &StreamInfo, gone: &Gone, now: i64) -> 
             .execute((stream, first, last, now, chain, digests, gone.has_turns))?;
     }
     Ok(())
-}
-
-/// Tells whether a step took out as much as it may, so that another one should follow.
-pub(crate) fn is_full(pruned: u64) -> bool {
-    pruned >= STEP
 }

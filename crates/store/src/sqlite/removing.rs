@@ -198,3 +198,73 @@ fn remove_gaps(
         .execute([stream, after, limit].map(int))?;
     Ok(removed as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::events::{CustomData, EventContext, EventRequest};
+    use windlass_core::typed_id::{EventId, SessionId};
+
+    use super::super::journal::remove;
+    use super::super::{SqliteOptions, SqliteStore};
+    use crate::journal::{Batch, Journal, StreamKey};
+
+    async fn open(directory: &std::path::Path) -> SqliteStore {
+        SqliteStore::open(SqliteOptions::new(directory))
+            .await
+            .unwrap()
+    }
+
+    async fn append(store: &SqliteStore, name: &str, count: u64) {
+        let journal = store.journal();
+        let claim = journal.claim(&StreamKey::new(name)).await.unwrap();
+        let records = (1..=count).map(|number| {
+            let data = CustomData {
+                name: "test".into(),
+                payload: "x".into(),
+            };
+            let request = EventRequest::new(SessionId::from_seed(1), EventContext::default(), data);
+            let event = request.into_event(EventId::new(), Some(claim.head + number));
+            event.into()
+        });
+        let batch = Batch {
+            first_seq: claim.head + 1,
+            records: records.collect(),
+        };
+        journal.append(&claim, batch).await.unwrap();
+    }
+
+    async fn left(store: &SqliteStore) -> i64 {
+        let count = "SELECT (SELECT count(*) FROM records WHERE stream = 1) + (SELECT count(*) FROM removing)";
+        let readers = &store.inner.readers;
+        let left = readers.read(move |reader| Ok(reader.query_row(count, [], |row| row.get(0))?));
+        left.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_removal_that_was_cut_off_shows_nothing_and_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path()).await;
+        append(&store, "s", 1000).await;
+        // The first commit of a removal, after which the process ends.
+        let key = StreamKey::new("s");
+        let writer = store.inner.writer().unwrap();
+        assert!(writer.write(move |work| remove(work, &key)).await.unwrap());
+        store.close().await;
+
+        let store = open(directory.path()).await;
+        let page = store.journal().read(&StreamKey::new("s"), 0, 10).await;
+        assert_eq!(page.unwrap().head, 0);
+        assert!(store.journal().streams().await.unwrap().is_empty());
+        assert!(left(&store).await > 0);
+        assert_eq!(store.verify().await.unwrap().findings, []);
+        // Others write, and a new stream has the name.
+        for _ in 0..10 {
+            append(&store, "s", 1).await;
+        }
+        assert_eq!(store.verify().await.unwrap().findings, []);
+        store.close().await;
+        let store = open(directory.path()).await;
+        assert_eq!(left(&store).await, 0);
+        assert_eq!(store.verify().await.unwrap().findings, []);
+    }
+}

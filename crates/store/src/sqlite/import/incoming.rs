@@ -34,6 +34,12 @@ pub(super) enum Piece {
     Record(Encoded, Option<Box<RunRecord>>),
     /// With whether they were whole turns.
     Gap(Vec<Digest>, bool),
+    /// Records of which only the link of the last one is known.
+    Condensed {
+        last: u64,
+        chain: Digest,
+        turns: bool,
+    },
 }
 
 impl Incoming {
@@ -70,26 +76,20 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     head.seq += 1;
                     head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
                 }
-                work.connection
-                    .prepare_cached(
-                        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-                         VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
-                    )?
-                    .execute((
-                        int(stream),
-                        int(first),
-                        int(head.seq),
-                        head.chain,
-                        digests.as_flattened(),
-                        has_turns,
-                    ))?;
+                let digests = digests.as_flattened();
+                put_gap(work, stream, first, &head, (digests, *has_turns))?;
+            }
+            Piece::Condensed { last, chain, turns } => {
+                let first = head.seq + 1;
+                (head.seq, head.chain) = (*last, *chain);
+                put_gap(work, stream, first, &head, (&[], *turns))?;
             }
         }
     }
     insert.end(work.state)?;
     let records = pieces.iter().filter_map(|piece| match piece {
         Piece::Record(record, _) => Some(record),
-        Piece::Gap(..) => None,
+        Piece::Gap(..) | Piece::Condensed { .. } => None,
     });
     if !is_run_stream(&head.key) {
         let position = work.state.position;
@@ -98,5 +98,29 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
             .follow(work.connection, (stream, None), &head, position, records)?;
     }
     work.state.heads.put(stream, head);
+    Ok(())
+}
+
+/// Notes a range of pruned records that ends where the stream now does.
+fn put_gap(
+    work: &Work<'_>,
+    stream: u64,
+    first: u64,
+    head: &Head,
+    (digests, has_turns): (&[u8], bool),
+) -> Result<(), Fault> {
+    work.connection
+        .prepare_cached(
+            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
+        )?
+        .execute((
+            int(stream),
+            int(first),
+            int(head.seq),
+            head.chain,
+            digests,
+            has_turns,
+        ))?;
     Ok(())
 }

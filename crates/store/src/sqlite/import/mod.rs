@@ -205,6 +205,23 @@ impl Import<'_, '_> {
                 stream.seq += digests.len() as u64;
                 self.put(Piece::Gap(digests, turns))
             }
+            Line::Condensed {
+                first,
+                last,
+                chain,
+                turns,
+            } => {
+                let chain = blake3::Hash::from_hex(&chain)
+                    .map_err(|error| import_error(error.to_string()))?;
+                let chain = *chain.as_bytes();
+                let stream = self.incoming()?;
+                if first != stream.seq + 1 || last < first {
+                    stream.refuse(first, "what was pruned is out of order");
+                }
+                add(&mut stream.total, &chain);
+                stream.seq = last;
+                self.put(Piece::Condensed { last, chain, turns })
+            }
             Line::Damaged { seq, what } => {
                 self.incoming()?.refuse(seq, &what);
                 Ok(())
@@ -305,7 +322,8 @@ impl Import<'_, '_> {
                 seq,
                 "the records before it are not those that were exported",
             );
-        } else if matches!(stream.waiting.last(), Some(Piece::Gap(..))) {
+        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, Piece::Record(..)))
+        {
             stream.refuse(seq, "the newest record is never pruned, but here it is");
         }
         if stream.refused.is_none() {

@@ -146,6 +146,13 @@ impl<'a> Walk<'a> {
         let Some((last, end, digests)) = gap else {
             return Err(self.damaged(first, "it is missing").into());
         };
+        if digests.is_empty() {
+            // Its digests went too, and its link is all that is left.
+            self.note_gap(first..=last);
+            self.digests = digests;
+            (self.seq, self.link) = (last, end);
+            return Ok(());
+        }
         let (each, _) = digests.as_chunks::<32>();
         let mut link = self.link;
         for (seq, digest) in (first..).zip(each) {

@@ -6,12 +6,13 @@ use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::schema::{FORKS, version};
 use super::batches::{EVERYWHERE, Table};
+use super::marks;
 use super::rows::{Base, MESSAGE_COLUMNS, Mark, MessageRow, TURN_COLUMNS, TurnRow};
 use super::sources::{Sources, range};
 use crate::journal::StreamKey;
 
 /// Begins behind turns that can no longer be folded, because records up to `gone` are gone. Their rows are all that is known of
-/// them.
+/// them, and before the last mark there that is all: rows may have been forgotten.
 pub(super) fn base_behind(
     connection: &Connection,
     name: &StreamKey,
@@ -19,13 +20,18 @@ pub(super) fn base_behind(
     gone: u64,
 ) -> Result<Base, Fault> {
     let sources = Sources::of(connection, name, stream)?;
+    let start = match version(connection)? < FORKS {
+        true => Base::default(),
+        false => marks::last(connection, stream, gone)?.unwrap_or_default(),
+    };
     let turns = (Table::Turns, TURN_COLUMNS);
-    let turns = range(connection, turns, &sources, EVERYWHERE, TurnRow::read)?;
+    let places = start.mark.turns..EVERYWHERE.end;
+    let turns = range(connection, turns, &sources, places, TurnRow::read)?;
     let mut mark = Mark {
         seq: gone,
-        ..Mark::default()
+        ..start.mark
     };
-    let (mut latest, mut activity) = (None, 0);
+    let (mut latest, mut activity) = (start.latest, start.activity);
     for turn in turns.into_iter().take_while(|turn| turn.first <= gone) {
         mark.seq = mark.seq.max(turn.last);
         mark.turns = turn.place + 1;
@@ -37,9 +43,10 @@ pub(super) fn base_behind(
         activity = turn.ended_at.unwrap_or(activity);
     }
     let messages = (Table::Messages, MESSAGE_COLUMNS);
-    let messages = range(connection, messages, &sources, EVERYWHERE, MessageRow::read)?;
+    let places = start.mark.messages..EVERYWHERE.end;
+    let messages = range(connection, messages, &sources, places, MessageRow::read)?;
     let kept = messages.iter().rfind(|message| message.seq <= mark.seq);
-    mark.messages = kept.map_or(0, |message| message.place + 1);
+    mark.messages = kept.map_or(start.mark.messages, |message| message.place + 1);
     Ok(Base {
         mark,
         latest,

@@ -31,7 +31,7 @@ use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
 pub(super) use check::RunCheck;
 pub(super) use rows::put;
 pub(super) use tail::fold_tail;
-pub(super) use write::{project, refill};
+pub(super) use write::{forget_ended, project, refill};
 
 /// How many runs one commit forgets.
 const FORGET: usize = 8;

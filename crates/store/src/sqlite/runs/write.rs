@@ -293,6 +293,15 @@ pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<u
     Ok(forgotten)
 }
 
+/// Removes a run if it has ended; returns how many records it had.
+pub(in super::super) fn forget_ended(work: &mut Work<'_>, key: &StreamKey) -> Result<u64, Fault> {
+    let run = known(work, key)?;
+    match run.filter(|run| run.summary.status != RunStatus::InProgress) {
+        Some(run) => remove(work, key).map(|_| run.head()),
+        None => Ok(0),
+    }
+}
+
 impl Encoded {
     /// Takes a record of a run whose JSON is at hand.
     pub(in super::super) fn of_run(record: &RunRecord, bytes: Vec<u8>, seq: u64) -> Self {

@@ -93,20 +93,7 @@ macro_rules! newest_seq {
     };
 }
 
-/// Names the position of a stream's oldest record in a query.
-macro_rules! oldest_position {
-    ($stream:literal) => {
-        concat!(
-            "coalesce((SELECT position - count + 1 FROM spans WHERE stream = ",
-            $stream,
-            " ORDER BY last LIMIT 1), (SELECT position - count + 1 FROM recent_spans WHERE stream = ",
-            $stream,
-            " ORDER BY last LIMIT 1))"
-        )
-    };
-}
-
-pub(super) use {at, between, from, newest_position, newest_seq, oldest_position};
+pub(super) use {at, between, from, newest_position, newest_seq};
 
 /// Records that lie together.
 #[derive(Debug, Clone, Copy)]

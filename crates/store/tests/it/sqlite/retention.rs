@@ -252,3 +252,125 @@ async fn too_many_bytes_push_out_nothing_that_is_shared() {
     assert_eq!(read(&store, "fork").await.unwrap().len(), 101);
     assert_eq!(store.verify().await.unwrap().findings, []);
 }
+
+#[tokio::test]
+async fn a_store_that_lives_long_stays_within_its_bytes() {
+    const LIMIT: u64 = 400_000;
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_bytes: Some(LIMIT),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    for round in 0..60 {
+        let turns = (0..100).map(|_| TurnId::new());
+        let data = turns.flat_map(|turn| [started(turn), custom("a"), completed(turn)]);
+        fill(&store, &format!("s{}", round % 5), data.collect()).await;
+        store.maintain(Utc::now()).await.unwrap();
+        let used = store.used_bytes().await.unwrap();
+        assert!(used <= LIMIT, "{used} bytes in round {round}");
+    }
+    assert_eq!(store.verify().await.unwrap().findings, []);
+    for stream in 0..5 {
+        let name = format!("s{stream}");
+        let claim = store.journal().claim(&key(&name)).await.unwrap();
+        assert_eq!(claim.head, 12 * 300, "numbers go on");
+        assert!(!read(&store, &name).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_takes_little_at_a_time() {
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_age: Some(Duration::from_secs(60)),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let turns = (0..1000).map(|_| TurnId::new());
+    let data = turns.flat_map(|turn| [started(turn), custom("a"), completed(turn)]);
+    fill(&store, "s", data.collect()).await;
+    let before = store.commits();
+    let later = Utc::now() + Duration::from_secs(120);
+    let done = store.maintain(later).await.unwrap();
+    assert_eq!(done.records, 2997);
+    assert!(store.commits() - before >= 20, "others come in between");
+    assert_eq!(store.maintain(later).await.unwrap().records, 0);
+    assert_eq!(store.verify().await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn what_is_left_of_pruned_records_is_exported_and_imported() {
+    let (home, other) = (Home::new(), Home::new());
+    let retention = SqliteRetention {
+        max_bytes: Some(1),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let turns = (0..100).map(|_| TurnId::new());
+    let data = turns.flat_map(|turn| [started(turn), custom("a"), completed(turn)]);
+    fill(&store, "s", data.collect()).await;
+    store.maintain(Utc::now()).await.unwrap();
+    let head = store.verify().await.unwrap().heads;
+    let (lines, report) = store.export(Vec::new()).await.unwrap();
+    assert_eq!((report.records, report.findings.len()), (3, 0));
+    let text = String::from_utf8(lines.clone()).unwrap();
+    assert!(text.contains("condensed"), "{text}");
+
+    let copy = other.open().await;
+    let taken = copy.import(std::io::Cursor::new(lines)).await.unwrap();
+    assert_eq!((taken.streams, taken.findings.len()), (1, 0));
+    let report = copy.verify().await.unwrap();
+    assert_eq!((report.heads, report.findings), (head, vec![]));
+    let gaps = conformance::gaps(&copy.journal(), &key("s")).await.unwrap();
+    assert_eq!(gaps, [1..=297]);
+    fill(&copy, "s", vec![custom("on")]).await;
+    assert_eq!(read(&copy, "s").await.unwrap().len(), 4);
+
+    let changed = text.replace("\"last\":297", "\"last\":296");
+    let refused = Home::new();
+    let copy = refused.open().await;
+    let taken = copy.import(std::io::Cursor::new(changed)).await.unwrap();
+    assert_eq!((taken.streams, taken.findings.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn too_many_bytes_push_out_runs_that_have_ended_and_no_others() {
+    use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
+    use windlass_store::{Begun, RunLog};
+    let home = Home::new();
+    let retention = SqliteRetention {
+        max_bytes: Some(1),
+        ..SqliteRetention::default()
+    };
+    let store = open(&home, retention).await;
+    let runs = store.runs();
+    for number in 0..20 {
+        let started = RunStarted {
+            run_id: format!("r{number}"),
+            agent_id: "agent".to_owned(),
+            intent: "intent".to_owned(),
+            outcome_description: None,
+            started_at: Utc::now(),
+        };
+        let Begun::New(run) = runs.begin(started, "one").await.unwrap() else {
+            panic!("it is new");
+        };
+        if number % 2 == 0 {
+            let ended = RunEnded {
+                run_id: run.summary.run_id.clone(),
+                agent_id: run.summary.agent_id.clone(),
+                termination: Termination::Incomplete,
+                ended_at: Utc::now(),
+            };
+            let end = vec![RunRecord::Ended(ended)];
+            runs.append(&run, end).await.unwrap();
+        }
+    }
+    assert_eq!(store.maintain(Utc::now()).await.unwrap().records, 20);
+    for number in 0..20 {
+        let run = runs.get(&format!("r{number}")).await.unwrap();
+        assert_eq!(run.is_some(), number % 2 == 1, "r{number}");
+    }
+    assert_eq!(store.verify().await.unwrap().findings, []);
+}
