@@ -34,7 +34,7 @@ impl Home {
         }
     }
 
-    /// The directory of everything: data, workspace and configuration.
+    /// The directory of everything: data, workspace and configuration. Programs are started in it.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -54,11 +54,6 @@ impl Home {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
-    }
-
-    /// Where the daemon is started.
-    pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
     }
 
     /// Writes `windlass.toml` and trusts it.
