@@ -114,7 +114,7 @@ impl Serve {
     pub(crate) async fn carry_out(
         self,
         workspace: Option<PathBuf>,
-        config: Option<&Path>,
+        named_config: Option<&Path>,
     ) -> anyhow::Result<()> {
         let workspace = match workspace {
             Some(workspace) => workspace,
@@ -123,7 +123,7 @@ impl Serve {
         log::begin(self.log, self.log_format);
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone());
-        let config = Config::load(config, &directory)?;
+        let config = Config::load(named_config, &directory)?;
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
         // The port first: a daemon that cannot have it leaves the data alone.
@@ -155,10 +155,10 @@ impl Serve {
         let environments = Environments::new();
         open_environments(&environments, &workspace, &wire).await?;
         let own_files = [
-            self.token_file.as_ref(),
-            self.config.as_ref(),
-            self.unix_socket.as_ref(),
-            key_file,
+            self.token_file.as_deref(),
+            named_config,
+            self.unix_socket.as_deref(),
+            key_file.map(PathBuf::as_path),
         ];
         let tools = tools::Tools::of(&directory, &own_files, &config.shell, &environments);
         tools::warn_of_hidden(&workspace, &environments);

@@ -1,12 +1,13 @@
 //! What the agent's tools are told: where they may work, what is out of their reach, and how commands are confined.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use windlass_core::digest::Digest128;
 use windlass_tools::{Confinement, Environments, ShellSettings, end_leftovers};
 
 use crate::cli::note;
 use crate::config::{self, Sandbox};
+use crate::data;
 
 /// The settings of the tools.
 pub(super) struct Tools<'a> {
@@ -18,12 +19,14 @@ impl<'a> Tools<'a> {
     /// Ends what commands of an earlier daemon on this data directory left behind, and hides the daemon's own files from
     /// all tools. The lock on the directory must be held: commands of another daemon are not ours.
     pub(super) fn of(
-        data: &Path,
-        own_files: &[Option<&PathBuf>],
+        directory: &Path,
+        own_files: &[Option<&Path>],
         configured: &config::Shell,
         environments: &'a Environments,
     ) -> Self {
-        environments.hide(data);
+        environments.hide(directory);
+        // What the user trusts, and the tokens of another daemon, may be in the usual place.
+        environments.hide(data::directory(None));
         for file in own_files.iter().copied().flatten() {
             environments.hide(file);
         }
