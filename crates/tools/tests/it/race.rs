@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -59,7 +59,8 @@ fn call(number: usize) -> (&'static str, Value) {
 async fn swapped_names_never_lead_out() {
     let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", "")]);
     let outside = place.outside();
-    race(place, &outside).await;
+    let links = [outside.clone(), outside.join("sub")];
+    race(place, &outside, links).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,11 +68,13 @@ async fn swapped_names_never_lead_into_what_is_hidden_inside() {
     let place = Place::new().files(&[("d/sub/", ""), ("e/sub/", ""), ("hidden/", "")]);
     let hidden = place.root().join("hidden");
     place.environments.hide(&hidden);
-    race(place, &hidden).await;
+    // Relative, because an absolute one leads nowhere anyway.
+    let links = ["hidden", "../hidden/sub"].map(PathBuf::from);
+    race(place, &hidden, links).await;
 }
 
 /// Makes calls while names in the root are swapped for links to a directory that nobody may get at.
-async fn race(place: Place, forbidden: &Path) {
+async fn race(place: Place, forbidden: &Path, links: [PathBuf; 2]) {
     let place = Arc::new(place);
     for name in ["file", "sub/file", "sub/outside-only"] {
         let path = forbidden.join(name);
@@ -80,8 +83,9 @@ async fn race(place: Place, forbidden: &Path) {
     }
     let before = snapshot(forbidden);
     let done = Arc::new(AtomicBool::new(false));
-    let swappers = [("d", ""), ("e/sub", "sub")].map(|(name, target)| {
-        let (real, target) = (place.root().join(name), forbidden.join(target));
+    let [first, second] = links;
+    let swappers = [("d", first), ("e/sub", second)].map(|(name, target)| {
+        let real = place.root().join(name);
         let done = Arc::clone(&done);
         std::thread::spawn(move || swap(&real, &target, &done))
     });
