@@ -14,6 +14,7 @@ mod machine;
 mod model;
 mod report;
 mod runs;
+mod upkeep;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ Words:
   model       turns over HTTP beside a bare loop: CPU, memory, cancelling
   daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
+  upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
 Options:
   --json      one JSON object per line: {\"bench\",\"name\",\"value\",\"unit\",\"target\",\"ok\"}
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
         ["daemon"] => daemon::run(Report::new("daemon", format)),
         ["runs"] => runs::run(Report::new("runs", format)),
+        ["upkeep"] => upkeep::run(Report::new("upkeep", format)),
         // What `runs` measures the daemon beside, in a process of its own.
         [runs::CHILD, directory] => return runs::live_as_child(directory),
         [word, ..] => return refuse(&format!("unknown word `{word}`")),

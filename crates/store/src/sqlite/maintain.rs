@@ -22,6 +22,8 @@ use crate::runs::is_run_stream;
 
 /// How many rows of turns one commit forgets.
 const FORGET: u64 = 128;
+/// How many runs one commit forgets.
+const FORGET_RUNS: usize = 8;
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -189,13 +191,19 @@ impl SqliteStore {
                 break;
             };
             after = last;
-            for stream in streams {
+            let (runs, sessions): (Vec<_>, Vec<_>) = streams
+                .into_iter()
+                .partition(|stream| is_run_stream(&stream.key));
+            for some in runs.chunks(FORGET_RUNS) {
                 if self.used_bytes().await? <= limit {
                     return Ok(pruned);
                 }
-                if is_run_stream(&stream.key) {
-                    pruned += self.forget_run(stream.key).await?;
-                    continue;
+                let keys = some.iter().map(|run| run.key.clone());
+                pruned += self.forget_runs(keys.collect()).await?;
+            }
+            for stream in sessions {
+                if self.used_bytes().await? <= limit {
+                    return Ok(pruned);
                 }
                 let find = move |reader: &Connection, of: &Swept| {
                     old_turns(reader, of, Until::Position(last))
@@ -215,11 +223,20 @@ impl SqliteStore {
         Ok(pruned)
     }
 
-    /// Removes a run that has ended; returns how many records it had.
-    async fn forget_run(&self, key: StreamKey) -> Result<u64, SqliteError> {
+    /// Removes those of some runs that have ended; returns how many records they had.
+    async fn forget_runs(&self, keys: Vec<StreamKey>) -> Result<u64, SqliteError> {
         let writer = self.inner.writer()?;
-        let records = writer.write(move |work| forget_ended(work, &key)).await?;
-        while writer.write(removing::step).await? {}
+        let forget = move |work: &mut Work<'_>| {
+            let mut records = 0;
+            for key in &keys {
+                records += forget_ended(work, key)?;
+            }
+            Ok((records, work.state.is_removing))
+        };
+        let (records, mut is_more) = writer.write(forget).await?;
+        while is_more {
+            is_more = writer.write(removing::step).await?;
+        }
         Ok(records)
     }
 

@@ -306,3 +306,42 @@ fn a_retention_that_would_take_what_clients_may_ask_for_is_refused() {
     home.configure("[retention]\nmax_age_days = 30\nevery_minutes = 5\n");
     home.start();
 }
+
+#[test]
+fn a_start_that_fails_leaves_no_key_for_secrets() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.data()).unwrap();
+    std::fs::write(home.data().join("windlass.db"), "of somebody else").unwrap();
+    let refused = home.command(&["serve", "--port", "0", "--token", TOKEN]);
+    let refused = { refused }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(!home.data().join("secrets.key").exists());
+}
+
+#[test]
+fn an_older_database_that_is_put_back_is_accepted_when_the_operator_says_so() {
+    let home = Home::new();
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({}));
+    let backup = home.data().join("backup");
+    let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
+    let name = backup.to_str().unwrap();
+    database.execute("VACUUM INTO ?1", [name]).unwrap();
+    database.close().unwrap();
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    events.until("turn.completed");
+    daemon.kill();
+    std::fs::remove_file(home.data().join("windlass.db-wal")).unwrap();
+    std::fs::rename(&backup, home.data().join("windlass.db")).unwrap();
+
+    let refused = home.command(&["serve", "--port", "0", "--token", TOKEN]);
+    let refused = { refused }.output().unwrap();
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("--accept-lost-commits"), "{complaint}");
+    let daemon = home.start_with(&["--token", TOKEN, "--accept-lost-commits"]);
+    assert_eq!(daemon.detail(&thread)["turns"], json!([]));
+    daemon.kill();
+    home.start().kill();
+}

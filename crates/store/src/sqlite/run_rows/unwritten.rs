@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use super::newest::{Listed, Load, NewestRuns, News, Rows};
 
+/// How far back a row is looked for that a newer one stands for.
+const JUST_BEFORE: usize = 64;
+
 /// Rows that the table does not have, as the running commit leaves them.
 #[derive(Debug)]
 pub(crate) struct Unwritten<R> {
@@ -28,9 +31,10 @@ impl<R: Listed> Unwritten<R> {
         Arc::clone(&self.newest)
     }
 
-    /// Notes what a run has become; only the last state in a job matters.
+    /// Notes what a run has become. Only the last state in a job matters, so one that was noted just before is not kept; a job that
+    /// notes many, such as an import, is not searched through for each of them.
     pub(crate) fn note(&mut self, row: Arc<R>) {
-        let of_job = self.news[self.before..].iter_mut().rev();
+        let of_job = self.news[self.before..].iter_mut().rev().take(JUST_BEFORE);
         let rows = of_job.map_while(|news| match news {
             News::Row(known) => Some(known),
             News::Gone(_) => None,

@@ -71,6 +71,23 @@ async fn version_10_opens() {
 }
 
 #[tokio::test]
+async fn version_11_opens() {
+    let (_home, store) = check("sqlite-11").await;
+    check_forks(&store).await;
+    let open = store.journal().unfinished().await.unwrap();
+    assert_eq!(open, [key("turns")]);
+}
+
+#[tokio::test]
+async fn an_open_turn_of_every_version_is_found() {
+    for name in ["sqlite-1", "sqlite-3", "sqlite-8", "sqlite-10"] {
+        let (_home, store) = check(name).await;
+        let open = store.journal().unfinished().await.unwrap();
+        assert_eq!(open, [key("turns")], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn turns_of_every_version_are_runs() {
     for name in [
         "sqlite-1",
@@ -81,6 +98,7 @@ async fn turns_of_every_version_are_runs() {
         "sqlite-8",
         "sqlite-9",
         "sqlite-10",
+        "sqlite-11",
     ] {
         let (_home, store) = check(name).await;
         let runs = store.journal().turn_runs(RunFilter::default(), 9).await;

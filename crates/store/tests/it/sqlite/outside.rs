@@ -33,7 +33,10 @@ impl Writer {
     /// Waits until the writer has said how many events were acknowledged.
     fn acknowledged(&mut self) -> usize {
         loop {
-            let line = self.lines.next().expect("the writer is at work").unwrap();
+            let Some(line) = self.lines.next() else {
+                panic!("the writer has died");
+            };
+            let line = line.unwrap();
             if let Some((_, number)) = line.split_once("acknowledged ") {
                 return number.parse().unwrap();
             }
@@ -63,7 +66,7 @@ fn write(directory: &Path) {
                 let reader = SqliteStore::open_read_only(options()).await.unwrap();
                 assert_eq!(read(&reader, "s").await.unwrap().len() as u64, number);
                 reader.close().await;
-                println!("acknowledged {number}");
+                writeln!(std::io::stdout(), "acknowledged {number}").unwrap();
                 said.next().unwrap().unwrap();
             }
         }

@@ -33,8 +33,10 @@ impl<'a> Tools<'a> {
         if let Some(home) = std::env::home_dir() {
             environments.hide_keys_of(home);
         }
-        let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
-        let owner = Digest128::of(data.as_os_str().as_encoded_bytes()).to_string();
+        let directory = directory
+            .canonicalize()
+            .unwrap_or_else(|_| directory.to_owned());
+        let owner = Digest128::of(directory.as_os_str().as_encoded_bytes()).to_string();
         let leftovers = end_leftovers(&owner);
         if leftovers > 0 {
             note(&format!(
