@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use serde_json::Value;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Environment, Policy};
 
 use crate::hidden::{SECRET, fill};
@@ -32,19 +34,24 @@ async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
             "mv a z; cat z/b/data/token".to_owned(),
             "python3 -c \"import os; os.rename('a', 'z')\"; cat z/b/data/token".to_owned(),
             "ln a/b/data/token c/hard; cat c/hard".to_owned(),
-            "unshare -rm sh -c 'umount a/b/data; mount --bind a c; cat a/b/data/token c/b/data/token'".to_owned(),
-            "unshare -rm sh -c 'umount -l a/b; cat a/b/data/token'".to_owned(),
             "rm -rf a/b/data; rm -rf a/b/data/*; rmdir a/b/data a/b a".to_owned(),
-            "echo evil > a/b/data/tokens.json; echo evil > link/new; mkdir -p a/b/data/d".to_owned(),
+            "echo evil > a/b/data/tokens.json; echo evil > link/new; mkdir -p a/b/data/d"
+                .to_owned(),
         ] {
             let ran = place.shell(&attempt).await.unwrap();
             let output = ran["output"].as_str().unwrap();
             assert!(!output.contains(SECRET), "{way:?}: {attempt}: {output}");
             assert_eq!(snapshot(&data), before, "{way:?}: {attempt}: {output}");
             // Nor does the next one find what this one left.
-            let ran = place.shell("grep -rs 3cret . ; cat */*/*/token").await.unwrap();
+            let ran = place
+                .shell("grep -rs 3cret . ; cat */*/*/token")
+                .await
+                .unwrap();
             let output = ran["output"].as_str().unwrap();
-            assert!(!output.contains(SECRET), "{way:?}: after {attempt}: {output}");
+            assert!(
+                !output.contains(SECRET),
+                "{way:?}: after {attempt}: {output}"
+            );
         }
         let ran = place.shell("echo y > c/new && cat c/new").await.unwrap();
         assert_eq!(ran["output"], "y\n", "{way:?}: {ran}");
@@ -195,5 +202,66 @@ async fn a_second_name_beside_a_hidden_file_does_not_open_it() {
             "{way:?}: {ran}"
         );
         assert_eq!(place.text("key"), SECRET, "{way:?}");
+    }
+}
+
+/// In a user namespace of its own a process has all capabilities, there. It tries to take mounts away, to mount what lies
+/// below them elsewhere, to open the file by its handle, and to rename what is above.
+const NAMESPACES: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint), ("kind", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+def handle(path):
+    found, mount = Handle(128), ctypes.c_int()
+    assert libc.name_to_handle_at(-100, path, ctypes.byref(found), ctypes.byref(mount), 0) == 0
+    return found
+if len(sys.argv) == 2:
+    found = handle(sys.argv[1].encode())
+    print(found.kind, bytes(found.data[:found.bytes]).hex())
+    sys.exit()
+print("unshare", libc.unshare(0x10000000 | 0x00020000))
+kind, data = int(sys.argv[1]), bytes.fromhex(sys.argv[2])
+for path in [b"a/b/data", b"a/b", b"a"]:
+    libc.umount2(path, 2)
+os.makedirs("c/d", exist_ok=True)
+for flags in [4096, 4096 | 16384, 8192]:
+    libc.mount(b"a", b"c/d", b"", flags, None)
+libc.mount(b"overlay", b"c/d", b"overlay", 0, b"lowerdir=%s/a:/usr,userxattr" % os.getcwd().encode())
+for directory in ["/", ".", "a", "a/b", "c"]:
+    wanted = Handle(len(data), kind)
+    ctypes.memmove(wanted.data, data, len(data))
+    opened = libc.open_by_handle_at(os.open(directory, os.O_RDONLY | os.O_DIRECTORY), ctypes.byref(wanted), 0)
+    if opened >= 0:
+        try: print(os.read(opened, 100))
+        except OSError: pass
+try: os.rename("a", "z")
+except OSError: pass
+for path in ["a/b/data/token", "c/d/b/data/token", "z/b/data/token"]:
+    try: print(open(path).read())
+    except OSError: pass
+"#;
+
+#[tokio::test]
+async fn namespaces_of_its_own_do_not_uncover_it() {
+    let script = |arguments: &str| format!("python3 - {arguments} <<'END'\n{NAMESPACES}\nEND");
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default()).files(&[("a/b/x", "x"), ("c/", "")]);
+        let data = place.root().join("a/b/data");
+        fill(&data);
+        let token = data.join("token").display().to_string();
+        let named = Command::new("sh").arg("-c").arg(script(&token)).output();
+        let named = String::from_utf8(named.unwrap().stdout).unwrap();
+        if named.is_empty() {
+            let what = "hidden_from_commands::namespaces_of_its_own_do_not_uncover_it";
+            skipped(what, "there is no python3, or files have no handles here");
+            return;
+        }
+        place.environments.hide(&data);
+        let ran = place.shell(&script(named.trim())).await.unwrap();
+        let output = ran["output"].as_str().unwrap();
+        assert!(output.starts_with("unshare "), "{way:?}: {ran}");
+        assert!(!output.contains(SECRET), "{way:?}: {ran}");
+        assert_eq!(fs::read_to_string(data.join("token")).unwrap(), SECRET);
     }
 }
