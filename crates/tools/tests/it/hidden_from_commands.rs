@@ -10,7 +10,7 @@ use windlass_testkit::skipped;
 use windlass_tools::{Confinement, Environment, Policy};
 
 use crate::hidden::{SECRET, fill};
-use crate::support::{Place, sandboxes, snapshot};
+use crate::support::{Place, is_here, sandboxes, snapshot};
 
 #[tokio::test]
 async fn a_directory_inside_of_the_root_is_not_seen_and_stays_where_it_is() {
@@ -100,7 +100,7 @@ async fn a_link_that_a_command_could_replace_under_the_host_stops_commands() {
 /// The figure in the remark is what a person would have to find out by trying.
 #[tokio::test]
 async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
-    if !sandboxes().contains(&Confinement::Landlock) {
+    if !is_here(Confinement::Landlock) {
         return;
     }
     let place = Place::confined(Confinement::Landlock, Policy::default()).files(&[("c/", "")]);
@@ -135,7 +135,7 @@ async fn landlock_says_where_nothing_can_be_made_and_what_helps() {
 
 #[tokio::test]
 async fn bubblewrap_lets_everything_be_made_around_what_is_hidden() {
-    if !sandboxes().contains(&Confinement::Bubblewrap) {
+    if !is_here(Confinement::Bubblewrap) {
         return;
     }
     let place = Place::confined(Confinement::Bubblewrap, Policy::default());

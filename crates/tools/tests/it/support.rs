@@ -151,14 +151,19 @@ impl Elsewhere<'_> {
 
 /// The sandboxes that work here. For those that do not, the test is told as skipped.
 pub(crate) fn sandboxes() -> Vec<Confinement> {
-    let all = [Confinement::Bubblewrap, Confinement::Landlock];
-    let (here, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|way| way.works_here());
-    for way in missing {
+    let both = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
+    both.filter(|way| is_here(*way)).collect()
+}
+
+/// Tells whether a sandbox works here; if it does not, the test is told as skipped.
+pub(crate) fn is_here(way: Confinement) -> bool {
+    if !way.works_here() {
         let test = std::thread::current();
         let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
         skipped(&what, "it does not work on this machine");
+        return false;
     }
-    here
+    true
 }
 
 /// All ways to run commands that work here.

@@ -23,19 +23,21 @@ impl Sandbox {
 
     /// Returns the sandboxes that work here; for those that do not, the test is told as skipped.
     pub(crate) fn all(test: &str) -> Vec<Self> {
-        let mut here = Vec::new();
-        for (sandbox, way) in [
-            (Self::Bubblewrap, Confinement::Bubblewrap),
-            (Self::Landlock, Confinement::Landlock),
-        ] {
-            match way.works_here() {
-                true => here.push(sandbox),
-                false => skipped(
-                    &format!("{test} in {}", sandbox.name()),
-                    "it does not work on this machine",
-                ),
-            }
+        let both = [Self::Bubblewrap, Self::Landlock].into_iter();
+        both.filter(|sandbox| sandbox.is_here(test)).collect()
+    }
+
+    /// Tells whether it works here; if it does not, the test is told as skipped.
+    pub(crate) fn is_here(self, test: &str) -> bool {
+        let is_here = match self {
+            Self::Bubblewrap => Confinement::Bubblewrap.works_here(),
+            Self::Landlock => Confinement::Landlock.works_here(),
+            Self::None => true,
+        };
+        if !is_here {
+            let what = format!("{test} in {}", self.name());
+            skipped(&what, "it does not work on this machine");
         }
-        here
+        is_here
     }
 }
