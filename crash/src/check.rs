@@ -61,7 +61,9 @@ impl Memory {
             .push(input.to_owned());
     }
 
-    fn knows_nothing(&self) -> bool {
+    /// Tells whether nothing was ever acknowledged or seen.
+    #[must_use]
+    pub fn knows_nothing(&self) -> bool {
         self.acknowledged.is_empty() && self.seen.values().all(Vec::is_empty)
     }
 

@@ -72,7 +72,8 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
             live(plan, directory.path(), &death, is_final, &mut memory).map_err(told)?;
             let look = memory.check(directory.path(), is_final);
             let figures = tokio.block_on(look).map_err(told)?;
-            if is_looked_at(summary.kills) {
+            // A death in the first opening leaves nothing that could be looked at.
+            if is_looked_at(summary.kills) && !memory.knows_nothing() {
                 look_on(plan, directory.path()).map_err(told)?;
                 let again = memory.check(directory.path(), is_final);
                 let again = tokio.block_on(again).map_err(told)?;
