@@ -208,15 +208,16 @@ fn what_was_exported_is_taken_in_elsewhere() {
     fs::write(&file, &out.stdout).unwrap();
     refused(&home, &["export", text(&file)], &["there already"]);
 
-    let second = Home::new();
+    let mut second = Home::new();
+    // The thread works where it did.
+    second.workspace.clone_from(&home.workspace);
     let imported = told(&second, &["import", text(&file)]);
     assert_eq!(imported["findings"], json!([]));
     let again = store(&second, &["export"]);
     assert_eq!(again.stdout, out.stdout);
     let rebuilt = told(&second, &["rebuild"]);
     assert_eq!(rebuilt["streams"], imported["streams"]);
-    let workspace = ["--token", TOKEN, "--workspace", text(home.path())];
-    turn(&second.start_with(&workspace), &thread);
+    turn(&second.start(), &thread);
 
     // What is there already is named, and the code says so.
     let repeated = store(&second, &["import", text(&file)]);
