@@ -15,7 +15,14 @@ use super::rights;
 /// The right to write; given up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Owner {
+    /// A process that is just being started has a copy of the file until it becomes another program. The lock must not wait for that.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl Owner {
@@ -48,7 +55,7 @@ impl Owner {
         file.set_len(0)
             .and_then(|()| writeln!(file, "{pid}"))
             .map_err(|error| io("write", error))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -58,5 +65,23 @@ fn holder(path: &Path) -> String {
     match read {
         Ok(_) if !text.trim().is_empty() => text.trim().to_owned(),
         _ => "unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_up_is_free_also_where_a_copy_of_its_file_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let owner = Owner::take(&location).unwrap();
+        let copy = owner.file.try_clone().unwrap();
+        drop(owner);
+        Owner::take(&location).unwrap();
+        drop(copy);
     }
 }
