@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod files;
 pub mod journal;
 mod lock;
+pub mod queries;
 pub mod runs;
 pub mod sessions;
 #[cfg(feature = "sqlite")]

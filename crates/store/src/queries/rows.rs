@@ -1,0 +1,346 @@
+//! What is answered.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use windlass_core::events::TokenUsage;
+use windlass_core::items::{TurnLog, TurnStatus, TurnView, WaitKind};
+use windlass_core::runs::{OWN_AGENT, OutcomeStatus, RunStatus, RunSummary, run_of_turn};
+use windlass_core::session::SessionStatus;
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+
+use super::questions::ThreadState;
+use crate::journal::StreamKey;
+use crate::runs::KeptRun;
+
+/// A part of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed<T> {
+    /// The entries.
+    pub entries: Vec<T>,
+    /// Where the next page begins; `None` behind the last entry.
+    pub next: Option<String>,
+}
+
+impl<T> Listed<T> {
+    /// Cuts a page out of entries of which one too many was asked for.
+    pub(crate) fn cut(mut entries: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Self {
+        let has_more = entries.len() > limit;
+        entries.truncate(limit);
+        let next = entries.last().filter(|_| has_more).map(cursor);
+        Self { entries, next }
+    }
+}
+
+/// What the host keeps of a thread, as the events that make and change a session carry it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadRecord {
+    /// The event that brought it.
+    pub seq: u64,
+    /// The record.
+    pub value: Value,
+}
+
+/// Where a fork comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The session that it was made from.
+    pub parent: SessionId,
+    /// The last record of that one that it begins with.
+    pub sequence: u64,
+    /// The first turn of the parent that it does not have, where the host says so.
+    pub dropped: Option<TurnId>,
+}
+
+/// The turn of a thread that began last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatestTurn {
+    /// The turn.
+    pub id: TurnId,
+    /// The record that began it.
+    pub first_seq: u64,
+    /// How far it is.
+    pub status: TurnStatus,
+    /// Its input in short.
+    pub input_summary: String,
+    /// What its caller wants to see with it.
+    pub labels: Option<Value>,
+}
+
+/// A thread. Turns, items and usage are those of its own: what a fork shares counts for its parent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadRow {
+    /// Its stream.
+    pub stream: StreamKey,
+    /// The newest record that is in this row.
+    pub seq: u64,
+    /// When that was written, to the millisecond.
+    pub at: DateTime<Utc>,
+    /// When its first record was written.
+    pub created_at: DateTime<Utc>,
+    /// When it was made, its record changed, or a turn began or ended.
+    pub updated_at: DateTime<Utc>,
+    /// What it does.
+    pub state: ThreadState,
+    /// The turn that began last.
+    pub latest: Option<LatestTurn>,
+    /// The beginning of what was said last.
+    pub preview: String,
+    /// How many turns have begun.
+    pub turns: u64,
+    /// How many items its ended turns have.
+    pub items: u64,
+    /// What its ended turns used.
+    pub usage: Option<TokenUsage>,
+    /// What the host keeps of it.
+    pub record: Option<Arc<ThreadRecord>>,
+    /// Where it comes from, if it is a fork.
+    pub origin: Option<Origin>,
+}
+
+impl ThreadRow {
+    /// Returns the turn that is open.
+    #[must_use]
+    pub fn open_turn(&self) -> Option<&LatestTurn> {
+        self.latest
+            .as_ref()
+            .filter(|_| self.state != ThreadState::Idle)
+    }
+
+    /// Returns what the session of the thread is doing.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        match (self.state, self.turns) {
+            (ThreadState::Waiting, _) => SessionStatus::WaitingForToolResults,
+            (ThreadState::Running, _) => SessionStatus::Active,
+            (ThreadState::Idle, 0) => SessionStatus::Started,
+            (ThreadState::Idle, _) => SessionStatus::Idle,
+        }
+    }
+
+    /// Returns the agent that the thread belongs to, by its record.
+    #[must_use]
+    pub fn agent(&self) -> Option<&str> {
+        self.text("agent")
+    }
+
+    /// Tells whether its record says that it is archived.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        let record = self.record.as_ref();
+        record.is_some_and(|record| record.value.get("archived") == Some(&Value::Bool(true)))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.record.as_ref()?.value.get(name)?.as_str()
+    }
+
+    /// Tells whether it shows a text somewhere, in any case.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        let said = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
+        let shown = [
+            Some(self.stream.as_str()),
+            self.text("title").or(said),
+            self.text("model"),
+            Some(self.preview.as_str()),
+        ];
+        let text = text.to_lowercase();
+        let mut shown = shown.into_iter().flatten();
+        shown.any(|shown| shown.to_lowercase().contains(&text))
+    }
+}
+
+/// A turn. It is a run too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRow {
+    /// The thread that shows it.
+    pub stream: StreamKey,
+    /// Its place among all runs: a later one has a greater place.
+    pub place: u64,
+    /// The record that began it.
+    pub first_seq: u64,
+    /// The record that ended it.
+    pub last_seq: Option<u64>,
+    /// The newest record that changed this row. What came later says nothing about it.
+    pub seq: u64,
+    /// How far it is, its input, model, usage, items and times.
+    pub view: TurnView,
+    /// The agent that the session belonged to when it began.
+    pub agent: Option<String>,
+    /// What it is to do, in words.
+    pub intent: String,
+    /// Where its run is.
+    pub run_status: RunStatus,
+    /// The outcome of its run in one word.
+    pub outcome: Option<OutcomeStatus>,
+    /// How many records its run has between its start and its end.
+    pub steps: u64,
+    /// What it waits for, in the order in which that began.
+    pub waits: Vec<WaitRow>,
+    /// Whether the thread has it from the one that it was forked from.
+    pub is_shared: bool,
+    /// Whether retention has taken its records out.
+    pub is_pruned: bool,
+}
+
+impl TurnRow {
+    /// Returns the model that answered; empty where nobody told.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        self.view.outline.model.as_deref().unwrap_or_default()
+    }
+
+    /// Returns who served the model: what the turn's labels say, else what its calls told.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        let outline = &self.view.outline;
+        let labels = outline.labels.as_ref();
+        let labelled = labels.and_then(|labels| labels.get("provider")?.as_str());
+        labelled.or(outline.provider.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns the agent whose run it is.
+    #[must_use]
+    pub fn run_agent(&self) -> &str {
+        self.agent.as_deref().unwrap_or(OWN_AGENT)
+    }
+
+    /// Shows it as a run.
+    #[must_use]
+    pub fn run(&self) -> TurnRun {
+        TurnRun {
+            position: self.place,
+            stream: self.stream.clone(),
+            turn_id: self.view.id,
+            first_seq: self.first_seq,
+            summary: RunSummary {
+                run_id: run_of_turn(self.view.id),
+                agent_id: self.run_agent().to_owned(),
+                intent: self.intent.clone(),
+                started_at: self.view.outline.started_at.unwrap_or_default(),
+                ended_at: self.view.ended_at,
+                status: self.run_status,
+                outcome: self.outcome,
+                turn_count: self.steps,
+                session_id: self.stream.as_str().parse().ok(),
+                waiting_for: self.view.waiting_for.clone(),
+            },
+        }
+    }
+}
+
+/// Something that waits for somebody, or did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitRow {
+    /// The thread.
+    pub stream: StreamKey,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The call that waits.
+    pub exec_id: ExecId,
+    /// For what.
+    pub kind: WaitKind,
+    /// The record that says so.
+    pub seq: u64,
+    /// Whether it still waits.
+    pub is_open: bool,
+}
+
+/// A turn of a session, as a list of runs shows it. Its records are made from the events of its stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRun {
+    /// Its place among all runs: a later one has a greater place.
+    pub position: u64,
+    /// The stream of its session.
+    pub stream: StreamKey,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The number of the event that began it.
+    pub first_seq: u64,
+    /// What a list shows of it.
+    pub summary: RunSummary,
+}
+
+/// A run of either kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunRow {
+    /// One that is reported from outside.
+    Reported(KeptRun),
+    /// A turn of one of our own sessions.
+    Turn(TurnRun),
+}
+
+impl RunRow {
+    /// Returns what a list shows of it.
+    #[must_use]
+    pub fn summary(&self) -> &RunSummary {
+        match self {
+            Self::Reported(run) => &run.summary,
+            Self::Turn(run) => &run.summary,
+        }
+    }
+
+    /// Returns its place among all runs.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        match self {
+            Self::Reported(run) => run.position,
+            Self::Turn(run) => run.position,
+        }
+    }
+
+    /// Returns how many records it has.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        let summary = self.summary();
+        1 + summary.turn_count + u64::from(summary.status != RunStatus::InProgress)
+    }
+}
+
+impl From<RunRow> for RunSummary {
+    fn from(run: RunRow) -> Self {
+        match run {
+            RunRow::Reported(run) => run.summary,
+            RunRow::Turn(run) => run.summary,
+        }
+    }
+}
+
+/// A turn with its items.
+#[derive(Debug, Clone)]
+pub struct TurnDetail {
+    /// The turn.
+    pub row: TurnRow,
+    /// The turn alone, with its items and what it waits for.
+    pub log: TurnLog,
+    /// Records of it that are no longer kept.
+    pub pruned: Vec<RangeInclusive<u64>>,
+}
+
+/// A thread with its newest turns.
+#[derive(Debug, Clone)]
+pub struct ThreadDetail {
+    /// The thread.
+    pub thread: ThreadRow,
+    /// The turns, oldest first.
+    pub turns: Vec<TurnDetail>,
+    /// Where older ones are, for [`turns`](super::Queries::turns) with the newest first; `None` where these are all.
+    pub older: Option<String>,
+}
+
+/// How many threads there are, by what they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// With a record of the host, and not archived.
+    pub current: u64,
+    /// Archived.
+    pub archived: u64,
+    /// Without a record of the host.
+    pub unrecorded: u64,
+    /// In which a turn is open, those that wait included.
+    pub open: u64,
+    /// In which a turn waits for somebody.
+    pub waiting: u64,
+}
