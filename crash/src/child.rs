@@ -76,6 +76,7 @@ async fn open(life: &Life) -> Result<InProcessRuntime> {
     let store = store.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
     let journal = FaultyJournal(Arc::new(store.journal()));
     let backends = RuntimeBackends::on_journal(Arc::new(journal));
+    let backends = backends.with_queries(Arc::new(store.queries()));
     let mut builder = runtime_with(backends, life.directory.join(EFFECTS));
     for n in 0..SESSIONS {
         builder = builder.session(SessionBuilder::new(harness_id()).id(session_id(n)).build());

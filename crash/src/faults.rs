@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_core::typed_id::TurnId;
 use windlass_store::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
 
 /// Every point, by name.
@@ -90,21 +89,18 @@ impl<J: Journal> Journal for FaultyJournal<J> {
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.0.watch(stream).await
     }
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        self.0.unfinished().await
+    async fn open(
+        &self,
+        after: Option<&StreamKey>,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        self.0.open(after, limit).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.0.remove(stream).await
     }
     async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
         self.0.standing(stream).await
-    }
-    async fn turn_end(
-        &self,
-        stream: &StreamKey,
-        turn: TurnId,
-    ) -> Result<Option<u64>, JournalError> {
-        self.0.turn_end(stream, turn).await
     }
     async fn fork(
         &self,

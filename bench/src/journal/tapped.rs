@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_store::{Batch, Claim, Journal, JournalError, MemoryJournal, Page, StreamKey};
+use windlass_store::{
+    Batch, Claim, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
+};
 
 use super::bare::Bare;
 use super::workload::bytes_of;
@@ -92,8 +94,24 @@ impl Journal for Tapped {
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.inner.watch(stream).await
     }
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        self.inner.unfinished().await
+    async fn open(
+        &self,
+        after: Option<&StreamKey>,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        self.inner.open(after, limit).await
+    }
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        self.inner.standing(stream).await
+    }
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        self.inner.fork(parent, at_seq, child, forked).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.inner.remove(stream).await

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use windlass_core::runs::{RunRecord, RunStatus, RunSummary, TurnTrace, turn_of_run};
+use windlass_core::runs::{RunRecord, TurnTrace, turn_of_run};
 use windlass_store::{
-    Journal, JournalError, KeptRun, RunFilter, RunLog, RunPage, StreamKey, TurnRun,
+    Journal, JournalError, Queries, RunFilter, RunKind, RunLog, RunPage, StreamKey, TurnRun,
 };
 
 use crate::limits::{RunLimits, size};
@@ -16,60 +16,22 @@ const EVENTS: usize = 256;
 /// How many places in traces are remembered.
 const MARKS: usize = 256;
 
-/// A run of either kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AnyRun {
-    /// One that is reported from outside.
-    Reported(KeptRun),
-    /// A turn of one of our own sessions. Its records are made from the events of the session.
-    Turn(TurnRun),
-}
+pub use windlass_store::RunRow as AnyRun;
 
-impl AnyRun {
-    /// Returns what a list shows of it.
-    #[must_use]
-    pub fn summary(&self) -> &RunSummary {
-        match self {
-            Self::Reported(run) => &run.summary,
-            Self::Turn(run) => &run.summary,
-        }
-    }
-
-    /// Returns its place among all runs.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        match self {
-            Self::Reported(run) => run.position,
-            Self::Turn(run) => run.position,
-        }
-    }
-
-    /// Returns how many records it has.
-    #[must_use]
-    pub fn head(&self) -> u64 {
-        let summary = self.summary();
-        1 + summary.turn_count + u64::from(summary.status != RunStatus::InProgress)
-    }
-
-    fn into_summary(self) -> RunSummary {
-        match self {
-            Self::Reported(run) => run.summary,
-            Self::Turn(run) => run.summary,
-        }
-    }
-}
-
-impl From<AnyRun> for RunSummary {
-    fn from(run: AnyRun) -> Self {
-        run.into_summary()
-    }
+/// Where the turns of our own sessions are.
+#[derive(Clone)]
+pub struct OwnTurns {
+    /// Their records.
+    pub journal: Arc<dyn Journal>,
+    /// What finds them.
+    pub queries: Arc<dyn Queries>,
 }
 
 /// All runs, to be read; clones share them.
 #[derive(Clone)]
 pub struct AllRuns {
     log: Arc<dyn RunLog>,
-    turns: Option<Arc<dyn Journal>>,
+    turns: Option<OwnTurns>,
     limits: RunLimits,
     marks: Arc<Mutex<Vec<Mark>>>,
 }
@@ -81,9 +43,9 @@ impl std::fmt::Debug for AllRuns {
 }
 
 impl AllRuns {
-    /// Joins a log of reported runs and a journal whose turns are runs too.
+    /// Joins a log of reported runs, and turns that are runs too.
     #[must_use]
-    pub fn new(log: Arc<dyn RunLog>, turns: Option<Arc<dyn Journal>>, limits: RunLimits) -> Self {
+    pub fn new(log: Arc<dyn RunLog>, turns: Option<OwnTurns>, limits: RunLimits) -> Self {
         Self {
             log,
             turns,
@@ -94,10 +56,17 @@ impl AllRuns {
 
     /// Finds the run of a turn; `None` for any other.
     pub async fn turn(&self, run_id: &str) -> Result<Option<TurnRun>, JournalError> {
-        match (&self.turns, turn_of_run(run_id)) {
-            (Some(turns), Some(turn_id)) => turns.turn_run(turn_id).await,
-            _ => Ok(None),
-        }
+        let Some(turns) = self
+            .turns
+            .as_ref()
+            .filter(|_| turn_of_run(run_id).is_some())
+        else {
+            return Ok(None);
+        };
+        Ok(match turns.queries.run(run_id).await? {
+            Some(AnyRun::Turn(turn)) => Some(turn),
+            _ => None,
+        })
     }
 
     /// Finds a run.
@@ -112,8 +81,11 @@ impl AllRuns {
     pub async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<AnyRun>, JournalError> {
         let mut runs = Vec::new();
         if let Some(turns) = &self.turns {
-            let turns = turns.turn_runs(filter.clone(), limit).await?;
-            runs.extend(turns.into_iter().map(AnyRun::Turn));
+            let of_turns = RunFilter {
+                kind: Some(RunKind::Turn),
+                ..filter.clone()
+            };
+            runs.extend(turns.queries.runs(of_turns, limit).await?);
         }
         let reported = self.log.list(filter, limit).await?;
         runs.extend(reported.into_iter().map(AnyRun::Reported));
@@ -133,7 +105,7 @@ impl AllRuns {
         match (run, &self.turns) {
             (AnyRun::Turn(turn), Some(turns)) => {
                 let most = (limit, max_bytes);
-                let mut page = self.read_turn(turns.as_ref(), turn, after, most).await?;
+                let mut page = self.read_turn(&*turns.journal, turn, after, most).await?;
                 page.head = page.head.max(run.head());
                 Ok(page)
             }
@@ -185,7 +157,7 @@ impl AllRuns {
     /// Returns a doorbell that rings when a run may have more records.
     pub async fn watch(&self, run: &AnyRun) -> Result<watch::Receiver<u64>, JournalError> {
         match (run, &self.turns) {
-            (AnyRun::Turn(turn), Some(turns)) => turns.watch(&turn.stream).await,
+            (AnyRun::Turn(turn), Some(turns)) => turns.journal.watch(&turn.stream).await,
             (run, _) => self.log.watch(&run.summary().run_id).await,
         }
     }

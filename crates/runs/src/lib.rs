@@ -32,7 +32,7 @@ mod trace;
 mod turns;
 
 pub use agent::{Agents, slug};
-pub use all::{AllRuns, AnyRun};
+pub use all::{AllRuns, AnyRun, OwnTurns};
 pub use caller::{Caller, ClientId, Role};
 pub use cancel::CancelRun;
 pub use clock::{Clock, SystemClock};

@@ -51,6 +51,7 @@ impl Runs {
             agent_id,
             status: list.status,
             before: (list.cursor > 0).then_some(list.cursor),
+            kind: None,
         };
         let mut runs = self.all.list(filter, limit + 1).await?;
         let has_more = runs.len() > limit;

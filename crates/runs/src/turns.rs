@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::runs::{CALLED_OFF, RunStatus};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_store::{Journal, TurnRun};
+use windlass_store::TurnRun;
 
-use crate::all::{AllRuns, AnyRun};
+use crate::all::{AllRuns, AnyRun, OwnTurns};
 use crate::caller::Caller;
 use crate::cancel::{CancelRun, receipt};
 use crate::error::RunError;
@@ -31,11 +31,11 @@ pub trait Turns: Send + Sync {
 }
 
 impl Runs {
-    /// Shows the turns of a journal as runs too; `turns` stops one when its run is called off.
+    /// Shows our own turns as runs too; `turns` stops one when its run is called off.
     #[must_use]
-    pub fn with_turns(mut self, journal: Arc<dyn Journal>, turns: Arc<dyn Turns>) -> Self {
+    pub fn with_turns(mut self, own: OwnTurns, turns: Arc<dyn Turns>) -> Self {
         let (log, limits) = (Arc::clone(&self.log), self.settings.limits.clone());
-        self.all = AllRuns::new(log, Some(journal), limits);
+        self.all = AllRuns::new(log, Some(own), limits);
         self.turns = Some(turns);
         self
     }

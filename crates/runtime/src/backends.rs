@@ -19,7 +19,10 @@ use windlass_core::traits::{
     SessionMutator, SessionStorageStore, SessionStore, UserConnectionResolver,
 };
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
-use windlass_store::{InMemorySessionStorageStore, InMemorySessionStore, Journal, MemoryJournal};
+use windlass_store::{
+    InMemorySessionStorageStore, InMemorySessionStore, Journal, MemoryJournal, MemoryQueries,
+    Queries,
+};
 
 use crate::journal_views::{JournalEvents, JournalMessages};
 
@@ -224,6 +227,8 @@ pub struct RuntimeBackends {
     pub connection_resolver: Option<Arc<dyn UserConnectionResolver>>,
     /// The journal.
     pub journal: Arc<dyn Journal>,
+    /// What answers about the threads and turns of the journal, for lists and for forks at a turn.
+    pub queries: Option<Arc<dyn Queries>>,
     /// Files, where the platform's factory should not make them.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
     /// The views that came with the journal: what is still one of these needs no copy.
@@ -246,10 +251,18 @@ impl RuntimeBackends {
     /// Keeps everything in memory.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::on_journal(Arc::new(MemoryJournal::new()))
+        Self::on_memory(&Arc::new(MemoryJournal::new()))
     }
 
-    /// Keeps conversations in a journal, and everything else in memory.
+    /// Keeps everything in memory, conversations in a journal that is there already.
+    #[must_use]
+    pub fn on_memory(journal: &Arc<MemoryJournal>) -> Self {
+        let queries = MemoryQueries::new(Arc::clone(journal), Arc::default());
+        Self::on_journal(Arc::clone(journal) as _).with_queries(Arc::new(queries))
+    }
+
+    /// Keeps conversations in a journal, and everything else in memory. Lists of sessions and forks at a turn need
+    /// [queries](Self::with_queries) about that journal too.
     #[must_use]
     pub fn on_journal(journal: Arc<dyn Journal>) -> Self {
         let messages = Arc::new(JournalMessages::new(Arc::clone(&journal)));
@@ -264,11 +277,27 @@ impl RuntimeBackends {
             storage_store: Arc::new(InMemorySessionStorageStore::new()),
             connection_resolver: None,
             journal,
+            queries: None,
             file_system: None,
             views: Views { messages, events },
         }
     }
 
+    /// Sets what answers about the journal.
+    #[must_use]
+    pub fn with_queries(mut self, queries: Arc<dyn Queries>) -> Self {
+        self.queries = Some(queries);
+        self
+    }
+    /// Returns what answers about the journal.
+    pub(crate) fn queries(&self) -> Result<&dyn Queries> {
+        self.queries.as_deref().ok_or_else(|| {
+            AgentLoopError::config(
+                "the journal was given without queries, so its threads cannot be listed; give both, with \
+                 RuntimeBackends::with_queries",
+            )
+        })
+    }
     /// Sets the harnesses.
     #[must_use]
     pub fn with_harness_store(mut self, store: Arc<dyn RuntimeHarnessStore>) -> Self {

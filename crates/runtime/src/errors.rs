@@ -2,11 +2,22 @@
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
-use windlass_store::JournalError;
+use windlass_store::{JournalError, QueryError};
 use windlass_turn::{Failure, Rejected};
 
 pub(crate) fn from_journal(error: JournalError) -> AgentLoopError {
     AgentLoopError::StoreUnavailable(error.to_string())
+}
+
+pub(crate) fn from_query(error: QueryError) -> AgentLoopError {
+    match error {
+        QueryError::Journal(error) => from_journal(error),
+        // The caller can do something about it.
+        QueryError::BadCursor { .. }
+        | QueryError::ForeignCursor(_)
+        | QueryError::FutureCursor(_) => AgentLoopError::config(error.to_string()),
+        error => AgentLoopError::StoreUnavailable(error.to_string()),
+    }
 }
 
 pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> AgentLoopError {

@@ -25,6 +25,9 @@ use crate::thread::{Keep, Mail, Slot, Slots};
 use crate::turn_context::Offers;
 use crate::world::World;
 
+/// How many streams with something to go on with are asked for at a time.
+const OPEN_AT_ONCE: usize = 1024;
+
 /// What all clones of a runtime share.
 pub(crate) struct Inner {
     pub(crate) platform: PlatformDefinition,
@@ -159,17 +162,28 @@ impl Inner {
 
     /// Returns the sessions with a turn that has not ended, or an input that waits for one.
     pub(crate) async fn unfinished(&self) -> Result<Vec<SessionId>> {
-        let streams = self.backends.journal.unfinished().await;
         let mut sessions = Vec::new();
-        for stream in streams.map_err(from_journal)? {
-            let Ok(session_id) = stream.as_str().parse() else {
-                continue;
-            };
-            if self.backends.session_store.has_session(session_id).await? {
-                sessions.push(session_id);
+        let mut after = None;
+        loop {
+            let open = self
+                .backends
+                .journal
+                .open(after.as_ref(), OPEN_AT_ONCE)
+                .await;
+            let open = open.map_err(from_journal)?;
+            for stream in &open {
+                let Ok(session_id) = stream.as_str().parse() else {
+                    continue;
+                };
+                if self.backends.session_store.has_session(session_id).await? {
+                    sessions.push(session_id);
+                }
+            }
+            after = open.last().cloned();
+            if open.len() < OPEN_AT_ONCE {
+                return Ok(sessions);
             }
         }
-        Ok(sessions)
     }
 
     pub(crate) async fn import(

@@ -165,8 +165,8 @@ pub use windlass_store::sqlite::{
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,
     InMemorySessionFileStore, InMemorySessionFileSystemFactory, InMemorySessionStorageStore,
-    InMemorySessionStore, Journal, Listed, MemoryJournal, Retention, ThreadCursor, ThreadEntry,
-    ThreadFilter, Window, WriteBlocklistFileStore,
+    InMemorySessionStore, Journal, Listed, MemoryJournal, MemoryQueries, Queries, Retention,
+    ThreadQuery, ThreadRow, WriteBlocklistFileStore,
 };
 #[cfg(feature = "real-disk")]
 pub use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};

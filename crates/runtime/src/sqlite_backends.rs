@@ -11,15 +11,15 @@ use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
-use windlass_store::Journal;
+use windlass_store::Queries;
 use windlass_store::sqlite::{
-    SqliteError, SqliteJournal, SqliteOptions, SqliteRecords, SqliteStore,
+    SqliteError, SqliteOptions, SqliteQueries, SqliteRecords, SqliteStore,
 };
 
 use crate::backends::{
     RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeSessionStore, SessionProgress,
 };
-use crate::errors::from_journal;
+use crate::errors::from_query;
 
 impl RuntimeBackends {
     /// Keeps everything in a data directory: conversations, records, files, keys and secrets.
@@ -43,11 +43,12 @@ impl RuntimeBackends {
         };
         let sessions = SqliteSessions {
             records,
-            journal: store.journal(),
+            queries: store.queries(),
             read: Cache::new(),
             progress: Cache::new(),
         };
         Self::on_journal(Arc::new(store.journal()))
+            .with_queries(Arc::new(store.queries()))
             .with_harness_store(Arc::new(harnesses))
             .with_agent_store(Arc::new(agents))
             .with_session_store(Arc::new(sessions))
@@ -172,7 +173,7 @@ impl RuntimeHarnessStore for SqliteHarnesses {
 /// a turn, so they are laid over the record when it is read. Those of a session that is not in memory are looked up.
 struct SqliteSessions {
     records: SqliteRecords,
-    journal: SqliteJournal,
+    queries: SqliteQueries,
     read: Cache<SessionId, Session>,
     progress: Cache<SessionId, SessionProgress>,
 }
@@ -183,11 +184,14 @@ impl SqliteSessions {
             progress.apply(&mut session);
             return Ok(session);
         }
-        let thread = self.journal.thread(&session.id.into()).await;
-        if let Some(thread) = thread.map_err(from_journal)? {
-            session.status = thread.status();
+        let thread = self.queries.thread(&session.id.into()).await;
+        if let Some(thread) = thread.map_err(from_query)? {
+            // A fork that has no turn of its own is as it was made.
+            if thread.turns > 0 || thread.origin.is_none() {
+                session.status = thread.status();
+            }
             session.usage = thread.usage.or(session.usage);
-            session.updated_at = session.updated_at.max(thread.activity);
+            session.updated_at = session.updated_at.max(thread.updated_at);
         }
         Ok(session)
     }

@@ -14,10 +14,13 @@ pub mod storage;
 
 pub use files::*;
 pub use journal::{
-    Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
-    Standing, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, TurnRun, Window,
+    Batch, Claim, EventSink, Journal, JournalError, MemoryJournal, Page, Retention, Standing,
+    StreamKey,
 };
-pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunLog, RunPage};
+pub use queries::{
+    Listed, MemoryQueries, Queries, QueryError, RunRow, ThreadQuery, ThreadRow, TurnRow, TurnRun,
+};
+pub use runs::{Begun, KeptRun, MemoryRunLog, RunFilter, RunKind, RunLog, RunPage};
 pub use sessions::InMemorySessionStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteError, SqliteJournal, SqliteOptions, SqliteStore};

@@ -22,8 +22,8 @@ pub enum TurnStatus {
     Interrupted,
 }
 
-/// One turn as an event or a fold of events shows it.
-#[derive(Debug, Clone, PartialEq)]
+/// One turn as an event or a fold of events shows it. Stores keep it as it is: a new field needs a default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnView {
     /// Identifies the turn.
     pub id: TurnId,
@@ -32,16 +32,21 @@ pub struct TurnView {
     /// How far it is.
     pub status: TurnStatus,
     /// The input that started it, where the record names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
     /// Its input in short, its model, its items, how often it was steered and resumed.
     pub outline: TurnOutline,
     /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
     /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// How long until the first text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<u64>,
     /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// How many model calls were begun.
     pub iterations: usize,
@@ -50,14 +55,19 @@ pub struct TurnView {
     /// How many tool calls were begun.
     pub tool_call_count: usize,
     /// The newest message of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_message_id: Option<MessageId>,
     /// Why it failed or was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// A stable code of why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// Details of why it failed, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_fields: Option<ErrorFields>,
     /// What it waits for, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitKind>,
 }
 
@@ -166,6 +176,13 @@ impl TurnView {
         }
         self.ended_at = Some(event.ts);
         self.waiting_for.clear();
+    }
+
+    /// Moves on by an event of this turn: counts what it did, and takes over what its end says. Items and waits are for
+    /// whoever folds those.
+    pub fn follow(&mut self, event: &Event) {
+        self.note(event);
+        self.end(event);
     }
 
     fn count(&mut self, iterations: Option<usize>, tools: Option<usize>, models: Option<usize>) {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::events::{
     Decision, Event, EventData, LlmGenerationData, ReasonCompletedData, TokenUsage,
-    ToolCompletedData, TurnStartedData,
+    ToolCompletedData, TurnOutline, TurnStartedData,
 };
 use crate::items::plain_text;
 use crate::message::ContentPart;
@@ -92,7 +92,7 @@ impl TurnTrace {
         RunStarted {
             run_id: run_of_turn(self.turn_id),
             agent_id: self.agent_id.clone(),
-            intent: intent(data),
+            intent: intent(&data.outline.clone().unwrap_or_default()),
             outcome_description: None,
             started_at: event.ts,
         }
@@ -298,13 +298,10 @@ impl TurnTrace {
 
 /// Returns what a turn is to do, in words.
 #[must_use]
-pub fn intent(data: &TurnStartedData) -> String {
-    let outline = data.outline.as_ref();
-    match outline.map(|outline| outline.input_summary.as_str()) {
-        Some(summary) if !summary.trim().is_empty() => summary.to_owned(),
-        _ if outline.is_some_and(|outline| outline.compaction == Some(true)) => {
-            "make the history shorter".to_owned()
-        }
+pub fn intent(outline: &TurnOutline) -> String {
+    match outline.input_summary.as_str() {
+        summary if !summary.trim().is_empty() => summary.to_owned(),
+        _ if outline.compaction == Some(true) => "make the history shorter".to_owned(),
         _ => "answer an input".to_owned(),
     }
 }

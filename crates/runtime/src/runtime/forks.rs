@@ -6,11 +6,12 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
-use windlass_store::{StreamKey, ThreadEntry};
+use windlass_store::StreamKey;
+use windlass_store::queries::{Order, TurnQuery};
 
 use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
-use crate::errors::from_journal;
+use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
 use crate::thread::Mail;
 
@@ -117,11 +118,24 @@ impl<'a> Fork<'a> {
             .journal
             .fork(&from, self.at_seq, &to, self.forked());
         forking.await.map_err(from_journal)?;
-        // Looked up, because a thread that is opened reads all that was said.
-        let thread = backends.journal.thread(&to).await.map_err(from_journal)?;
-        let record = self.record(record, options, thread.as_ref());
+        let record = self.record(record, options, self.has_turns(&to).await?);
         backends.session_store.add_session(record).await?;
         Ok(child)
+    }
+
+    /// Tells whether the fork begins with a turn. It is looked up, because a thread that is opened reads all that was said.
+    async fn has_turns(&self, fork: &StreamKey) -> Result<bool> {
+        if self.at_seq == 0 {
+            return Ok(false);
+        }
+        let query = TurnQuery {
+            stream: fork.clone(),
+            order: Order::NewestFirst,
+            after: None,
+            limit: 1,
+        };
+        let turns = self.inner.backends.queries()?.turns(query).await;
+        Ok(!turns.map_err(from_query)?.entries.is_empty())
     }
 
     fn forked(&self) -> Event {
@@ -146,24 +160,22 @@ impl<'a> Fork<'a> {
     }
 
     /// The fork of a session that works for another one works for nobody.
-    fn record(
-        &self,
-        parent: Session,
-        options: ForkOptions,
-        thread: Option<&ThreadEntry>,
-    ) -> Session {
+    fn record(&self, parent: Session, options: ForkOptions, has_turns: bool) -> Session {
         let now = self.inner.world.now();
-        let has_turns = thread.is_some_and(|thread| thread.turns > 0);
         Session {
             id: self.child,
             title: options.title.or(parent.title),
-            status: thread.map_or(SessionStatus::Started, ThreadEntry::status),
+            status: match has_turns {
+                true => SessionStatus::Idle,
+                false => SessionStatus::Started,
+            },
             created_at: now,
             updated_at: now,
             // The first turn of the one is that of the other.
             started_at: parent.started_at.filter(|_| has_turns),
             finished_at: None,
-            usage: thread.and_then(|thread| thread.usage),
+            // What it shares was used by its parent.
+            usage: None,
             parent_session_id: None,
             subagent_name: None,
             subagent_task: None,
@@ -210,8 +222,9 @@ pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt)
             return open.map_or(Ok(standing.head), |turn_id| Err(busy(*turn_id)));
         }
     };
-    let end = journal.turn_end(&key, turn_id).await;
-    if let Some(end) = end.map_err(from_journal)? {
+    let turn = inner.backends.queries()?.turn(&key, turn_id).await;
+    let turn = turn.map_err(from_query)?;
+    if let Some(end) = turn.and_then(|turn| turn.last_seq) {
         let reading = journal.read(&key, end, LAST_RECORDS).await;
         let events = reading.map_err(from_journal)?.events;
         if let Some(last) = events.iter().find(|event| is_last_of(event, turn_id)) {

@@ -63,6 +63,12 @@ impl InProcessRuntime {
         Arc::clone(&self.inner.backends.journal)
     }
 
+    /// Returns what answers about the threads and turns of all sessions; `None` where the backends were made without.
+    #[must_use]
+    pub fn queries(&self) -> Option<Arc<dyn windlass_store::Queries>> {
+        self.inner.backends.queries.clone()
+    }
+
     /// Returns the session that `single_session` made.
     #[must_use]
     pub fn default_session_id(&self) -> Option<SessionId> {

@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use windlass_core::error::Result;
 use windlass_core::session::Session;
 use windlass_core::typed_id::SessionId;
-use windlass_store::{Listed, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, Window};
+use windlass_store::{Listed, StreamKey, ThreadQuery, ThreadRow};
 
 use super::InProcessRuntime;
-use crate::errors::from_journal;
+use crate::errors::from_query;
+
+/// How many threads are asked for at a time.
+const PAGE: usize = 1024;
 
 /// A session, as a list shows it.
 #[derive(Debug, Clone)]
@@ -17,32 +20,31 @@ pub struct SessionSummary {
     /// Its record, with its title; status and usage are the thread's.
     pub session: Session,
     /// What its turns have done.
-    pub thread: ThreadEntry,
+    pub thread: ThreadRow,
 }
 
 impl SessionSummary {
-    fn new(mut session: Session, thread: ThreadEntry) -> Self {
-        session.status = thread.status();
+    fn new(mut session: Session, thread: ThreadRow) -> Self {
+        // A fork that has no turn of its own is as it was made.
+        if thread.turns > 0 || thread.origin.is_none() {
+            session.status = thread.status();
+        }
         session.usage = thread.usage.or(session.usage);
-        session.updated_at = session.updated_at.max(thread.activity);
+        session.updated_at = session.updated_at.max(thread.updated_at);
         Self { session, thread }
     }
 }
 
 impl InProcessRuntime {
-    /// Lists the sessions in which something has happened, the one with the newest activity first. It reads an index, and
+    /// Lists the sessions in which something has happened, the one that was updated last first. It reads an index, and
     /// brings no session into memory.
-    pub async fn session_summaries(
-        &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<SessionSummary, ThreadCursor>> {
+    pub async fn session_summaries(&self, query: ThreadQuery) -> Result<Listed<SessionSummary>> {
         let backends = &self.inner.backends;
-        let listed = backends.journal.threads(filter, window).await;
-        let listed = listed.map_err(from_journal)?;
+        let listed = backends.queries()?.threads(query).await;
+        let listed = listed.map_err(from_query)?;
         let mut entries = Vec::with_capacity(listed.entries.len());
         for thread in listed.entries {
-            // Runs from outside have threads without sessions.
+            // A host may write streams that are no sessions.
             let Ok(session_id) = thread.stream.as_str().parse() else {
                 continue;
             };
@@ -56,20 +58,32 @@ impl InProcessRuntime {
         })
     }
 
-    /// Returns the number of the newest event of each session in which something has happened. It reads an index, so
-    /// whoever keeps what he has read of many sessions knows which of them to read on.
+    /// Returns the number of the newest event of each session in which something has happened. Whoever keeps what he has read
+    /// of many sessions knows from it which of them to read on.
     pub async fn latest_sequences(&self) -> Result<HashMap<SessionId, u64>> {
-        let heads = self.inner.backends.journal.heads().await;
-        let heads = heads.map_err(from_journal)?.into_iter();
-        let latest = heads.filter_map(|(stream, head)| Some((stream.as_str().parse().ok()?, head)));
-        Ok(latest.collect())
+        let queries = self.inner.backends.queries()?;
+        let (mut latest, mut query) = (HashMap::new(), ThreadQuery::first(PAGE));
+        loop {
+            let page = queries.threads(query.clone()).await.map_err(from_query)?;
+            let known = page.entries.iter();
+            latest.extend(
+                known.filter_map(|thread| Some((thread.stream.as_str().parse().ok()?, thread.seq))),
+            );
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(latest);
+            }
+        }
     }
 
     /// Returns one session as a list shows it; `None` while nothing has happened in it, or where it is not there.
     pub async fn session_summary(&self, session_id: SessionId) -> Result<Option<SessionSummary>> {
         let backends = &self.inner.backends;
-        let thread = backends.journal.thread(&StreamKey::from(session_id)).await;
-        let thread = thread.map_err(from_journal)?;
+        let thread = backends
+            .queries()?
+            .thread(&StreamKey::from(session_id))
+            .await;
+        let thread = thread.map_err(from_query)?;
         let session = backends.session_store.get_session(session_id).await?;
         let both = session.zip(thread);
         Ok(both.map(|(session, thread)| SessionSummary::new(session, thread)))

@@ -9,7 +9,7 @@ use windlass_core::tools::{ToolCall, ToolDefinition};
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
     AgentBuilder, HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends,
-    RuntimeSettings, SessionBuilder, SqliteOptions, SqliteStore, StopReason, ThreadFilter, Window,
+    RuntimeSettings, SessionBuilder, SqliteOptions, SqliteStore, StopReason, ThreadQuery,
 };
 
 use super::support::{TestWorld, soon};
@@ -114,10 +114,9 @@ async fn a_list_brings_no_session_into_memory() {
         .await
         .unwrap();
     let loaded = idle.runtime.loaded_sessions();
-    let window = Window::first(2);
     let page = idle
         .runtime
-        .session_summaries(ThreadFilter::All, window)
+        .session_summaries(ThreadQuery::first(2))
         .await
         .unwrap();
     let shown: Vec<_> = page
@@ -136,12 +135,11 @@ async fn a_list_brings_no_session_into_memory() {
         shown,
         expected.map(|(title, turns)| (title.to_owned(), SessionStatus::Idle, turns))
     );
-    let rest = Window::after(page.next.unwrap(), 9);
-    let rest = idle
-        .runtime
-        .session_summaries(ThreadFilter::All, rest)
-        .await
-        .unwrap();
+    let rest = ThreadQuery {
+        after: page.next,
+        ..ThreadQuery::first(9)
+    };
+    let rest = idle.runtime.session_summaries(rest).await.unwrap();
     assert_eq!((rest.entries.len(), rest.next), (3, None));
     let quiet = idle
         .runtime

@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use windlass_rpc::Hub;
-use windlass_runs::{Agents, Reads, RunSettings, Runs, SystemClock};
+use windlass_runs::{Agents, OwnTurns, Reads, RunSettings, Runs, SystemClock};
 
 use crate::app::Shared;
 use crate::serve::StartError;
@@ -60,7 +60,13 @@ impl Rpc {
         let clock = Arc::new(SystemClock::default());
         let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
         let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
-        let runs = runs.with_turns(app.runtime.journal(), turns);
+        let runs = match app.runtime.queries() {
+            Some(queries) => {
+                let journal = app.runtime.journal();
+                runs.with_turns(OwnTurns { journal, queries }, turns)
+            }
+            None => runs,
+        };
         let unix = match &settings.unix_socket {
             Some(path) => Some(Arc::new(UnixSocket::bind(path)?)),
             None => None,

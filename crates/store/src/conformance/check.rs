@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_core::error::AgentLoopError;
 
 use crate::journal::JournalError;
+use crate::queries::QueryError;
 
 pub(super) type Outcome = Result<(), Violation>;
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -51,6 +52,12 @@ impl From<AgentLoopError> for Violation {
 impl From<JournalError> for Violation {
     fn from(error: JournalError) -> Self {
         Self(format!("an operation failed that must succeed: {error}"))
+    }
+}
+
+impl From<QueryError> for Violation {
+    fn from(error: QueryError) -> Self {
+        Self(format!("a question was not answered: {error}"))
     }
 }
 

@@ -17,6 +17,7 @@
 mod check;
 mod files;
 mod journal;
+mod queries;
 mod runs;
 mod storage;
 
@@ -30,6 +31,7 @@ use crate::runs::RunLog;
 pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
 pub use journal::{JOURNAL_CHECKS, gaps};
+pub use queries::{QUERY_CHECKS, Stored};
 pub use runs::RUN_CHECKS;
 pub use storage::STORAGE_CHECKS;
 
@@ -68,4 +70,10 @@ pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Vio
 /// Checks a log of runs; `make` gives an empty one for each rule. Run it inside a tokio runtime.
 pub async fn runs(make: impl AsyncFn() -> Arc<dyn RunLog>) -> Result<(), Violations> {
     check::all_of(RUN_CHECKS.iter(), make).await
+}
+
+/// Checks what a store answers about threads, turns and runs; `make` gives an empty one for each rule. Run it inside a
+/// tokio runtime.
+pub async fn queries(make: impl AsyncFn() -> Arc<Stored>) -> Result<(), Violations> {
+    check::all_of(QUERY_CHECKS.iter(), make).await
 }

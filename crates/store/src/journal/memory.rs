@@ -1,7 +1,8 @@
 //! A journal in memory: events are shared, never serialised.
 
+pub(crate) mod rows;
 mod shared;
-mod stream;
+pub(crate) mod stream;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,18 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use uuid::Uuid;
 use windlass_core::events::Event;
-use windlass_core::typed_id::TurnId;
 
 use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
-use super::memory_runs::Places;
-use super::search::TurnSearch;
-use super::turn_runs::newest_rows;
-use super::{
-    Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
-    ThreadEntry, ThreadFilter, TurnRun, Window,
-};
-use crate::runs::RunFilter;
+use super::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
+use crate::queries::Cursors;
+use rows::Places;
 use stream::Stream;
 
 /// Takes the events that retention removes.
@@ -50,9 +46,10 @@ impl fmt::Debug for Retention {
 }
 
 /// A journal in memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryJournal {
     retention: Retention,
+    cursors: Cursors,
     position: AtomicU64,
     /// Where turns stand among all runs.
     places: Places,
@@ -71,11 +68,17 @@ fn lock(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
     stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for MemoryJournal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl MemoryJournal {
     /// Makes an empty journal that keeps everything.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::with_retention(Retention::default())
     }
 
     /// Makes an empty journal that keeps only so much.
@@ -83,7 +86,10 @@ impl MemoryJournal {
     pub fn with_retention(retention: Retention) -> Self {
         Self {
             retention,
-            ..Self::default()
+            cursors: Cursors::new(*Uuid::now_v7().as_bytes()),
+            position: AtomicU64::default(),
+            places: Places::default(),
+            streams: RwLock::default(),
         }
     }
 
@@ -92,17 +98,41 @@ impl MemoryJournal {
         streams.by_number.get(streams.by_key.get(key)?).cloned()
     }
 
-    /// Returns all streams with their names and numbers.
-    fn numbered(&self) -> Vec<(StreamKey, u64, Arc<Mutex<Stream>>)> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        let numbered = streams.by_key.iter().filter_map(|(key, number)| {
-            let stream = streams.by_number.get(number)?;
-            Some((key.clone(), *number, Arc::clone(stream)))
-        });
-        numbered.collect()
+    /// Looks at each stream in turn.
+    pub(crate) fn each_stream(&self, mut look: impl FnMut(u64, &mut Stream)) {
+        let streams: Vec<_> = {
+            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            let numbered = streams.by_number.iter();
+            numbered
+                .map(|(number, stream)| (*number, Arc::clone(stream)))
+                .collect()
+        };
+        for (number, stream) in streams {
+            look(number, &mut lock(&stream));
+        }
     }
 
-    fn open(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
+    /// Looks at one stream.
+    pub(crate) fn look_at<T>(
+        &self,
+        key: &StreamKey,
+        look: impl FnOnce(&mut Stream) -> T,
+    ) -> Option<T> {
+        let stream = self.stream(key)?;
+        let mut stream = lock(&stream);
+        Some(look(&mut stream))
+    }
+
+    /// Returns how many records there were so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    fn made(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let streams = &mut *streams;
         let number = *streams.by_key.entry(key.clone()).or_insert_with(|| {
@@ -111,7 +141,12 @@ impl MemoryJournal {
         });
         (
             number,
-            Arc::clone(streams.by_number.entry(number).or_default()),
+            Arc::clone(
+                streams
+                    .by_number
+                    .entry(number)
+                    .or_insert_with(|| Arc::new(Mutex::new(Stream::new(key)))),
+            ),
         )
     }
 }
@@ -119,7 +154,7 @@ impl MemoryJournal {
 #[async_trait]
 impl Journal for MemoryJournal {
     async fn claim(&self, key: &StreamKey) -> Result<Claim, JournalError> {
-        let (number, stream) = self.open(key);
+        let (number, stream) = self.made(key);
         let mut stream = lock(&stream);
         stream.epoch += 1;
         Ok(Claim {
@@ -149,7 +184,7 @@ impl Journal for MemoryJournal {
             let retired = self
                 .retention
                 .max_events
-                .map(|max| stream.prune(max, claim.stream))
+                .map(|max| stream.prune(max))
                 .unwrap_or_default();
             stream.ring();
             retired
@@ -183,7 +218,7 @@ impl Journal for MemoryJournal {
     }
 
     async fn watch(&self, key: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        let (_, stream) = self.open(key);
+        let (_, stream) = self.made(key);
         let mut stream = lock(&stream);
         let head = stream.head();
         Ok(stream
@@ -192,68 +227,21 @@ impl Journal for MemoryJournal {
             .subscribe())
     }
 
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |number: &u64| {
-            let stream = streams.by_number.get(number);
-            stream.is_some_and(|stream| lock(stream).open_turns.first().is_some())
-        };
-        let open = streams.by_key.iter().filter(|(_, number)| is_open(number));
-        Ok(open.map(|(key, _)| key.clone()).collect())
-    }
-
-    async fn threads(
+    async fn open(
         &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        let streams = self.numbered();
-        let entries = streams.iter().filter_map(|(key, number, stream)| {
-            let mut stream = lock(stream);
-            stream.thread().entry(key, *number)
-        });
-        Ok(Listed::of_threads(entries.collect(), filter, &window))
-    }
-
-    async fn thread(&self, key: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
-        let Some(stream) = self.stream(key) else {
-            return Ok(None);
-        };
-        let number = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-            streams.by_key.get(key).copied().unwrap_or_default()
-        };
-        let mut stream = lock(&stream);
-        Ok(stream.thread().entry(key, number))
-    }
-
-    async fn turn_runs(
-        &self,
-        filter: RunFilter,
+        after: Option<&StreamKey>,
         limit: usize,
-    ) -> Result<Vec<TurnRun>, JournalError> {
-        let streams = self.numbered();
-        let mut rows = Vec::new();
-        for (_, number, stream) in &streams {
-            rows.extend(lock(stream).runs(*number).newest(&filter, limit));
-        }
-        let names: HashMap<u64, StreamKey> = streams
-            .into_iter()
-            .map(|(key, number, _)| (number, key))
-            .collect();
-        let rows = newest_rows(rows, limit).into_iter();
-        let named =
-            rows.filter_map(|row| Some(names.get(&row.stream)?.clone()).map(|key| (row, key)));
-        Ok(named.map(|(row, key)| row.into_run(key)).collect())
-    }
-
-    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
-        for (key, number, stream) in self.numbered() {
-            if let Some(row) = lock(&stream).runs(number).find(turn_id) {
-                return Ok(Some(row.clone().into_run(key)));
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        let mut open = Vec::new();
+        self.each_stream(|_, stream| {
+            let is_behind = after.is_none_or(|after| stream.key > *after);
+            if is_behind && stream.open_turns.first().is_some() {
+                open.push(stream.key.clone());
             }
-        }
-        Ok(None)
+        });
+        open.sort_unstable();
+        open.truncate(limit);
+        Ok(open)
     }
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
@@ -288,14 +276,6 @@ impl Journal for MemoryJournal {
         }))
     }
 
-    async fn turn_end(&self, key: &StreamKey, turn: TurnId) -> Result<Option<u64>, JournalError> {
-        let mut search = TurnSearch::new(turn);
-        if let Some(stream) = self.stream(key) {
-            lock(&stream).each_event(0, |event| search.look(event));
-        }
-        Ok(search.end())
-    }
-
     async fn fork(
         &self,
         parent: &StreamKey,
@@ -314,7 +294,7 @@ impl Journal for MemoryJournal {
             (_, Some(stream)) => lock(&stream).share(at_seq).map_err(not_forkable)?,
         };
         let records = own_records(&forked, at_seq, waiting);
-        let (_, stream) = self.open(child);
+        let (_, stream) = self.made(child);
         let mut stream = lock(&stream);
         // Somebody may have been here since.
         if stream.removed || stream.head() > 0 {

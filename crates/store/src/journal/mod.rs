@@ -1,15 +1,10 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
 pub(crate) mod fork;
-mod memory;
-mod memory_runs;
+pub(crate) mod memory;
 pub(crate) mod open_turns;
-mod search;
-mod thread_fold;
-mod threads;
-pub(crate) mod turn_runs;
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,11 +12,7 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_core::typed_id::{SessionId, TurnId};
 
-use crate::runs::RunFilter;
-
 pub use memory::{EventSink, MemoryJournal, Retention};
-pub use threads::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
-pub use turn_runs::TurnRun;
 
 /// Names a stream. It is text, because runs from outside bring their own ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -159,7 +150,7 @@ pub enum JournalError {
     Unavailable(String),
 }
 
-/// Where events are kept.
+/// Where events are kept: the log alone. What lists show of it is asked of [`Queries`](crate::queries::Queries).
 #[async_trait]
 pub trait Journal: Send + Sync {
     /// Takes the right to append; whoever had it is fenced off. Makes the stream if it is not there.
@@ -187,114 +178,32 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// Returns the streams with a turn that has not ended, or an input that waits for its turn.
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError>;
-
-    /// Lists the threads, the one with the newest activity first. A stream without a record is none.
-    ///
-    /// A journal that does not look them up reads everything.
-    async fn threads(
+    /// Returns streams with a turn that has not ended, or an input that waits for its turn: by name, behind one, at most `limit`. It
+    /// looks at no others.
+    async fn open(
         &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        Ok(threads_of_all(&self.read_all().await?, filter, &window))
-    }
-
-    /// Returns the thread of one stream; `None` without a record.
-    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
-        let page = self.read(stream, 0, usize::MAX).await?;
-        let mut fold = thread_fold::ThreadFold::default();
-        page.events.iter().for_each(|event| fold.apply(event));
-        Ok(fold.entry(stream, 0))
-    }
-
-    /// Returns the number of the newest record of each stream that has one, in any order.
-    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
-        let threads = self.threads(ThreadFilter::All, Window::first(usize::MAX));
-        let threads = threads.await?.entries.into_iter();
-        Ok(threads.map(|thread| (thread.stream, thread.head)).collect())
-    }
-
-    /// Lists turns as runs, the one that began last first. What a stream has from another one by a fork is that one's.
-    ///
-    /// A journal that does not look them up shows none.
-    async fn turn_runs(
-        &self,
-        _filter: RunFilter,
-        _limit: usize,
-    ) -> Result<Vec<TurnRun>, JournalError> {
-        Ok(Vec::new())
-    }
-
-    /// Finds the run of a turn.
-    async fn turn_run(&self, _turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
-        Ok(None)
-    }
+        after: Option<&StreamKey>,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, JournalError>;
 
     /// Removes a stream; tells whether it was there. Its records go with it, except those that a fork of it shares: they go with
     /// the last such fork.
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
 
-    /// Returns where a stream stands: its newest record, and what has not ended. A journal that does not look it up reads
-    /// everything.
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
-        let mut waiting = fork::Waiting::default();
-        let head = search::scan(self, stream, |event| {
-            waiting.follow(&event.data);
-            ControlFlow::Continue(())
-        });
-        Ok(Standing {
-            head: head.await?,
-            open: waiting.turns(),
-        })
-    }
-
-    /// Returns the number of the record that ended a turn; `None` while it is open, and of one that never began. A
-    /// journal that does not look it up reads everything up to there.
-    async fn turn_end(
-        &self,
-        stream: &StreamKey,
-        turn: TurnId,
-    ) -> Result<Option<u64>, JournalError> {
-        let mut search = search::TurnSearch::new(turn);
-        search::scan(self, stream, |event| search.look(event)).await?;
-        Ok(search.end())
-    }
+    /// Returns where a stream stands: its newest record, and what has not ended.
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError>;
 
     /// Makes a new stream that begins with the records of another one up to a number between two turns, and then has
     /// `forked`, whose session it is about; all or nothing. Returns the number of its newest record.
     ///
     /// What it begins with names its own session and has the numbers of the other stream. Inputs that wait there for their
     /// turns are cancelled in it. Removing the other stream takes nothing from it, and retention leaves alone what
-    /// the two share. A journal that cannot share copies; then a gap becomes one note, and the numbers behind it are others.
+    /// the two share.
     async fn fork(
         &self,
         parent: &StreamKey,
         at_seq: u64,
         child: &StreamKey,
         forked: Event,
-    ) -> Result<u64, JournalError> {
-        fork::copy(self, parent, at_seq, child, forked).await
-    }
-}
-
-/// Folds all events of a journal into a list of threads, each of which is that of a session.
-fn threads_of_all(
-    events: &[Arc<Event>],
-    filter: ThreadFilter,
-    window: &Window<ThreadCursor>,
-) -> Listed<ThreadEntry, ThreadCursor> {
-    let mut folds: Vec<(SessionId, thread_fold::ThreadFold)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for event in events {
-        let place = *places.entry(event.session_id).or_insert(folds.len());
-        if place == folds.len() {
-            folds.push((event.session_id, thread_fold::ThreadFold::default()));
-        }
-        folds[place].1.apply(event);
-    }
-    let numbered = folds.iter().zip(1..);
-    let entries = numbered.filter_map(|((id, fold), number)| fold.entry(&(*id).into(), number));
-    Listed::of_threads(entries.collect(), filter, window)
+    ) -> Result<u64, JournalError>;
 }

@@ -2,6 +2,15 @@
 
 use crate::journal::JournalError;
 
+impl From<QueryError> for JournalError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Journal(error) => error,
+            error => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
 /// Why a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

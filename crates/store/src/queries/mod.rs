@@ -1,11 +1,12 @@
 //! The read model: what lists and details show of threads, turns and runs, folded from the records of the log.
 //!
-//! There is one fold of a thread (`fold.rs`) and one set of rows; memory and SQLite answer the same questions under one
+//! There is one fold of a thread ([`fold`]) and one set of rows; memory and SQLite answer the same questions under one
 //! conformance suite. Whoever shows something asks here and keeps no summary of his own.
 
-#[cfg(test)]
 mod cursor;
 mod error;
+pub(crate) mod fold;
+mod memory;
 mod questions;
 mod rows;
 pub(crate) mod usage;
@@ -16,7 +17,11 @@ use windlass_core::typed_id::{ExecId, TurnId};
 use crate::journal::StreamKey;
 use crate::runs::RunFilter;
 
+#[cfg(feature = "sqlite")]
+pub(crate) use cursor::Key;
+pub(crate) use cursor::{Cursors, List};
 pub use error::QueryError;
+pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};
 pub use rows::{
     Counts, LatestTurn, Listed, Origin, RunRow, ThreadDetail, ThreadRecord, ThreadRow, TurnDetail,

@@ -45,6 +45,7 @@ pub struct ThreadRecord {
 
 /// Where a fork comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Origin {
     /// The session that it was made from.
     pub parent: SessionId,
@@ -56,6 +57,7 @@ pub struct Origin {
 
 /// The turn of a thread that began last.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct LatestTurn {
     /// The turn.
     pub id: TurnId,

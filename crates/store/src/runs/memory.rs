@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
-use super::{Begun, KeptRun, RunFilter, RunLog, RunPage, newest_of};
+use super::{Begun, KeptRun, RunFilter, RunLog, RunPage};
 use crate::journal::JournalError;
 
 /// How many runs that have ended are kept when nothing else is said.
@@ -53,6 +53,35 @@ impl MemoryRunLog {
             max_ended,
             state: Mutex::default(),
         }
+    }
+
+    /// Finds a run.
+    pub(crate) fn find(&self, run_id: &str) -> Option<KeptRun> {
+        self.lock().find(run_id).map(|kept| kept.run.clone())
+    }
+
+    /// Returns runs that are wanted, so many of each status.
+    pub(crate) fn rows(&self, filter: &RunFilter, limit: usize) -> Vec<KeptRun> {
+        let state = self.lock();
+        let end = filter.before.unwrap_or(u64::MAX);
+        let mut found = Vec::new();
+        for status in filter.statuses() {
+            let positions: Vec<u64> = match &filter.agent_id {
+                Some(agent) => {
+                    let agent: Arc<str> = agent.as_str().into();
+                    let range = (Arc::clone(&agent), status, 0)..(agent, status, end);
+                    let places = state.by_agent.range(range).rev().take(limit);
+                    places.map(|(_, _, position)| *position).collect()
+                }
+                None => {
+                    let places = state.by_status.range((status, 0)..(status, end)).rev();
+                    places.take(limit).map(|(_, position)| *position).collect()
+                }
+            };
+            let runs = positions.iter().filter_map(|place| state.runs.get(place));
+            found.extend(runs.map(|kept| kept.run.clone()));
+        }
+        found
     }
 
     /// A panic elsewhere leaves whole runs behind, so a poisoned lock is still good.
@@ -175,30 +204,14 @@ impl RunLog for MemoryRunLog {
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
-        Ok(self.lock().find(run_id).map(|kept| kept.run.clone()))
+        Ok(self.find(run_id))
     }
 
     async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
-        let state = self.lock();
-        let end = filter.before.unwrap_or(u64::MAX);
-        let mut found = Vec::new();
-        for status in filter.statuses() {
-            let positions: Vec<u64> = match &filter.agent_id {
-                Some(agent) => {
-                    let agent: Arc<str> = agent.as_str().into();
-                    let range = (Arc::clone(&agent), status, 0)..(agent, status, end);
-                    let places = state.by_agent.range(range).rev().take(limit);
-                    places.map(|(_, _, position)| *position).collect()
-                }
-                None => {
-                    let places = state.by_status.range((status, 0)..(status, end)).rev();
-                    places.take(limit).map(|(_, position)| *position).collect()
-                }
-            };
-            let runs = positions.iter().filter_map(|place| state.runs.get(place));
-            found.extend(runs.map(|kept| kept.run.clone()));
-        }
-        Ok(newest_of(found, limit))
+        let mut found = self.rows(&filter, limit);
+        found.sort_unstable_by_key(|run| std::cmp::Reverse(run.position));
+        found.truncate(limit);
+        Ok(found)
     }
 
     async fn read(

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use crate::journal::{JournalError, StreamKey};
+use crate::queries::{RunRow, TurnRow};
 
 pub use memory::MemoryRunLog;
 
@@ -62,6 +63,15 @@ pub enum Begun {
     Existing(KeptRun),
 }
 
+/// Where a run comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// It is reported from outside.
+    Reported,
+    /// It is a turn of one of our own sessions.
+    Turn,
+}
+
 /// Which runs a list shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
@@ -71,6 +81,8 @@ pub struct RunFilter {
     pub status: Option<RunStatus>,
     /// Those with a smaller place.
     pub before: Option<u64>,
+    /// Those of one kind.
+    pub kind: Option<RunKind>,
 }
 
 impl RunFilter {
@@ -79,6 +91,11 @@ impl RunFilter {
         self.before.is_none_or(|before| position < before)
             && self.status.is_none_or(|wanted| status == wanted)
             && (self.agent_id.as_deref()).is_none_or(|wanted| agent_id == wanted)
+    }
+
+    /// Tells whether a list shows a turn as a run.
+    pub(crate) fn wants_turn(&self, turn: &TurnRow) -> bool {
+        !turn.is_pruned && self.wants(turn.place, turn.run_agent(), turn.run_status)
     }
 
     pub(crate) fn statuses(&self) -> Vec<RunStatus> {
@@ -112,11 +129,11 @@ pub trait RunLog: Send + Sync {
     /// Gives the right to write to another connection, if `run` is open and still as it is here.
     async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError>;
 
+    /// Lists runs, the newest first; costs what it returns. [`Queries`](crate::queries::Queries) lists them with others.
+    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError>;
+
     /// Finds a run.
     async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError>;
-
-    /// Lists runs, the newest first; costs what it returns.
-    async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError>;
 
     /// Returns the records after a number: at most `limit`, and no more once they have `max_bytes`.
     async fn read(
@@ -138,9 +155,9 @@ pub trait RunLog: Send + Sync {
     ) -> Result<usize, JournalError>;
 }
 
-/// Puts together pages that were found one for each status.
-pub(crate) fn newest_of(mut found: Vec<KeptRun>, limit: usize) -> Vec<KeptRun> {
-    found.sort_unstable_by_key(|run| std::cmp::Reverse(run.position));
+/// Puts together pages that were found one by one: the newest first, as many as are wanted.
+pub(crate) fn newest_of(mut found: Vec<RunRow>, limit: usize) -> Vec<RunRow> {
+    found.sort_unstable_by_key(|run| std::cmp::Reverse(run.position()));
     found.truncate(limit);
     found
 }

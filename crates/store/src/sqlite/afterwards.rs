@@ -1,31 +1,26 @@
-//! What is done once a store is open, on a thread of its own: folding the rows of threads that an earlier process has not
-//! written, and looking at all pages. So a store is ready soon, however much it holds.
+//! What is done once a store is open, on a thread of its own: looking at all pages. So a store is ready soon, however much
+//! it holds.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::InterruptHandle;
 use tokio::sync::watch;
 
 use super::connect::Location;
+use super::error::SqliteError;
 use super::inspect::damage;
-use super::projection::Newest;
 
-/// How long those who opened the store have the machine to themselves before rows are folded that nobody waits for.
-const FOLD_AFTER: Duration = Duration::from_millis(250);
-/// The same before all pages are looked at.
+/// How long those who opened the store have the machine to themselves before all pages are looked at.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
-/// When rows are folded again that could not be folded, if nobody asks for them before.
-const FOLD_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How often a check that runs is asked to end.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
 /// What there is to do.
 pub(crate) struct After {
     pub(crate) location: Location,
-    pub(crate) newest: Arc<Newest>,
     /// Whether all pages are to be looked at.
     pub(crate) is_checked: bool,
     /// Where it is noted that nothing may be written any more.
@@ -39,7 +34,6 @@ pub(crate) type Check = watch::Receiver<Option<Vec<String>>>;
 #[derive(Debug)]
 pub(crate) struct Afterwards {
     thread: Option<JoinHandle<()>>,
-    newest: Arc<Newest>,
     brake: Arc<Brake>,
     check: Check,
 }
@@ -80,11 +74,9 @@ impl Afterwards {
     pub(crate) fn begin(after: After) -> io::Result<Self> {
         let brake = Arc::<Brake>::default();
         let (found, check) = watch::channel(None);
-        let newest = Arc::clone(&after.newest);
-        let is_idle = after.newest.is_whole() && !after.is_checked;
-        let thread = match is_idle {
-            true => None,
-            false => {
+        let thread = match after.is_checked {
+            false => None,
+            true => {
                 let brake = Arc::clone(&brake);
                 let name = "windlass-sqlite-after".to_owned();
                 let thread = std::thread::Builder::new().name(name);
@@ -93,7 +85,6 @@ impl Afterwards {
         };
         Ok(Self {
             thread,
-            newest,
             brake,
             check,
         })
@@ -104,14 +95,13 @@ impl Afterwards {
         self.check.clone()
     }
 
-    /// Ends the thread: rows are folded to their end, a look at all pages is broken off.
+    /// Ends the thread: a look at all pages is broken off.
     pub(crate) fn end(&mut self) {
         let Some(thread) = self.thread.take() else {
             return;
         };
         *self.brake.is_pulled() = true;
         self.brake.bell.notify_all();
-        self.newest.want();
         while !thread.is_finished() {
             if let Some(interrupt) = self.brake.interrupt.get() {
                 interrupt.interrupt();
@@ -129,36 +119,18 @@ impl Drop for Afterwards {
 }
 
 impl After {
-    /// Folds the rows, as often as it takes; returns nothing where the store is closed before that works.
-    fn fold(&self, brake: &Brake) -> Option<Connection> {
-        loop {
-            let connected = self.location.connect_to_read();
-            let folded = connected.and_then(|connection| {
-                self.newest.fold(&connection)?;
-                Ok(connection)
-            });
-            match folded {
-                Ok(connection) => return Some(connection),
-                Err(fault) => self.newest.fail(fault),
-            }
-            if *brake.is_pulled() {
-                self.newest.end(None);
-                return None;
-            }
-            self.newest.wait_until_wanted(FOLD_AGAIN_AFTER);
-        }
-    }
-
     fn run(self, brake: &Brake, found: &watch::Sender<Option<Vec<String>>>) {
-        if !self.newest.is_whole() {
-            self.newest.wait_until_wanted(FOLD_AFTER);
-        }
-        let Some(connection) = self.fold(brake) else {
+        if brake.wait(CHECK_AFTER) {
             return;
+        }
+        let connection = match self.location.connect_to_read() {
+            Ok(connection) => connection,
+            Err(fault) => {
+                let error = SqliteError::from(fault);
+                tracing::warn!(%error, "the pages of the database cannot be looked at now");
+                return;
+            }
         };
-        if !self.is_checked || brake.wait(CHECK_AFTER) {
-            return;
-        }
         let _ = brake.interrupt.set(connection.get_interrupt_handle());
         let findings = damage(&connection);
         if *brake.is_pulled() {

@@ -13,7 +13,6 @@ use windlass_core::typed_id::SessionId;
 use super::error::Fault;
 use super::journal::StreamInfo;
 use super::numbers::{int, uint};
-use super::schema::{FORKS, version};
 use crate::journal::{JournalError, StreamKey};
 
 /// Records of one stream that another one shows, or its own.
@@ -132,14 +131,8 @@ struct Link {
 }
 
 fn link(connection: &Connection, stream: u64) -> Result<Option<Link>, Fault> {
-    let prepared = connection
-        .prepare_cached("SELECT parent, parent_seq, session FROM forks WHERE stream = ?1");
-    let mut statement = match prepared {
-        Ok(statement) => statement,
-        // A database of an earlier version is read as it is: nothing is shared there.
-        Err(_) if version(connection)? < FORKS => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let mut statement = connection
+        .prepare_cached("SELECT parent, parent_seq, session FROM forks WHERE stream = ?1")?;
     let link = statement.query_row([int(stream)], |row| {
         Ok(Link {
             parent: uint(row, 0)?,
@@ -170,9 +163,6 @@ pub(crate) fn shared_upto(connection: &Connection, stream: u64) -> Result<u64, F
 pub(crate) fn kept(connection: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
     let mut streams = Vec::new();
     let mut name_all = || -> Result<(), Fault> {
-        if version(connection)? < FORKS {
-            return Ok(());
-        }
         let mut statement =
             connection.prepare_cached("SELECT key, stream FROM kept ORDER BY stream")?;
         let mut rows = statement.query([])?;

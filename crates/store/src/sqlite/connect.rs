@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
-use super::{projection, schema, spans};
+use super::schema;
 
 /// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
 pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
@@ -168,9 +168,6 @@ impl Location {
         };
         connection.set_prepared_statement_cache_capacity(32);
         plan_once(&connection)?;
-        // Of a database that is too damaged to tell its version, the first query says more.
-        let _ = spans::stand_in(&connection);
-        let _ = projection::stand_in(&connection);
         Ok((connection, sees))
     }
 }
@@ -209,14 +206,6 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
 
 fn probe(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-}
-
-/// Tells whether a connection shows a database of an earlier version as one of this.
-pub(crate) fn has_stand_ins(connection: &Connection) -> bool {
-    let found = connection
-        .prepare_cached("SELECT 1 FROM temp.sqlite_schema")
-        .and_then(|mut statement| statement.exists([]));
-    found.unwrap_or(true)
 }
 
 /// Plans a statement once: SQLite would look at its values too, and prepare a cached statement anew for other ones.

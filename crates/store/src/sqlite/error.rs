@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use windlass_core::error::AgentLoopError;
 
 use crate::journal::JournalError;
+use crate::queries::QueryError;
 
 /// Why a store could not be opened, checked or changed.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +43,8 @@ pub enum SqliteError {
     },
     /// A newer version has written the database.
     #[error(
-        "{path} has schema version {found}, and this program knows up to {known}; open it with a newer Windlass"
+        "{path} has schema version {found}, and this program knows up to {known}; open it with a newer Windlass, or, if it is \
+         from before the first release, export it with the version that wrote it and import the lines here"
     )]
     NewerSchema {
         /// The file.
@@ -51,6 +53,15 @@ pub enum SqliteError {
         found: u32,
         /// The newest version that is known here.
         known: u32,
+    },
+    /// A version from before the first release has written the database.
+    #[error(
+        "{path} was written by a version of Windlass from before the first release, which is no longer read; export it with \
+         the version that wrote it and import the lines here"
+    )]
+    EarlierSchema {
+        /// The file.
+        path: PathBuf,
     },
     /// The database was made with another key of the chain, or with none.
     #[error(
@@ -131,6 +142,7 @@ pub(crate) enum Fault {
     Journal(JournalError),
     Agent(AgentLoopError),
     Store(SqliteError),
+    Query(QueryError),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -166,6 +178,7 @@ impl From<Fault> for SqliteError {
             Fault::Sql(error) => Self::Unavailable(explain(&error)),
             Fault::Journal(error) => Self::Journal(error),
             Fault::Agent(error) => Self::Unavailable(error.to_string()),
+            Fault::Query(error) => Self::Unavailable(error.to_string()),
             Fault::Store(error) => error,
         }
     }
@@ -177,8 +190,25 @@ impl From<Fault> for JournalError {
             Fault::Sql(error) => Self::Unavailable(explain(&error)),
             Fault::Journal(error) | Fault::Store(SqliteError::Journal(error)) => error,
             Fault::Agent(error) => Self::Unavailable(error.to_string()),
+            Fault::Query(error) => Self::Unavailable(error.to_string()),
             Fault::Store(SqliteError::Unavailable(why)) => Self::Unavailable(why),
             Fault::Store(error) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<QueryError> for Fault {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error)
+    }
+}
+
+impl From<Fault> for QueryError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Query(error) => error,
+            Fault::Store(SqliteError::DamagedRow { what, why }) => Self::DamagedRow { what, why },
+            fault => Self::Journal(fault.into()),
         }
     }
 }
@@ -195,6 +225,7 @@ impl From<Fault> for AgentLoopError {
                 Self::config(error.to_string())
             }
             Fault::Store(error) => Self::StoreUnavailable(error.to_string()),
+            Fault::Query(error) => Self::StoreUnavailable(error.to_string()),
         }
     }
 }

@@ -21,7 +21,6 @@ use super::findings::Finding;
 use super::journal::{StreamInfo, Walk, names};
 use super::numbers::int;
 use super::record::Stored;
-use super::schema::{FORKS, version};
 use super::spans::{IN_ORDER, PLACED_COLUMNS};
 use crate::journal::{JournalError, StreamKey};
 
@@ -160,9 +159,6 @@ struct Export<W: Write> {
 }
 
 fn has_forks(reader: &Connection) -> Result<bool, Fault> {
-    if version(reader)? < FORKS {
-        return Ok(false);
-    }
     let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
     Ok(statement.exists([])?)
 }

@@ -14,7 +14,6 @@ use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::journal::{Append, claim, find};
 use super::numbers::{int, uint};
-use super::projection;
 use super::record::{Stored, encode};
 use super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
 use super::writer::Work;
@@ -66,7 +65,6 @@ impl Fork {
             first_seq: at_seq + 1,
             records: encode(&records)?,
             events: Vec::new(),
-            loan: None,
         };
         append.run(work)?;
         Ok(head)
@@ -94,9 +92,6 @@ pub(super) fn share(
 ) -> Result<(), Fault> {
     let connection = work.connection;
     let holder = parent.part_of(at_seq);
-    let projections = &mut work.state.projections;
-    projections.settle_upto(connection, holder, at_seq)?;
-    projection::begin_fork(connection, child, holder, at_seq)?;
     connection
         .prepare_cached(
             "INSERT INTO forks (stream, parent, parent_seq, session) VALUES (?1, ?2, ?3, ?4)",

@@ -7,13 +7,10 @@ use super::chain::Chain;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
-use super::projection::{Folds, Newest};
+use super::queries::tail::Tail;
 use super::readers::Readers;
-use super::run_rows::NewestRuns;
 use super::secrets::Vault;
 use super::writer::Writer;
-use crate::journal::turn_runs::RunRow;
-use crate::runs::KeptRun;
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -22,14 +19,8 @@ pub(crate) struct Inner {
     pub(crate) retention: SqliteRetention,
     pub(crate) readers: Arc<Readers>,
     pub(crate) doorbells: Arc<Doorbells>,
-    /// The folds of streams, for those who append.
-    pub(crate) folds: Arc<Folds>,
-    /// The newest rows of threads; missing where another process may write.
-    pub(crate) newest: Option<Arc<Newest>>,
-    /// The newest rows of turns as runs; missing likewise.
-    pub(crate) newest_turn_runs: Option<Arc<NewestRuns<RunRow>>>,
-    /// The newest rows of runs from outside; missing likewise.
-    pub(crate) newest_runs: Option<Arc<NewestRuns<KeptRun>>>,
+    /// The rows that are newer than the tables.
+    pub(crate) tail: Arc<Tail>,
     /// Missing where the store was opened for reading only.
     pub(crate) writer: Option<Writer>,
     /// What is known of the structure; missing where the store was opened for reading only.

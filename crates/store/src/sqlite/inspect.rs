@@ -138,6 +138,11 @@ pub(super) fn check_version(location: &Location, reader: &Connection) -> Result<
             known: schema::VERSION,
         });
     }
+    if found > 0 && !schema::is_known(reader)? {
+        return Err(SqliteError::EarlierSchema {
+            path: location.database(),
+        });
+    }
     Ok(found)
 }
 

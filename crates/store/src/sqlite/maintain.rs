@@ -10,13 +10,13 @@ use super::SqliteStore;
 use super::condense::{condense, next_stream};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
-use super::journal::named;
 use super::numbers::uint;
 use super::prune::{put_note, steps};
+use super::queries::follow::step;
 use super::runs::forget_ended;
 use super::sweep::{self, Note, Plan, Swept, Until, old_chunks, old_turns, oldest_streams};
 use super::writer::Work;
-use super::{projection, removing};
+use super::{queries, removing};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
 
@@ -46,6 +46,7 @@ impl SqliteStore {
         let now = now.timestamp_millis();
         let mut done = Maintained::default();
         while self.inner.writer()?.write(removing::step).await? {}
+        self.write_rows().await?;
         if let Some(age) = retention.text_chunks {
             let sweep = Sweep::Chunks(earlier(now, age));
             done.chunks = self.sweep(sweep, now, &mut done.findings).await?;
@@ -58,6 +59,18 @@ impl SqliteStore {
             done.records += self.shrink(limit, now, &mut done.findings).await?;
         }
         Ok(done)
+    }
+
+    /// Writes all rows of threads, turns and runs that are newer than the tables. A thread does that a short while after appends;
+    /// nobody has to wait for it, because answers are exact without.
+    pub async fn write_rows(&self) -> Result<(), SqliteError> {
+        let writer = self.inner.writer()?.clone();
+        let tail = Arc::clone(&self.inner.tail);
+        let written = self.inner.readers.read(move |reader| {
+            while step(reader, &tail, &writer)? {}
+            Ok(())
+        });
+        Ok(written.await?)
     }
 
     /// Writes the log back into the database as far as readers allow, so that the next open finds little of it. Nobody
@@ -262,29 +275,12 @@ impl SqliteStore {
     }
 
     async fn forget_rows(&self, stream: u64) -> Result<(), SqliteError> {
-        let forgettable = self.inner.readers.read(move |reader| {
-            let Some(name) = named(reader, stream)? else {
-                return Ok(None);
-            };
-            projection::forgettable(reader, &name, stream)
-        });
-        let forgettable = match forgettable.await {
-            // What is wrong with it is told where it is read.
-            Err(Fault::Journal(_)) => return Ok(()),
-            forgettable => forgettable.map_err(SqliteError::from)?,
-        };
-        let Some(forgotten) = forgettable else {
-            return Ok(());
-        };
         let writer = self.inner.writer()?;
         let mut is_more = true;
         while is_more {
-            is_more = writer
-                .write(move |work| {
-                    let gone = projection::forget(work.connection, stream, forgotten, FORGET)?;
-                    Ok(gone == FORGET)
-                })
-                .await?;
+            let forget =
+                move |work: &mut Work<'_>| queries::forget(work.connection, stream, FORGET);
+            is_more = writer.write(forget).await? == FORGET;
         }
         Ok(())
     }

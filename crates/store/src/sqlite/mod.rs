@@ -29,15 +29,14 @@ mod maintain;
 mod manifest;
 mod numbers;
 mod open;
-mod open_streams;
 mod options;
 mod orphans;
 mod owner;
 mod pace;
 mod pack;
 mod pen;
-mod projection;
 mod prune;
+mod queries;
 mod readers;
 mod recently_used;
 mod record;
@@ -45,7 +44,6 @@ mod records;
 mod removing;
 mod restore;
 mod rights;
-mod run_rows;
 mod runs;
 mod schema;
 mod secrets;
@@ -55,13 +53,11 @@ mod storage;
 mod sweep;
 mod thread;
 mod times;
-mod turn_runs;
 mod verify;
 mod writer;
 
 use std::sync::Arc;
 
-pub use crate::journal::{Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
 pub use backup::{BackupError, BackupProgress, BackupReport};
 pub use chain::ChainKey;
 pub use error::SqliteError;
@@ -74,7 +70,7 @@ use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};
 pub use maintain::Maintained;
 pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
-pub use projection::{ItemEntry, MessageEntry, RebuildProgress, RebuildReport, TurnEntry};
+pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
 pub use records::SqliteRecords;
 pub use restore::{
     Belonging, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
@@ -124,6 +120,14 @@ impl SqliteStore {
     #[must_use]
     pub fn runs(&self) -> SqliteRuns {
         SqliteRuns {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Returns what answers about threads, turns and runs.
+    #[must_use]
+    pub fn queries(&self) -> SqliteQueries {
+        SqliteQueries {
             inner: Arc::clone(&self.inner),
         }
     }

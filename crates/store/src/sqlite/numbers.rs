@@ -10,8 +10,3 @@ pub(crate) fn uint(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u
     let value: i64 = row.get(column)?;
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
-
-/// Makes a key of two numbers: rows with the same upper one follow each other, in the order of the lower one.
-pub(super) fn key(upper: u64, lower: u64) -> i64 {
-    int((upper << 32).saturating_add(lower))
-}

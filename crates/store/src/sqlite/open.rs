@@ -26,14 +26,14 @@ use super::log::Log;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
 use super::pace::Pace;
-use super::pen::{Pen, State, Trouble};
-use super::projection::Projections;
+use super::pen::{Pen, State};
+use super::queries::follow::Behind;
+use super::queries::tail::{Tail, folded};
 use super::readers::Readers;
 use super::removing;
 use super::rights;
 use super::schema;
 use super::secrets::Vault;
-use super::spans::Recent;
 use super::thread;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
@@ -82,20 +82,18 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     )
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
-    let projections = Projections::open(&connection, identity.position)?;
-    let newest = projections.newest();
-    let (newest_turn_runs, newest_runs) = projections.runs.newest();
-    let folds = projections.folds();
+    let tail = Arc::new(Tail::new(identity.database));
+    let behind = Arc::new(Behind::default());
+    // What a killed process has not written is written soon.
+    behind.note(identity.position.saturating_sub(folded(&connection)?));
     let broken = Arc::default();
     let afterwards = Afterwards::begin(After {
         location: location.clone(),
-        newest: Arc::clone(&newest),
         is_checked: options.check == OpenCheck::Glance && reader.is_some(),
         broken: Arc::clone(&broken),
     })
     .map_err(no_thread)?;
     let check = afterwards.check();
-    let recent = Recent::open(&connection)?;
     let is_removing = removing::is_any_left(&connection)?;
     let pen = Pen {
         log: Log::new(location.clone()),
@@ -105,32 +103,31 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells: Arc::clone(&doorbells),
         state: State {
             heads: Heads::new(chain.clone()),
-            projections,
-            recent,
+            tail: Arc::clone(&tail),
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),
             is_numbered: false,
             lost_records: false,
             is_removing,
-            rows_trouble: Trouble::default(),
+            new_records: 0,
         },
         commits: Arc::default(),
         broken,
         afterwards,
+        behind: Arc::clone(&behind),
         pace: Pace::default(),
     };
     let writer = thread::start(pen).map_err(no_thread)?;
+    let rows = behind.begin(location.clone(), Arc::clone(&tail), writer.downgrade());
+    rows.map_err(no_thread)?;
     Ok(Inner {
         readers: Readers::new(location, reader),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells,
-        folds,
-        newest: Some(newest),
-        newest_turn_runs: Some(newest_turn_runs),
-        newest_runs: Some(newest_runs),
+        tail,
         writer: Some(writer),
         check: Some(check),
     })
@@ -157,16 +154,16 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         return Err(location.cut_off());
     }
     check_chain_key(&location, &reader, &chain)?;
+    // Of one that is too damaged to tell, what can be read is still to be saved.
+    let identity = read_identity(&reader).ok().flatten();
+    let identity = identity.map_or([0; 16], |identity| identity.database);
     Ok(Inner {
         readers: Readers::new(location, Some((reader, sees))),
         chain,
         vault: Vault::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
-        folds: Arc::default(),
-        newest: None,
-        newest_turn_runs: None,
-        newest_runs: None,
+        tail: Arc::new(Tail::new(identity)),
         writer: None,
         check: None,
     })

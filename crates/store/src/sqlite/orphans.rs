@@ -5,7 +5,6 @@ use rusqlite::Connection;
 use super::error::Fault;
 use super::findings::Finding;
 use super::numbers::uint;
-use super::schema::{FORKS, OPEN_STREAMS, PROJECTIONS, RUNS, TURN_RUNS, VERSION, version};
 use super::spans::newest_position;
 
 /// What is wrong, and how many rows of it there are.
@@ -14,27 +13,8 @@ type Orphans = (&'static str, &'static str);
 /// Streams that are there.
 const STREAMS: &str = "SELECT id FROM streams";
 
-/// Streams that are there, or are kept for their forks.
-const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept";
-
-/// The same with those that are being taken out.
-const ALL_AND_LEFTOVERS: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept UNION ALL SELECT stream FROM removing";
-
-/// Returns a query as it must be for a database of a version.
-fn of_version(query: &str, version: u32) -> String {
-    let query = match version {
-        ..FORKS => query.to_owned(),
-        FORKS..OPEN_STREAMS => query.replace(STREAMS, ALL),
-        _ => query.replace(STREAMS, ALL_AND_LEFTOVERS),
-    };
-    match version < OPEN_STREAMS {
-        true => query.replace(NOT_REMOVED, "1"),
-        false => query,
-    }
-}
-
-/// Rows of streams that are being taken out are no orphans.
-const NOT_REMOVED: &str = "stream NOT IN (SELECT stream FROM removing)";
+/// Streams that are there, are kept for their forks, or are being taken out.
+const ALL: &str = "SELECT id FROM streams UNION ALL SELECT stream FROM kept UNION ALL SELECT stream FROM removing";
 
 const ORPHANS: [Orphans; 5] = [
     (
@@ -45,8 +25,6 @@ const ORPHANS: [Orphans; 5] = [
         "records have no place in their stream",
         "SELECT count(*) FROM records WHERE NOT EXISTS \
          (SELECT 1 FROM spans AS span WHERE span.stream = records.stream \
-         AND last BETWEEN seq AND 63 + seq AND last - count < seq AND last - seq = span.position - records.position) \
-         AND NOT EXISTS (SELECT 1 FROM recent_spans AS span WHERE span.stream = records.stream \
          AND last BETWEEN seq AND 63 + seq AND last - count < seq AND last - seq = span.position - records.position)",
     ),
     (
@@ -54,7 +32,7 @@ const ORPHANS: [Orphans; 5] = [
         "SELECT coalesce(sum(count - (SELECT count(*) FROM records \
          WHERE records.position BETWEEN span.position - count + 1 AND span.position \
          AND records.stream = span.stream AND last - seq = span.position - records.position)), 0) \
-         FROM (SELECT * FROM spans UNION ALL SELECT * FROM recent_spans) AS span",
+         FROM spans AS span",
     ),
     (
         "pruned ranges belong to no stream",
@@ -67,30 +45,7 @@ const ORPHANS: [Orphans; 5] = [
     ),
 ];
 
-const PROJECTION_ORPHANS: [Orphans; 5] = [
-    (
-        "rows of threads belong to no stream",
-        "SELECT count(*) FROM threads WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "batches of rows belong to no stream",
-        "SELECT count(*) FROM batches WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-    (
-        "rows of turns belong to no batch",
-        "SELECT count(*) FROM turns WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
-    ),
-    (
-        "rows of items belong to no batch",
-        "SELECT count(*) FROM items WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
-    ),
-    (
-        "rows of messages belong to no batch",
-        "SELECT count(*) FROM messages WHERE key >> 32 NOT IN (SELECT batch FROM batches)",
-    ),
-];
-
-const FORK_ORPHANS: [Orphans; 3] = [
+const FORK_ORPHANS: [Orphans; 2] = [
     (
         "forks belong to no stream",
         "SELECT count(*) FROM forks WHERE stream NOT IN (SELECT id FROM streams)",
@@ -99,86 +54,74 @@ const FORK_ORPHANS: [Orphans; 3] = [
         "removed streams are kept for no fork",
         "SELECT count(*) FROM kept WHERE stream NOT IN (SELECT parent FROM forks)",
     ),
-    (
-        "marks belong to no stream",
-        "SELECT count(*) FROM marks WHERE key >> 32 NOT IN (SELECT id FROM streams)",
-    ),
 ];
 
-const RUN_ORPHANS: [Orphans; 2] = [
+/// Rows of the read model. Only those of turns are shown by forks when their stream was removed.
+const ROW_ORPHANS: [Orphans; 6] = [
+    (
+        "rows of turns belong to no stream",
+        "SELECT count(*) FROM turns WHERE stream NOT IN (SELECT id FROM streams)",
+    ),
+    (
+        "rows of threads belong to no stream",
+        "SELECT count(*) FROM threads WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = stream)",
+    ),
+    (
+        "records of threads belong to no thread",
+        "SELECT count(*) FROM thread_records WHERE stream NOT IN (SELECT stream FROM threads)",
+    ),
+    (
+        "rows of what waits belong to no stream",
+        "SELECT count(*) FROM waits WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = stream)",
+    ),
     (
         "rows of runs belong to no run",
         "SELECT count(*) FROM runs WHERE NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
          WHERE records.position = runs.position AND records.stream = runs.stream AND records.seq = 1)",
     ),
     (
+        "streams that are noted as open are not there",
+        "SELECT count(*) FROM open_streams WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = stream)",
+    ),
+];
+
+/// What cannot be, in rows that belong to something.
+const IMPOSSIBLE: [Orphans; 3] = [
+    (
         "runs are in a state that cannot be",
-        "SELECT count(*) FROM runs WHERE (status = 'in_progress') = (ended_at IS NOT NULL) \
-         OR (status = 'completed') = (outcome IS NULL)",
+        "SELECT count(*) FROM runs WHERE (status = 0) = (ended_at IS NOT NULL) OR (status = 1) = (outcome IS NULL)",
+    ),
+    (
+        "turns are in a state that cannot be",
+        "SELECT count(*) FROM turns WHERE (status = 0) = (ended_at IS NOT NULL) OR (status = 1) = (outcome IS NULL)",
+    ),
+    // Whoever goes on after a start would not find them.
+    (
+        "streams with an open turn are not listed as such; rebuild the store",
+        concat!(
+            "SELECT count(*) FROM streams CROSS JOIN records AS newest ON newest.position = ",
+            newest_position!("streams.id"),
+            " WHERE newest.open_from > 0 AND newest.position <= (SELECT folded FROM state) \
+             AND id NOT IN (SELECT stream FROM open_streams)"
+        ),
     ),
 ];
 
-const TURN_RUN_ORPHANS: [Orphans; 3] = [
-    (
-        "rows of turns as runs belong to no record",
-        "SELECT count(*) FROM turn_runs WHERE stream NOT IN (SELECT stream FROM removing) \
-         AND NOT EXISTS (SELECT 1 FROM records JOIN streams ON id = records.stream \
-         WHERE records.position = turn_runs.position AND records.stream = turn_runs.stream AND records.seq = first)",
-    ),
-    (
-        "turns as runs are in a state that cannot be",
-        "SELECT count(*) FROM turn_runs WHERE (status = 0) = (ended_at IS NOT NULL) \
-         OR (status = 1) = (outcome IS NULL)",
-    ),
-    (
-        "rows of owners belong to no stream",
-        "SELECT count(*) FROM owners WHERE stream NOT IN (SELECT id FROM streams)",
-    ),
-];
-
-/// Whoever goes on after a start would not find them.
-const UNKNOWN_AS_OPEN: Orphans = (
-    "streams with an open turn are not listed as such; rebuild the store",
-    concat!(
-        "SELECT count(*) FROM streams CROSS JOIN records AS newest ON newest.position = ",
-        newest_position!("streams.id"),
-        " WHERE newest.open_from > 0 AND id NOT IN (SELECT stream FROM open_streams) \
-         AND id NOT IN (SELECT stream FROM recent_spans)"
-    ),
-);
-
-/// Removes rows of projections that belong to nothing.
+/// Removes rows of the read model that belong to nothing.
 pub(super) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
-    let of_runs = [&RUN_ORPHANS[0], &TURN_RUN_ORPHANS[0], &TURN_RUN_ORPHANS[2]];
-    for (_, query) in PROJECTION_ORPHANS.iter().chain(of_runs) {
+    for (_, query) in ROW_ORPHANS {
         let delete = query.replacen("SELECT count(*)", "DELETE", 1);
-        connection.execute(&of_version(&delete, VERSION), [])?;
+        connection.execute(&delete.replace(STREAMS, ALL), [])?;
     }
     Ok(())
 }
 
 /// Looks for rows that nobody can reach.
 pub(super) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
-    let version = version(reader)?;
-    let mut queries = ORPHANS.to_vec();
-    if version >= PROJECTIONS {
-        queries.extend(PROJECTION_ORPHANS);
-    }
-    if version >= RUNS {
-        queries.extend(RUN_ORPHANS);
-    }
-    if version >= FORKS {
-        queries.extend(FORK_ORPHANS);
-    }
-    if version >= TURN_RUNS {
-        queries.extend(TURN_RUN_ORPHANS);
-    }
-    if version >= OPEN_STREAMS {
-        queries.push(UNKNOWN_AS_OPEN);
-    }
+    let log = ORPHANS.iter().chain(&FORK_ORPHANS);
     let mut findings = Vec::new();
-    for (what, query) in queries {
-        let query = of_version(query, version);
+    for (what, query) in log.chain(&ROW_ORPHANS).chain(&IMPOSSIBLE) {
+        let query = query.replace(STREAMS, ALL);
         match reader.query_row(&query, [], |row| uint(row, 0)) {
             Ok(0) => {}
             Ok(count) => findings.push(Finding::general(format!("{count} {what}"))),

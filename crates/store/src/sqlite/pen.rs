@@ -3,7 +3,7 @@
 //! Jobs of a group run in one transaction. One that may be refused half-way runs in a savepoint of its own, and is undone
 //! alone. Nobody hears of success before the commit is durable.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -12,15 +12,15 @@ use rusqlite::{Connection, ErrorCode};
 use super::afterwards::Afterwards;
 use super::counter::Counter;
 use super::doorbells::{Doorbells, Ring};
-use super::error::{Fault, SqliteError, explain};
+use super::error::{SqliteError, explain};
 use super::heads::Heads;
 use super::log::Log;
 use super::numbers::int;
 use super::owner::Owner;
 use super::pace::Pace;
-use super::projection::Projections;
+use super::queries::follow::{Behind, step_in};
+use super::queries::tail::Tail;
 use super::removing;
-use super::spans::Recent;
 use super::writer::{Job, Reply};
 
 /// What a job works with.
@@ -32,8 +32,8 @@ pub(crate) struct Work<'a> {
 /// What the writer knows without asking the database.
 pub(crate) struct State {
     pub(crate) heads: Heads,
-    pub(crate) projections: Projections,
-    pub(crate) recent: Recent,
+    /// The rows that are newer than the tables.
+    pub(crate) tail: Arc<Tail>,
     /// The newest position that was given out.
     pub(crate) position: u64,
     /// The number of the commit that is being made.
@@ -46,45 +46,8 @@ pub(crate) struct State {
     pub(crate) lost_records: bool,
     /// Whether there is something to be taken out of streams that were removed.
     pub(crate) is_removing: bool,
-    pub(crate) rows_trouble: Trouble,
-}
-
-/// What keeps rows from being written that can be written later.
-#[derive(Debug, Default)]
-pub(crate) struct Trouble {
-    /// How often it was tried in vain.
-    failures: u32,
-    /// How many commits go by until it is tried again.
-    wait: u32,
-}
-
-impl Trouble {
-    /// Notes how it went. What failed stays in memory until it works, and that is told once.
-    fn note(&mut self, done: &Result<(), Fault>) {
-        match (done, self.failures) {
-            (Ok(()), 0) => {}
-            (Ok(()), _) => {
-                tracing::info!("rows for lists are written again");
-                *self = Self::default();
-            }
-            (Err(fault), failures) => {
-                if failures == 0 {
-                    tracing::error!(
-                        ?fault,
-                        "rows for lists cannot be written, and stay in memory"
-                    );
-                }
-                self.failures += 1;
-                self.wait = 1 << self.failures.min(10);
-            }
-        }
-    }
-
-    /// Tells whether enough commits have gone by since the last failure.
-    fn is_worth_a_try(&mut self) -> bool {
-        self.wait = self.wait.saturating_sub(1);
-        self.wait == 0
-    }
+    /// How many records this commit has.
+    pub(crate) new_records: u64,
 }
 
 /// Fields are dropped in this order: the lock is given up last.
@@ -100,6 +63,8 @@ pub(crate) struct Pen {
     /// Why nothing can be written any more.
     pub(crate) broken: Arc<OnceLock<String>>,
     pub(crate) afterwards: Afterwards,
+    /// The thread that writes rows.
+    pub(crate) behind: Arc<Behind>,
     pub(crate) pace: Pace,
 }
 
@@ -113,17 +78,15 @@ impl Pen {
     /// Tells whether a caller may make a small commit itself: nobody else wants to, the disk is quick, and nothing is due
     /// that takes long.
     pub(crate) fn is_at_hand(&self) -> bool {
-        let state = &self.state;
-        self.pace.is_quick() && !self.log.is_due() && !state.is_behind()
+        self.pace.is_quick() && !self.log.is_due()
     }
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     pub(crate) fn finish(mut self) {
         self.afterwards.end();
+        self.behind.end();
         self.log.end();
-        if !self.state.projections.is_persisted(self.state.position) {
-            self.commit(vec![Box::new(Persist)]);
-        }
+        self.write_rows();
         let emptied = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -150,14 +113,14 @@ impl Pen {
             self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
                 Ok(()) => {
-                    self.state.projections.publish();
+                    self.behind
+                        .note(std::mem::take(&mut self.state.new_records));
                     let rings = self.state.rings.drain(..);
                     rings.for_each(|ring| self.doorbells.ring(ring));
                 }
                 Err(_) => {
                     self.state.rings.clear();
                     self.state.heads.forget_all();
-                    self.state.projections.forget_all();
                 }
             }
             let done = done.map_err(|error| self.note_failure(&error));
@@ -186,6 +149,7 @@ impl Pen {
         let before = state.commit;
         state.commit += 1;
         (state.is_numbered, state.lost_records) = (false, false);
+        state.new_records = 0;
         let finished = run_jobs(connection, state, jobs, replies).and_then(|is_kept| {
             if !is_kept || connection.total_changes() == changes {
                 connection.prepare_cached("ROLLBACK")?.execute([])?;
@@ -217,13 +181,19 @@ impl Pen {
         }
     }
 
+    /// Writes all rows that are newer than the tables.
+    fn write_rows(&mut self) {
+        let is_done = Arc::new(AtomicBool::new(false));
+        while !is_done.load(Ordering::Relaxed) {
+            let is_done = Arc::clone(&is_done);
+            self.commit(vec![Box::new(WriteRows { is_done })]);
+        }
+    }
+
     /// Does what takes longer, once those who wait have their answers.
     pub(crate) fn tidy_up(&mut self) {
         if self.broken.get().is_some() {
             return;
-        }
-        if self.state.is_behind() && self.state.rows_trouble.is_worth_a_try() {
-            self.commit(vec![Box::new(CatchUp)]);
         }
         if self.state.is_removing {
             self.commit(vec![Box::new(TakeOut)]);
@@ -242,11 +212,7 @@ impl Pen {
         const FSYNC: i32 = rusqlite::ffi::SQLITE_IOERR_FSYNC;
         let why = explain(error);
         let is_final = match error.sqlite_error() {
-            Some(inner) if inner.code == ErrorCode::DatabaseCorrupt => {
-                // Rows that can be made anew are no reason to write nothing.
-                !self.state.projections.are_damaged()
-            }
-            Some(inner) => inner.extended_code == FSYNC,
+            Some(inner) => inner.extended_code == FSYNC || inner.code == ErrorCode::DatabaseCorrupt,
             None => false,
         };
         if is_final {
@@ -274,8 +240,7 @@ fn run_jobs(
         let changes = connection.total_changes();
         mark("SAVEPOINT job")?;
         state.heads.begin();
-        state.projections.begin();
-        let (rings, position, recent) = (state.rings.len(), state.position, state.recent);
+        let (rings, position, records) = (state.rings.len(), state.position, state.new_records);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
         match job.run(&mut Work { connection, state }) {
             Ok(reply) => replies.push(reply),
@@ -286,9 +251,8 @@ fn run_jobs(
             Err(()) => {
                 mark("ROLLBACK TO job")?;
                 state.heads.take_back();
-                state.projections.take_back();
                 state.rings.truncate(rings);
-                (state.position, state.recent) = (position, recent);
+                (state.position, state.new_records) = (position, records);
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
             }
         }
@@ -297,37 +261,35 @@ fn run_jobs(
     Ok(!replies.is_empty())
 }
 
-/// Writes all that was left for later, so that the next open finds it.
-struct Persist;
-
-impl Job for Persist {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
-        let State {
-            projections,
-            position,
-            ..
-        } = work.state;
-        let done = projections.persist(work.connection, *position);
-        done.map(|()| unheard()).map_err(|fault| {
-            let error = SqliteError::from(fault);
-            tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
-        })
-    }
-
-    fn refuse(self: Box<Self>, _why: &str) {}
+/// Writes some of the rows that are newer than the tables, so that the next open finds them there.
+struct WriteRows {
+    is_done: Arc<AtomicBool>,
 }
 
-/// Writes what was left for later, where it has become much.
-struct CatchUp;
-
-impl Job for CatchUp {
+impl Job for WriteRows {
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
-        let done = work.state.catch_up(work.connection);
-        work.state.rows_trouble.note(&done);
-        done.map(|()| unheard()).map_err(drop)
+        let tail = Arc::clone(&work.state.tail);
+        match step_in(work.connection, &tail) {
+            Ok(Some((rows, upto))) => Ok(Box::new(move |committed| match committed {
+                Ok(()) => tail.written(&rows, upto),
+                Err(_) => self.is_done.store(true, Ordering::Relaxed),
+            })),
+            Ok(None) => {
+                self.is_done.store(true, Ordering::Relaxed);
+                Err(())
+            }
+            Err(fault) => {
+                self.is_done.store(true, Ordering::Relaxed);
+                let error = SqliteError::from(fault);
+                tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
+                Err(())
+            }
+        }
     }
 
-    fn refuse(self: Box<Self>, _why: &str) {}
+    fn refuse(self: Box<Self>, _why: &str) {
+        self.is_done.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Takes out some of what is left of removed streams.
@@ -362,17 +324,6 @@ fn taken_back() -> rusqlite::Error {
 }
 
 impl State {
-    /// Tells whether much has come together that was left for later.
-    fn is_behind(&self) -> bool {
-        self.recent.is_due() || self.projections.is_due(self.position)
-    }
-
-    /// Writes it.
-    fn catch_up(&mut self, connection: &Connection) -> Result<(), Fault> {
-        self.projections.persist_if_due(connection, self.position)?;
-        Ok(self.recent.settle_if_due(connection)?)
-    }
-
     /// Keeps the number of the commit, unless a record carries it.
     fn note(&self, connection: &Connection) -> rusqlite::Result<()> {
         if self.is_numbered && !self.lost_records {

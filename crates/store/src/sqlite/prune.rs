@@ -4,18 +4,19 @@
 //! told which numbers are gone. What is damaged is not pruned: that would make the damage look like a decision. What a
 //! fork shares stays, so that a gap may lie behind it.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
-use super::ancestry::{Lineage, Part, shared_upto};
+use super::ancestry::{Lineage, shared_upto};
 use super::chain::Digest;
 use super::error::Fault;
 use super::journal::Walk;
 use super::kept::drop_blobs;
-use super::numbers::int;
+use super::numbers::{int, uint};
+use super::queries;
+use super::queries::tail::folded;
 use super::record::Stored;
-use super::spans::{self, IN_ORDER, PLACED_COLUMNS, between};
+use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
 use super::sweep::{Note, Plan, Swept};
-use super::turn_runs;
 use super::writer::Work;
 use crate::journal::StreamKey;
 
@@ -76,24 +77,9 @@ impl Prune {
             Some(first_open) => first_open - 1,
         };
         let shared = shared_upto(work.connection, self.stream)?;
+        // What is in no row yet stays: what is listed of a thread outlives its records.
+        let end = end.min(upto_folded(work.connection, self.stream)?);
         self.numbers.retain(|seq| shared < *seq && *seq <= end);
-        if self.has_turns
-            && let Some(last) = self.numbers.last()
-        {
-            // What is listed of a thread outlives its records; as runs, its turns go with them.
-            let part = Part {
-                stream: self.stream,
-                key: self.key.clone(),
-                after: 0,
-                last: u64::MAX,
-            };
-            let projections = &mut work.state.projections;
-            projections
-                .runs
-                .turns
-                .settle(work.connection, self.stream)?;
-            projections.settle_upto(work.connection, &part, *last)?;
-        }
         for run in self.numbers.chunk_by(|a, b| a + 1 == *b) {
             take_out(work, &self, run, now)?;
         }
@@ -102,6 +88,16 @@ impl Prune {
         }
         Ok(self.numbers.len() as u64)
     }
+}
+
+/// Returns the newest record of a stream that is in its rows.
+fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT seq, last, position FROM placed WHERE stream = ?1 AND position <= ?2 {NEWEST_FIRST} LIMIT 1"
+    ))?;
+    let upto = [int(stream), int(folded(connection)?)];
+    let found = statement.query_row(upto, |row| uint(row, 0));
+    Ok(found.optional()?.unwrap_or(0))
 }
 
 /// Notes of a stream what a sweep has found.
@@ -152,14 +148,8 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
         // Somebody else took them out.
         return Ok(());
     }
-    turn_runs::remove(connection, stream.stream, &(first..=last))?;
-    spans::remove(
-        connection,
-        &mut work.state.recent,
-        stream.stream,
-        first,
-        last,
-    )?;
+    queries::mark_pruned(connection, stream.stream, &(first..=last))?;
+    spans::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
     let gone = Gone {

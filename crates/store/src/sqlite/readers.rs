@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{Location, Sees, has_stand_ins};
+use super::connect::{Location, Sees};
 use super::error::Fault;
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -67,11 +67,9 @@ impl Readers {
         }
     }
 
-    /// Keeps a connection for the next read, unless it would show the database as it no longer is: as one that nobody changes,
-    /// or as one of an earlier version that may have become one of this.
+    /// Keeps a connection for the next read, unless it would show the database as one that nobody changes.
     fn put(&self, connection: Connection, sees: Sees) {
-        let may_stay = sees == Sees::Changes && !has_stand_ins(&connection);
-        if self.permits.is_closed() || !may_stay {
+        if self.permits.is_closed() || sees != Sees::Changes {
             return;
         }
         let mut idle = self.lock();

@@ -61,8 +61,6 @@ pub(crate) struct Encoded {
     pub(crate) is_chunk: bool,
     pub(crate) at: i64,
     pub(crate) turn: Option<TurnChange>,
-    /// The event itself, for the projections; they do not look at pieces of text.
-    pub(crate) event: Option<Arc<Event>>,
 }
 
 /// What is stored of a record's bytes.
@@ -99,7 +97,6 @@ impl Encoded {
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
             turn: TurnChange::of(event),
-            event: (!event.is_ephemeral()).then(|| Arc::clone(event)),
         }
     }
 
@@ -113,7 +110,6 @@ impl Encoded {
             is_chunk: false,
             at,
             turn: None,
-            event: None,
         }
     }
 

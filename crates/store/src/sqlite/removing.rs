@@ -9,10 +9,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::Fault;
 use super::kept::drop_blobs;
 use super::numbers::{int, uint};
-use super::projection;
-use super::schema::{OPEN_STREAMS, version};
+use super::queries;
 use super::spans::{self, NEWEST_FIRST, between};
-use super::turn_runs;
 use super::writer::Work;
 
 /// How many rows one step takes out.
@@ -68,7 +66,7 @@ impl Leftover {
         }
         let connection = work.connection;
         let (stream, after) = (self.stream, self.after);
-        for remove in [remove_gaps, projection::trim] {
+        for remove in [remove_gaps, queries::trim] {
             budget -= remove(connection, (stream, after), budget)?;
             if budget == 0 {
                 return Ok((Some(self), 0));
@@ -86,12 +84,10 @@ impl Leftover {
             self.next = 0;
             return Ok(0);
         };
-        turn_runs::remove(connection, self.stream, &(first..=self.next))?;
         let from = first.max(self.after + 1);
         if from <= self.next {
             let blobs = blobs(connection, self.stream, from, self.next)?;
-            let recent = &mut work.state.recent;
-            spans::remove(connection, recent, self.stream, from, self.next)?;
+            spans::remove(connection, self.stream, from, self.next)?;
             drop_blobs(connection, &blobs)?;
             work.state.lost_records = true;
         }
@@ -128,9 +124,6 @@ pub(super) fn step(work: &mut Work<'_>) -> Result<bool, Fault> {
 
 /// Tells whether a stream is being taken out.
 pub(super) fn is_being_removed(connection: &Connection, stream: u64) -> Result<bool, Fault> {
-    if version(connection)? < OPEN_STREAMS {
-        return Ok(false);
-    }
     let mut statement = connection.prepare_cached("SELECT 1 FROM removing WHERE stream = ?1")?;
     Ok(statement.exists([int(stream)])?)
 }

@@ -1,4 +1,4 @@
-//! The tables, and the way to them from every earlier version.
+//! The tables, and the way to them from earlier versions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -11,81 +11,16 @@ use super::connect::Location;
 use super::error::{Fault, SqliteError};
 use super::inspect::damage;
 use super::rights;
-use super::{open_streams, projection, spans, turn_runs};
 
 /// Marks a file as ours; readable in its header before anything touches it.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
 
-/// One step from a version to the next.
-#[derive(Clone, Copy)]
-struct Step {
-    tables: &'static str,
-    /// Fills the tables from what is there, in the same transaction.
-    fill: fn(&Connection) -> Result<(), Fault>,
-}
+/// One step from a version to the next: its statements, in one transaction.
+type Step = &'static str;
 
-impl Step {
-    const fn of(tables: &'static str) -> Self {
-        Self {
-            tables,
-            fill: |_| Ok(()),
-        }
-    }
-}
-
-/// The steps from one version to the next. A step that has been released is never changed: later ones build on it.
-const STEPS: &[Step] = &[
-    Step::of(include_str!("schema/1.sql")),
-    Step::of(include_str!("schema/2.sql")),
-    Step::of(include_str!("schema/3.sql")),
-    Step::of(include_str!("schema/4.sql")),
-    Step::of(include_str!("schema/5.sql")),
-    Step::of(include_str!("schema/6.sql")),
-    Step {
-        tables: include_str!("schema/7.sql"),
-        fill: |connection| spans::with_stand_in(connection, turn_runs::fill),
-    },
-    Step {
-        tables: include_str!("schema/8.sql"),
-        fill: spans::fill,
-    },
-    Step {
-        tables: include_str!("schema/9.sql"),
-        fill: projection::fill_if_empty,
-    },
-    Step::of(include_str!("schema/10.sql")),
-    Step {
-        tables: include_str!("schema/11.sql"),
-        fill: open_streams::fill,
-    },
-];
-
-/// The first version that has projections.
-pub(crate) const PROJECTIONS: u32 = 3;
-
-/// The first version that has runs from outside.
-pub(crate) const RUNS: u32 = 4;
-
-/// The first version that says where each record of a stream is.
-pub(crate) const PLACES: u32 = 5;
-
-/// The first version in which forks share records.
-pub(crate) const FORKS: u32 = 6;
-
-/// The first version that has turns as runs.
-pub(crate) const TURN_RUNS: u32 = 7;
-
-/// The first version that says where the records of a stream are by spans.
-pub(crate) const SPANS: u32 = 8;
-
-/// The first version whose projections are written in batches.
-pub(crate) const BATCHES: u32 = 9;
-
-/// The first version whose rows of runs from outside may be older than their records.
-pub(crate) const LATE_RUNS: u32 = 10;
-
-/// The first version that lists streams with an open turn, and takes out removed ones step by step.
-pub(crate) const OPEN_STREAMS: u32 = 11;
+/// The steps from one version to the next. Until the first release the first one is changed in place; a step that has been
+/// released never is: later ones build on it.
+const STEPS: &[Step] = &[include_str!("schema/1.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
@@ -107,6 +42,12 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
         .optional()?
         .flatten();
     Ok(newest.unwrap_or(0))
+}
+
+/// Tells whether the first version is the one that was released: those before it had the same number.
+pub(crate) fn is_known(connection: &Connection) -> Result<bool, Fault> {
+    let query = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'folded'";
+    Ok(connection.prepare(query)?.exists([])?)
 }
 
 /// Brings the tables up to date. Each step is one transaction, and before the first one the file is copied.
@@ -132,8 +73,7 @@ fn migrate_by(
     }
     for (version, step) in (found + 1..).zip(&steps[found as usize..]) {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(step.tables)?;
-        (step.fill)(&transaction)?;
+        transaction.execute_batch(step)?;
         transaction.execute(
             "INSERT INTO schema_versions (version, applied_at) VALUES (?1, unixepoch())",
             [version],
@@ -206,8 +146,8 @@ mod tests {
         let first = STEPS[0];
         let steps = [
             first,
-            Step::of("CREATE TABLE two (x INTEGER)"),
-            Step::of("INSERT INTO two VALUES (3)"),
+            "CREATE TABLE two (x INTEGER)",
+            "INSERT INTO two VALUES (3)",
         ];
         let _owner = Owner::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
@@ -232,6 +172,23 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_that_was_cut_off_before_a_step_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location {
+            directory: directory.path().to_owned(),
+        };
+        let _owner = Owner::take(&location).unwrap();
+        let mut connection = location.connect_to_write(None).unwrap();
+        migrate_by(&mut connection, &location, STEPS).unwrap();
+        let whole = fs::read(location.database()).unwrap();
+        let backup = directory.path().join("windlass.db.before-version-2");
+        fs::write(&backup, &whole[..whole.len() / 2]).unwrap();
+        let steps = [STEPS[0], "CREATE TABLE two (x INTEGER)"];
+        migrate_by(&mut connection, &location, &steps).unwrap();
+        assert!(is_whole(&backup, 1));
+    }
+
+    #[test]
     fn a_step_that_fails_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let location = Location {
@@ -239,7 +196,7 @@ mod tests {
         };
         let _owner = Owner::take(&location).unwrap();
         let mut connection = location.connect_to_write(None).unwrap();
-        let nonsense = Step::of("CREATE TABLE two (x INTEGER); CREATE nonsense");
+        let nonsense = "CREATE TABLE two (x INTEGER); CREATE nonsense";
         let steps = [STEPS[0], nonsense];
         assert!(migrate_by(&mut connection, &location, &steps).is_err());
         assert_eq!(version(&connection).unwrap(), 1);

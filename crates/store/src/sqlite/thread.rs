@@ -71,8 +71,10 @@ pub(crate) fn start(pen: Pen) -> io::Result<Writer> {
 
 fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
     let mut closing = None;
+    // What must have a commit of its own, and came behind others.
+    let mut left = None;
     while closing.is_none() {
-        let Some(first) = queue.blocking_recv() else {
+        let Some(first) = left.take().or_else(|| queue.blocking_recv()) else {
             break;
         };
         let mut pen = stand.take();
@@ -80,6 +82,13 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
         let mut next = Some(first);
         while let Some(order) = next {
             match order {
+                Order::Do(job) if job.is_alone() => {
+                    match group.is_empty() {
+                        true => group.push(job),
+                        false => left = Some(Order::Do(job)),
+                    }
+                    break;
+                }
                 Order::Do(job) => group.push(job),
                 Order::Close(done) => {
                     closing = Some(done);
@@ -95,6 +104,8 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
             pen.tidy_up();
         }
     }
+    // Whoever waits in vain is told, so that nobody holds up the end.
+    drop(queue);
     let pen = stand.take().take();
     if let Some(pen) = pen {
         pen.finish();

@@ -1,4 +1,4 @@
-//! Checking the journal against itself, and the projections against the journal.
+//! Checking the journal against itself, and the rows of the read model against the journal.
 //!
 //! It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only when it
 //! is told where the stream should end; and without a key, who can write the database can make a chain that fits.
@@ -11,7 +11,7 @@ use windlass_core::events::Event;
 use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
-use super::ancestry::{Lineage, is_kept, kept};
+use super::ancestry::{Lineage, kept};
 use super::chain::{Chain, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
@@ -20,13 +20,11 @@ use super::inspect::damage;
 use super::journal::{StreamInfo, Walk, find, names};
 use super::numbers::{int, uint};
 use super::orphans::orphans;
-use super::projection::Check;
+use super::queries::{Check, RunCheck};
 use super::record::Stored;
 use super::removing::is_being_removed;
-use super::runs::{RunCheck, decode as decode_run};
-use super::schema::{PROJECTIONS, RUNS, TURN_RUNS, version};
+use super::runs::decode as decode_run;
 use super::spans::{IN_ORDER, PLACED_COLUMNS, at};
-use super::turn_runs::TurnRunCheck;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -127,64 +125,34 @@ fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<Said, JournalError> {
     stored.decode(key).map(Said::Event)
 }
 
-/// The comparisons of what is listed of a stream, as far as its kind and the version have them.
-#[derive(Default)]
-struct Checks<'a> {
-    thread: Option<Check<'a>>,
-    turns: Option<TurnRunCheck<'a>>,
-    run: Option<RunCheck>,
+/// The comparison of what is listed of a stream.
+enum Checks<'a> {
+    Thread(Box<Check<'a>>),
+    Run(Box<RunCheck>),
 }
 
 impl<'a> Checks<'a> {
-    fn begin(
-        reader: &'a Connection,
-        lineage: &Lineage,
-        stream: &StreamInfo,
-    ) -> Result<Self, Fault> {
-        let version = version(reader)?;
-        let mut checks = Self::default();
-        if is_run_stream(&stream.key) {
-            if version >= RUNS {
-                checks.run = Some(RunCheck::begin(reader, version)?);
-            }
-            return Ok(checks);
-        }
-        if version >= PROJECTIONS {
-            checks.thread = Some(Check::begin(reader, lineage)?);
-        }
-        // The runs of a session go with it, also where its records are kept for forks.
-        if version >= TURN_RUNS && !is_kept(reader, stream.stream)? {
-            checks.turns = Some(TurnRunCheck::begin(reader, stream.stream)?);
-        }
-        Ok(checks)
+    fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, Fault> {
+        let (number, key) = (stream.stream, &stream.key);
+        Ok(match is_run_stream(key) {
+            true => Self::Run(Box::new(RunCheck::begin(reader, number)?)),
+            false => Self::Thread(Box::new(Check::begin(reader, key, number)?)),
+        })
     }
 
-    fn step(&mut self, said: &Said, (seq, position): (u64, u64)) -> Result<(), Fault> {
-        match said {
-            Said::Event(event) => {
-                if let Some(turns) = &mut self.turns {
-                    turns.step(event, position);
-                }
-                self.thread
-                    .as_mut()
-                    .map_or(Ok(()), |thread| thread.step(event))
-            }
-            Said::OfRun(record) => {
-                if let Some(run) = &mut self.run {
-                    run.step(record, (seq, position));
-                }
-                Ok(())
-            }
+    fn step(&mut self, said: &Said, (seq, position): (u64, u64)) {
+        match (self, said) {
+            (Self::Thread(thread), Said::Event(event)) => thread.step(event, position),
+            (Self::Run(run), Said::OfRun(record)) => run.step(record, (seq, position)),
+            _ => {}
         }
     }
 
-    fn end(self, reader: &Connection, key: &StreamKey) -> Result<Vec<String>, Fault> {
-        let mut differences = self.thread.map_or(Ok(Vec::new()), Check::end)?;
-        differences.extend(self.turns.map_or(Ok(Vec::new()), TurnRunCheck::end)?);
-        if let Some(run) = self.run {
-            differences.extend(run.end(reader, key)?);
+    fn end(self, reader: &Connection) -> Result<Vec<String>, Fault> {
+        match self {
+            Self::Thread(thread) => Ok(thread.end()),
+            Self::Run(run) => run.end(reader),
         }
-        Ok(differences)
     }
 }
 
@@ -269,7 +237,7 @@ fn walk(
     let mut rows = statement.query([int(stream.stream)])?;
     let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
     // Where a record cannot be read, what should be listed is not known.
-    let mut checks = Some(Checks::begin(&transaction, &lineage, stream)?);
+    let mut checks = Some(Checks::begin(&transaction, stream)?);
     let mut open = match lineage.is_fork() {
         true => open_at(&transaction, &lineage, lineage.own().after)?,
         false => OpenTurns::default(),
@@ -287,7 +255,7 @@ fn walk(
         match followed {
             Ok(said) => {
                 if let Some(checks) = &mut checks {
-                    checks.step(&said, (stored.seq, uint(row, 6)?))?;
+                    checks.step(&said, (stored.seq, uint(row, 6)?));
                 }
                 if let Said::Event(event) = &said {
                     open.apply(stored.seq, TurnChange::of(event));
@@ -310,7 +278,7 @@ fn walk(
         report.findings.push(Finding::of_error(walk.key(), error));
         checks = None;
     }
-    let end = |checks: Checks<'_>| checks.end(&transaction, walk.key());
+    let end = |checks: Checks<'_>| checks.end(&transaction);
     let differences = checks.map_or(Ok(Vec::new()), end)?;
     let differences = differences.into_iter();
     report

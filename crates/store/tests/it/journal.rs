@@ -3,80 +3,15 @@
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
-use tokio::sync::watch;
 use windlass_core::events::{CustomData, Event, EventContext, EventRequest, SessionForkedData};
-use windlass_core::typed_id::{EventId, SessionId, TurnId};
+use windlass_core::typed_id::{EventId, SessionId};
 use windlass_store::{
-    Batch, Claim, EventSink, Journal, JournalError, Listed, MemoryJournal, Page, Retention,
-    RunFilter, StreamKey, ThreadCursor, ThreadEntry, ThreadFilter, TurnRun, Window, conformance,
+    Batch, EventSink, Journal, JournalError, MemoryJournal, Retention, StreamKey, conformance,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_keeps_the_rules() {
     conformance::journal(async || Arc::new(MemoryJournal::new()) as Arc<dyn Journal>)
-        .await
-        .unwrap();
-}
-
-/// A journal that cannot share, as somebody else may write one: what it does not say itself, the trait does.
-struct Plain(MemoryJournal);
-
-#[async_trait]
-impl Journal for Plain {
-    async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
-        self.0.claim(stream).await
-    }
-    async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
-        self.0.append(claim, batch).await
-    }
-    async fn read(
-        &self,
-        stream: &StreamKey,
-        after: u64,
-        limit: usize,
-    ) -> Result<Page, JournalError> {
-        self.0.read(stream, after, limit).await
-    }
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        self.0.read_all().await
-    }
-    async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        self.0.watch(stream).await
-    }
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        self.0.unfinished().await
-    }
-    // The trait finds threads by their sessions, and the suite has streams of one session.
-    async fn threads(
-        &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        self.0.threads(filter, window).await
-    }
-    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
-        self.0.thread(stream).await
-    }
-    // Which turns are runs, only a journal that looks them up knows.
-    async fn turn_runs(
-        &self,
-        filter: RunFilter,
-        limit: usize,
-    ) -> Result<Vec<TurnRun>, JournalError> {
-        self.0.turn_runs(filter, limit).await
-    }
-    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
-        self.0.turn_run(turn_id).await
-    }
-    async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
-        self.0.remove(stream).await
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_journal_that_cannot_share_keeps_the_rules_by_copying() {
-    conformance::journal(async || Arc::new(Plain(MemoryJournal::new())) as Arc<dyn Journal>)
         .await
         .unwrap();
 }

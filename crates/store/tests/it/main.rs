@@ -5,6 +5,7 @@ mod guards;
 mod journal;
 #[cfg(target_os = "linux")]
 mod memory_scan;
+mod queries;
 mod quota;
 mod rules;
 mod runs;

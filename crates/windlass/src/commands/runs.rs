@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
-use windlass_runs::{AllRuns, AnyRun, RunLimits};
+use windlass_runs::{AllRuns, AnyRun, OwnTurns, RunLimits};
 use windlass_runtime::{SqliteOptions, SqliteStore};
 use windlass_store::RunFilter;
 
@@ -89,8 +89,11 @@ impl Runs {
         let directory = data::directory(self.data);
         let opened = SqliteStore::open_read_only(SqliteOptions::new(&directory)).await;
         let store = opened.with_context(|| format!("no runs in {}", directory.display()))?;
-        let (log, journal) = (Arc::new(store.runs()), Arc::new(store.journal()));
-        let runs = AllRuns::new(log, Some(journal), RunLimits::default());
+        let turns = OwnTurns {
+            journal: Arc::new(store.journal()),
+            queries: Arc::new(store.queries()),
+        };
+        let runs = AllRuns::new(Arc::new(store.runs()), Some(turns), RunLimits::default());
         let mut out = std::io::stdout();
         match self.word {
             Word::List {
@@ -101,7 +104,7 @@ impl Runs {
                 let filter = RunFilter {
                     agent_id: agent,
                     status: status.map(RunStatus::from),
-                    before: None,
+                    ..RunFilter::default()
                 };
                 for run in runs.list(filter, limit).await? {
                     let line = match self.json {

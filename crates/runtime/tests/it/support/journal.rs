@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_store::{Batch, Claim, Journal, JournalError, MemoryJournal, Page, StreamKey};
+use windlass_store::{
+    Batch, Claim, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
+};
 
 /// A journal in memory that counts, and that fails when it is told to.
 #[derive(Debug, Default)]
@@ -86,8 +88,15 @@ impl Journal for SpyJournal {
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.inner.watch(stream).await
     }
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        self.inner.unfinished().await
+    async fn open(
+        &self,
+        after: Option<&StreamKey>,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        self.inner.open(after, limit).await
+    }
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        self.inner.standing(stream).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.inner.remove(stream).await

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_runtime::{Journal, Listed, ThreadCursor, ThreadEntry, ThreadFilter, Window};
-use windlass_store::{Batch, Claim, JournalError, Page, StreamKey};
+use windlass_runtime::Journal;
+use windlass_store::{Batch, Claim, JournalError, Page, Standing, StreamKey};
 
 /// Counts the events that are read; what is asked of the journal itself goes on to the real one.
 #[derive(Default)]
@@ -62,21 +62,24 @@ impl Journal for Tap {
     fn is_on_disk(&self) -> bool {
         self.journal().is_on_disk()
     }
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        self.journal().unfinished().await
-    }
-    async fn threads(
+    async fn open(
         &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        self.journal().threads(filter, window).await
+        after: Option<&StreamKey>,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        self.journal().open(after, limit).await
     }
-    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
-        self.journal().thread(stream).await
+    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+        self.journal().standing(stream).await
     }
-    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
-        self.journal().heads().await
+    async fn fork(
+        &self,
+        parent: &StreamKey,
+        at_seq: u64,
+        child: &StreamKey,
+        forked: Event,
+    ) -> Result<u64, JournalError> {
+        self.journal().fork(parent, at_seq, child, forked).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.journal().remove(stream).await

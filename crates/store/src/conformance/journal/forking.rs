@@ -66,7 +66,7 @@ pub(super) async fn what_waits_in_the_parent_ends_in_the_fork(store: Store) -> O
     put(&parent, 2, queued(two)?).await?;
     put(&parent, 3, ended(one)?).await?;
     store.fork(&parent.key, 3, &child(), forked(3)).await?;
-    let unfinished = store.unfinished().await?;
+    let unfinished = store.open(None, 9).await?;
     require_eq!(unfinished, [parent.key], "streams to go on with");
     let page = store.read(&child(), 3, 10).await?;
     let types = page.events.iter().map(|event| event.event_type.as_str());

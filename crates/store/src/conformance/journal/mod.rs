@@ -7,8 +7,6 @@ mod gaps;
 mod reading;
 mod sharing;
 mod subject;
-mod threads;
-mod turn_runs;
 mod turns;
 mod writing;
 
@@ -26,11 +24,6 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     writing::a_removed_stream_is_gone_and_can_begin_again,
     turns::streams_with_open_turns_are_known,
     turns::where_a_stream_stands_is_known,
-    threads::threads_are_listed_by_their_newest_activity,
-    threads::a_thread_is_shown_as_it_is,
-    threads::the_end_of_each_stream_is_known,
-    turn_runs::turns_are_runs_of_their_agents,
-    turn_runs::what_a_fork_copied_is_no_run_of_its_own,
     reading::events_read_back_as_they_were_written,
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,
@@ -45,8 +38,6 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     sharing::a_fork_can_be_forked_anywhere,
     sharing::a_parent_that_is_removed_is_gone_but_for_its_forks,
     sharing::what_is_shared_goes_with_the_last_fork,
-    sharing::a_fork_is_listed_with_what_it_shares,
-    sharing::a_turn_is_found_in_the_fork_that_has_it,
     sharing::all_events_of_a_fork_come_with_its_first_one,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,

@@ -1,14 +1,13 @@
 //! What streams share, and for how long.
 
-use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::forking::{child, forked, forked_as};
 use super::gaps::gaps;
 use super::subject::{Store, Subject};
-use super::turns::{ended, put, started};
+use super::turns::{put, started};
 use crate::conformance::check::{Outcome, Violation};
-use crate::journal::{JournalError, StreamKey, ThreadFilter, Window};
+use crate::journal::{JournalError, StreamKey};
 
 /// Whose records a stream shows, and which.
 async fn shown(store: &Store, stream: &StreamKey) -> Result<Vec<(u128, String)>, Violation> {
@@ -75,12 +74,8 @@ pub(super) async fn a_parent_that_is_removed_is_gone_but_for_its_forks(store: St
     require!(store.remove(&parent.key).await?, "the parent was not there");
     require!(!store.remove(&parent.key).await?, "it was removed twice");
     require_eq!(store.read(&parent.key, 0, 9).await?.head, 0, "its head");
-    require_eq!(store.thread(&parent.key).await?, None, "its thread");
-    let unfinished = store.unfinished().await?;
+    let unfinished = store.open(None, 9).await?;
     require!(unfinished.is_empty(), "it goes on: {unfinished:?}");
-    let listed = store.threads(ThreadFilter::All, Window::first(9)).await?;
-    let listed: Vec<_> = listed.entries.into_iter().map(|it| it.stream).collect();
-    require_eq!(listed, [child()], "threads");
     let refused = parent.append(5, 1).await;
     require!(
         matches!(refused, Err(JournalError::Removed(_))),
@@ -135,72 +130,6 @@ pub(super) async fn what_is_shared_goes_with_the_last_fork(store: Store) -> Outc
         let again = Subject::new(store.clone(), name).await?;
         require_eq!(again.claim.head, 0, "head of {name} when it begins again");
     }
-    Ok(())
-}
-
-/// Writes turns, three records each.
-async fn turns(stream: &Subject, first: u64, count: u64) -> Result<Vec<TurnId>, Violation> {
-    let mut turns = Vec::new();
-    for seq in (first..).step_by(3).zip(0..count).map(|(seq, _)| seq) {
-        let turn = TurnId::new();
-        put(stream, seq, started(turn)?).await?;
-        stream.append(seq + 1, 1).await?;
-        put(stream, seq + 2, ended(turn)?).await?;
-        turns.push(turn);
-    }
-    Ok(turns)
-}
-
-pub(super) async fn a_fork_is_listed_with_what_it_shares(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
-    let of_parent = turns(&parent, 1, 4).await?;
-    store.fork(&parent.key, 6, &child(), forked(6)).await?;
-    for is_removed in [false, true] {
-        if is_removed {
-            store.remove(&parent.key).await?;
-        }
-        let Some(thread) = store.thread(&child()).await? else {
-            return Err(Violation("the fork is not listed".to_owned()));
-        };
-        require_eq!((thread.turns, thread.head), (2, 7), "turns and head");
-        let latest = (thread.latest_turn, thread.latest_status);
-        let expected = (Some(of_parent[1]), Some(TurnStatus::Interrupted));
-        require_eq!(latest, expected, "the latest turn");
-        require!(!thread.is_open, "a turn is open");
-        let listed = store.threads(ThreadFilter::Idle, Window::first(9)).await?;
-        require!(listed.entries.contains(&thread), "the list lacks the fork");
-    }
-    let own = Subject::new(store.clone(), "child").await?;
-    let of_child = turns(&own, 8, 1).await?;
-    let thread = store.thread(&child()).await?;
-    let latest = thread.map(|thread| (thread.turns, thread.latest_turn));
-    require_eq!(
-        latest,
-        Some((3, Some(of_child[0]))),
-        "after a turn of its own"
-    );
-    Ok(())
-}
-
-pub(super) async fn a_turn_is_found_in_the_fork_that_has_it(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
-    let of_parent = turns(&parent, 1, 3).await?;
-    store.fork(&parent.key, 6, &child(), forked(6)).await?;
-    let own = Subject::new(store.clone(), "child").await?;
-    let of_child = turns(&own, 8, 1).await?;
-    for (stream, turn, end) in [
-        (&parent.key, of_parent[2], Some(9)),
-        (&parent.key, of_child[0], None),
-        (&own.key, of_parent[0], Some(3)),
-        (&own.key, of_parent[1], Some(6)),
-        (&own.key, of_parent[2], None),
-        (&own.key, of_child[0], Some(10)),
-    ] {
-        let found = store.turn_end(stream, turn).await?;
-        require_eq!(found, end, "end of {turn} in {stream}");
-    }
-    let standing = store.standing(&own.key).await?;
-    require!(standing.open.is_empty(), "open in the fork: {standing:?}");
     Ok(())
 }
 

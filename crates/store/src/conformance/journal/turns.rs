@@ -53,7 +53,7 @@ pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
         (5, ended(two)?, false),
     ] {
         put(&open, seq, data).await?;
-        let unfinished = store.unfinished().await?;
+        let unfinished = store.open(None, 9).await?;
         let expected: &[_] = if is_open {
             std::slice::from_ref(&open.key)
         } else {
@@ -64,7 +64,7 @@ pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
     put(&open, 6, started(TurnId::new())?).await?;
     store.remove(&open.key).await?;
     require!(
-        store.unfinished().await?.is_empty(),
+        store.open(None, 9).await?.is_empty(),
         "a removed stream goes on"
     );
     Ok(())
@@ -73,26 +73,20 @@ pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
 pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
     let stream = Subject::new(store.clone(), "s").await?;
     let (one, two, three) = (TurnId::new(), TurnId::new(), TurnId::new());
-    for (seq, data, open, ends) in [
-        (1, started(one)?, vec![one], [None, None]),
-        (2, queued(two)?, vec![one, two], [None, None]),
-        (3, queued(three)?, vec![one, two, three], [None, None]),
-        (4, ended(one)?, vec![two, three], [Some(4), None]),
-        (5, started(three)?, vec![three, two], [Some(4), None]),
-        (6, ended(three)?, vec![two], [Some(4), Some(6)]),
-        (7, ended(two)?, vec![], [Some(4), Some(6)]),
+    for (seq, data, open) in [
+        (1, started(one)?, vec![one]),
+        (2, queued(two)?, vec![one, two]),
+        (3, queued(three)?, vec![one, two, three]),
+        (4, ended(one)?, vec![two, three]),
+        (5, started(three)?, vec![three, two]),
+        (6, ended(three)?, vec![two]),
+        (7, ended(two)?, vec![]),
     ] {
         put(&stream, seq, data).await?;
         let expected = Standing { head: seq, open };
         let standing = store.standing(&stream.key).await?;
         require_eq!(standing, expected, "after record {seq}");
-        for (turn, end) in [one, three].into_iter().zip(ends) {
-            let found = store.turn_end(&stream.key, turn).await?;
-            require_eq!(found, end, "end of a turn after record {seq}");
-        }
     }
-    let never = store.turn_end(&stream.key, two).await?;
-    require_eq!(never, None, "end of a turn that never began");
     let nowhere = store.standing(&StreamKey::new("nowhere")).await?;
     require_eq!(nowhere, Standing::default(), "a stream that is not there");
     Ok(())

@@ -75,6 +75,11 @@ impl Shared {
         Self { node, last, taken }
     }
 
+    /// Returns the last record that was not the stream's own from the beginning.
+    pub(super) fn last_taken(&self) -> u64 {
+        self.taken.map_or(0, |taken| taken.last)
+    }
+
     /// Returns the node that holds a number.
     pub(super) fn node_at(&self, seq: u64) -> Arc<Node> {
         let mut node = &self.node;

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use windlass_core::events::Event;
+use windlass_core::items::TurnLog;
 use windlass_core::typed_id::SessionId;
 
-use super::super::Page;
 use super::super::fork::{BUSY, PRUNED, TOO_SHORT, Waiting};
-use super::super::memory_runs::{Places, StreamRuns};
 use super::super::open_turns::{OpenTurns, TurnChange};
-use super::super::thread_fold::ThreadFold;
+use super::super::{Page, StreamKey};
+use super::rows::{Places, StreamRows};
 use super::shared::{Node, Shared};
+use crate::queries::{TurnDetail, TurnRow};
 
-#[derive(Debug, Default)]
-pub(super) struct Stream {
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) key: StreamKey,
     pub(super) epoch: u64,
     pub(super) removed: bool,
     /// What it begins with, where others begin with it too.
@@ -25,10 +27,7 @@ pub(super) struct Stream {
     pruned: u64,
     records: VecDeque<Record>,
     pub(super) open_turns: OpenTurns,
-    /// What a list shows; it follows the records when somebody asks, and before they go.
-    thread: Box<ThreadFold>,
-    /// Its turns as runs; they follow likewise. What it shares is none of it, unless it was its own.
-    runs: Box<StreamRuns>,
+    rows: Box<StreamRows>,
     pub(super) doorbell: Option<watch::Sender<u64>>,
 }
 
@@ -47,13 +46,27 @@ pub(super) enum Piece {
 }
 
 impl Stream {
+    pub(super) fn new(key: &StreamKey) -> Self {
+        Self {
+            key: key.clone(),
+            epoch: 0,
+            removed: false,
+            shared: None,
+            pruned: 0,
+            records: VecDeque::new(),
+            open_turns: OpenTurns::default(),
+            rows: Box::default(),
+            doorbell: None,
+        }
+    }
+
     pub(super) fn head(&self) -> u64 {
         self.pruned + self.records.len() as u64
     }
 
     pub(super) fn push(&mut self, position: u64, event: Arc<Event>, places: &Places) {
         let seq = self.head() + 1;
-        self.runs.note(&event, seq, places);
+        self.rows.note(&event, seq, places);
         self.open_turns.apply(seq, TurnChange::of(&event));
         self.records.push_back(Record { position, event });
     }
@@ -122,26 +135,56 @@ impl Stream {
         });
     }
 
-    /// Returns the fold of all records.
-    pub(super) fn thread(&mut self) -> &ThreadFold {
-        let mut thread = std::mem::take(&mut self.thread);
-        self.each_event(thread.head(), |event| {
-            thread.apply(event);
+    /// Returns the rows of all its own records.
+    pub(crate) fn rows(&mut self) -> &StreamRows {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.each_event(rows.seq(), |event| {
+            rows.apply(&self.key, event);
             ControlFlow::Continue(())
         });
-        self.thread = thread;
-        &self.thread
+        self.rows = rows;
+        &self.rows
     }
 
-    /// Returns all turns that are kept as runs.
-    pub(super) fn runs(&mut self, number: u64) -> &StreamRuns {
-        let mut runs = std::mem::take(&mut self.runs);
-        self.each_event(runs.seq(), |event| {
-            runs.apply(event, number);
-            ControlFlow::Continue(())
+    /// Returns the turns that it has from the stream that it was forked from, the oldest first.
+    pub(crate) fn shared_turns(&self) -> Vec<TurnRow> {
+        let shared = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
+        let mut rows = StreamRows::default();
+        self.each_event(0, |event| match event.seq() <= shared {
+            true => {
+                rows.apply(&self.key, event);
+                ControlFlow::Continue(())
+            }
+            false => ControlFlow::Break(()),
         });
-        self.runs = runs;
-        &self.runs
+        let shown = |turn: &TurnRow| TurnRow {
+            is_shared: true,
+            ..turn.clone()
+        };
+        rows.turns().map(shown).collect()
+    }
+
+    /// Folds the records of a turn.
+    pub(crate) fn detail(&self, row: TurnRow) -> TurnDetail {
+        let last = row.last_seq.unwrap_or(u64::MAX);
+        let mut detail = TurnDetail {
+            row,
+            log: TurnLog::default(),
+            pruned: Vec::new(),
+        };
+        let _ = self.each(detail.row.first_seq - 1, |piece| match piece {
+            Piece::Record(record) if record.event.seq() > last => ControlFlow::Break(()),
+            Piece::Record(record) => {
+                detail.log.apply(&record.event);
+                ControlFlow::Continue(())
+            }
+            Piece::Gap(gap) => {
+                detail.pruned.push(gap);
+                ControlFlow::Continue(())
+            }
+        });
+        detail.pruned.retain(|gap| *gap.start() <= last);
+        detail
     }
 
     /// Makes the records up to a number ready to be the beginning of another stream, and says what waits there. Nothing is
@@ -198,30 +241,27 @@ impl Stream {
     ) {
         self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id, position)));
         self.pruned = at_seq;
-        self.runs.begin_behind(at_seq);
+        self.rows.begin_behind(at_seq);
     }
 
     /// Takes out what is too much, but nothing of an open turn and nothing that another stream shares.
-    pub(super) fn prune(&mut self, max_events: usize, number: u64) -> Vec<Arc<Event>> {
+    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
         if self.records.len() <= max_events {
             return Vec::new();
         }
-        self.runs(number);
+        self.rows();
         let mut retired = self.take_back();
         let surplus = self.records.len().saturating_sub(max_events);
         let first_open = self.open_turns.first().unwrap_or(u64::MAX);
         let closed =
             usize::try_from(first_open.saturating_sub(self.pruned + 1)).unwrap_or(usize::MAX);
         let gone = surplus.min(closed);
-        if gone > 0 {
-            self.thread();
-        }
         let own = self.records.drain(..gone);
         let before = retired.len();
         retired.extend(own.map(|record| record.event));
         self.pruned += (retired.len() - before) as u64;
         let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
-        self.runs.forget(shared + 1..=self.pruned);
+        self.rows.forget(&(shared + 1..=self.pruned));
         retired
     }
 

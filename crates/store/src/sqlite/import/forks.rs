@@ -7,9 +7,8 @@ use super::super::chain::hex;
 use super::super::error::Fault;
 use super::super::fork::{link_at, share};
 use super::super::kept::put_aside;
+use super::super::queries;
 use super::super::writer::Work;
-use super::super::{open_streams, projection, turn_runs};
-use crate::journal::StreamKey;
 
 /// What became of a stream of the export.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +56,8 @@ pub(super) fn begin(
 }
 
 /// Hides a stream that was taken in for its forks only.
-pub(super) fn keep(work: &mut Work<'_>, key: &StreamKey, stream: u64) -> Result<(), Fault> {
-    let projections = &mut work.state.projections;
-    projections.settle(work.connection, stream, key)?;
-    projections.give_up(stream);
-    projection::hide(work.connection, stream)?;
+pub(super) fn keep(work: &mut Work<'_>, stream: u64) -> Result<(), Fault> {
+    queries::hide(work.connection, stream)?;
     work.state.heads.forget(stream);
-    // Its turns are no runs.
-    turn_runs::remove(work.connection, stream, &(0..=i64::MAX as u64))?;
-    turn_runs::remove_owner(work.connection, stream)?;
-    open_streams::remove(work.connection, stream)?;
     put_aside(work.connection, stream, u64::MAX)
 }

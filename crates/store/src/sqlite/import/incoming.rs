@@ -1,7 +1,5 @@
 //! A stream that is being taken in.
 
-use windlass_core::runs::RunRecord;
-
 use super::super::chain::Digest;
 use super::super::error::Fault;
 use super::super::findings::Finding;
@@ -9,10 +7,8 @@ use super::super::heads::Head;
 use super::super::journal::Insert;
 use super::super::numbers::int;
 use super::super::record::Encoded;
-use super::super::runs::project;
 use super::super::writer::Work;
 use crate::journal::StreamKey;
-use crate::runs::is_run_stream;
 
 /// A stream that is being taken in.
 pub(super) struct Incoming {
@@ -30,8 +26,7 @@ pub(super) struct Incoming {
 
 /// What is next in it.
 pub(super) enum Piece {
-    /// With what it says, where it is one of a run.
-    Record(Encoded, Option<Box<RunRecord>>),
+    Record(Encoded),
     /// With whether they were whole turns.
     Gap(Vec<Digest>, bool),
     /// Records of which only the link of the last one is known.
@@ -56,7 +51,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
     let mut insert = Insert::new(work.connection)?;
     for piece in &pieces {
         match piece {
-            Piece::Record(record, run_record) => {
+            Piece::Record(record) => {
                 head.seq += 1;
                 head.chain = work
                     .state
@@ -65,10 +60,6 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
                     .link(&head.chain, head.seq, &record.digest);
                 head.open.apply(head.seq, record.turn);
                 insert.run(work.state, stream, &head, record)?;
-                if let Some(run_record) = run_record {
-                    insert.end(work.state)?;
-                    project(work, stream, &head.key, run_record)?;
-                }
             }
             Piece::Gap(digests, has_turns) => {
                 let first = head.seq + 1;
@@ -86,17 +77,7 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
             }
         }
     }
-    insert.end(work.state)?;
-    let records = pieces.iter().filter_map(|piece| match piece {
-        Piece::Record(record, _) => Some(record),
-        Piece::Gap(..) | Piece::Condensed { .. } => None,
-    });
-    if !is_run_stream(&head.key) {
-        let position = work.state.position;
-        work.state
-            .projections
-            .follow(work.connection, (stream, None), &head, position, records)?;
-    }
+    insert.end()?;
     work.state.heads.put(stream, head);
     Ok(())
 }

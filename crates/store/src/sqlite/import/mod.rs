@@ -165,15 +165,14 @@ impl Import<'_, '_> {
             } => {
                 let text = event.get();
                 let stream = self.incoming()?;
-                let (record, run_record) = match is_run_stream(&stream.key) {
+                let record = match is_run_stream(&stream.key) {
                     true => {
                         let parsed: RunRecord = parse(text)?;
-                        let record = Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq);
-                        (record, Some(Box::new(parsed)))
+                        Encoded::of_run(&parsed, text.as_bytes().to_vec(), seq)
                     }
                     false => {
                         let parsed: Arc<Event> = Arc::new(parse(text)?);
-                        (Encoded::with_bytes(&parsed, text.as_bytes()), None)
+                        Encoded::with_bytes(&parsed, text.as_bytes())
                     }
                 };
                 if version != RECORD_VERSION {
@@ -183,7 +182,7 @@ impl Import<'_, '_> {
                 }
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
-                self.put(Piece::Record(record, run_record))
+                self.put(Piece::Record(record))
             }
             Line::Pruned {
                 first,
@@ -337,7 +336,7 @@ impl Import<'_, '_> {
         }
         let number = stream.number;
         if stream.is_kept {
-            forks::keep(self.work, &stream.key, number)?;
+            forks::keep(self.work, number)?;
             self.kept.push(number);
         }
         if let Some(became) = self.became.last_mut() {

@@ -10,12 +10,10 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::numbers::int;
 use super::super::pen::State;
-use super::super::projection::Loan;
 use super::super::record::{Encoded, RECORD_VERSION};
 use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::journal::JournalError;
-use crate::runs::is_run_stream;
 
 /// Records on their way into a stream.
 pub(in super::super) struct Append {
@@ -25,13 +23,11 @@ pub(in super::super) struct Append {
     pub(in super::super) records: Vec<Encoded>,
     /// The same as those who watch the stream get them; none for a run.
     pub(in super::super) events: Vec<Arc<Event>>,
-    /// The fold of the stream with the records in it, where it was to be had.
-    pub(in super::super) loan: Option<Loan>,
 }
 
 impl Append {
     /// Writes the records and gives them back: to free them is work for another thread.
-    pub(in super::super) fn run(mut self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
+    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         self.check(head)?;
         if self.records.is_empty() {
@@ -49,18 +45,7 @@ impl Append {
             head.open.apply(head.seq, record.turn);
             insert.run(work.state, self.stream, &head, record)?;
         }
-        insert.end(work.state)?;
-        // A run has a row of its own.
-        if !is_run_stream(&head.key) {
-            let (position, records) = (work.state.position, self.records.iter());
-            work.state.projections.follow(
-                work.connection,
-                (self.stream, self.loan.take()),
-                &head,
-                position,
-                records,
-            )?;
-        }
+        insert.end()?;
         let sizes = self.records.iter().map(|record| record.size);
         let written = self.events.into_iter().zip(sizes).collect();
         let ring = Ring::Head(head.key.clone(), head.seq, written);
@@ -143,12 +128,12 @@ impl<'a> Insert<'a> {
             head.chain,
             body,
         ))?;
-        self.placing
-            .add(&mut state.recent, (stream, head.seq), state.position)
+        state.new_records += 1;
+        self.placing.add((stream, head.seq), state.position)
     }
 
     /// Says where the records are that were written.
-    pub(in super::super) fn end(&mut self, state: &mut State) -> Result<(), Fault> {
-        self.placing.end(&mut state.recent)
+    pub(in super::super) fn end(&mut self) -> Result<(), Fault> {
+        self.placing.end()
     }
 }

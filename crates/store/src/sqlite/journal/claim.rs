@@ -4,7 +4,6 @@ use super::super::error::Fault;
 use super::super::numbers::uint;
 use super::super::writer::Work;
 use crate::journal::{Claim, StreamKey};
-use crate::runs::is_run_stream;
 
 /// Raises the epoch of a stream, and makes the stream if it is not there.
 pub(in super::super) fn claim(work: &mut Work<'_>, key: &StreamKey) -> Result<Claim, Fault> {
@@ -17,9 +16,6 @@ pub(in super::super) fn claim(work: &mut Work<'_>, key: &StreamKey) -> Result<Cl
         .query_row([key.as_str()], |row| Ok((uint(row, 0)?, uint(row, 1)?)))?;
     // What is remembered has the old epoch.
     work.state.heads.forget(stream);
-    if is_run_stream(key) {
-        work.state.projections.runs.note_epoch(stream, epoch);
-    }
     let head = work.state.heads.get(work.connection, stream)?.seq;
     Ok(Claim {
         stream,

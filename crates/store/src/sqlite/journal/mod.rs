@@ -11,20 +11,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_core::typed_id::TurnId;
 
 use super::fork::{Fork, standing};
 use super::inner::Inner;
-use super::open_streams;
-use super::projection::{find_thread, list_threads, turn_end};
+use super::queries::open_streams;
 use super::record::{Encoded, encode};
 use super::removing;
-use super::turn_runs;
-use crate::journal::{
-    Batch, Claim, Journal, JournalError, Listed, Page, Standing, StreamKey, ThreadCursor,
-    ThreadEntry, ThreadFilter, TurnRun, Window,
-};
-use crate::runs::RunFilter;
+use crate::journal::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
@@ -58,20 +51,12 @@ impl Journal for SqliteJournal {
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let writer = self.inner.writer()?;
         let records = encode(&batch.records)?;
-        let mut loan = match records.is_empty() {
-            true => None,
-            false => self.inner.folds.lend(claim.stream),
-        };
-        if let Some(loan) = &mut loan {
-            loan.known.apply(records.iter());
-        }
         let append = Append {
             stream: claim.stream,
             epoch: claim.epoch,
             first_seq: batch.first_seq,
             records,
             events: batch.records,
-            loan,
         };
         let bytes = size(&append.records);
         let written = writer.write_checked(bytes, move |work| append.run(work));
@@ -120,47 +105,17 @@ impl Journal for SqliteJournal {
         true
     }
 
-    async fn unfinished(&self) -> Result<Vec<StreamKey>, JournalError> {
-        Ok(self.inner.readers.read(open_streams::list).await?)
-    }
-
-    async fn threads(
+    async fn open(
         &self,
-        filter: ThreadFilter,
-        window: Window<ThreadCursor>,
-    ) -> Result<Listed<ThreadEntry, ThreadCursor>, JournalError> {
-        let (newest, readers) = (self.inner.newest.clone(), &self.inner.readers);
-        let listed =
-            readers.read(move |reader| list_threads(reader, newest.as_deref(), filter, window));
-        Ok(listed.await?)
-    }
-
-    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadEntry>, JournalError> {
-        let (newest, key) = (self.inner.newest.clone(), stream.clone());
-        let readers = &self.inner.readers;
-        let found = readers.read(move |reader| find_thread(reader, newest.as_deref(), &key));
-        Ok(found.await?)
-    }
-
-    async fn heads(&self) -> Result<Vec<(StreamKey, u64)>, JournalError> {
-        Ok(self.inner.readers.read(streams::heads).await?)
-    }
-
-    async fn turn_runs(
-        &self,
-        filter: RunFilter,
+        after: Option<&StreamKey>,
         limit: usize,
-    ) -> Result<Vec<TurnRun>, JournalError> {
-        let (newest, readers) = (self.inner.newest_turn_runs.clone(), &self.inner.readers);
-        let listed =
-            readers.read(move |reader| turn_runs::list(reader, newest.as_deref(), &filter, limit));
+    ) -> Result<Vec<StreamKey>, JournalError> {
+        let (after, readers) = (after.cloned(), &self.inner.readers);
+        let listed = readers.read(move |reader| {
+            let after = after.as_ref().map_or("", StreamKey::as_str);
+            open_streams(reader, after, limit)
+        });
         Ok(listed.await?)
-    }
-
-    async fn turn_run(&self, turn_id: TurnId) -> Result<Option<TurnRun>, JournalError> {
-        let (newest, readers) = (self.inner.newest_turn_runs.clone(), &self.inner.readers);
-        let found = readers.read(move |reader| turn_runs::find(reader, newest.as_deref(), turn_id));
-        Ok(found.await?)
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
@@ -174,16 +129,6 @@ impl Journal for SqliteJournal {
     async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
         let (key, readers) = (stream.clone(), &self.inner.readers);
         Ok(readers.read(move |reader| standing(reader, &key)).await?)
-    }
-
-    async fn turn_end(
-        &self,
-        stream: &StreamKey,
-        turn: TurnId,
-    ) -> Result<Option<u64>, JournalError> {
-        let (key, readers) = (stream.clone(), &self.inner.readers);
-        let found = readers.read(move |reader| turn_end(reader, &key, turn));
-        Ok(found.await?)
     }
 
     async fn fork(

@@ -15,7 +15,6 @@ use super::super::chain::{Chain, Digest};
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::super::record::{STORED_COLUMNS, Stored};
-use super::super::schema::{FORKS, version};
 use super::super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
 use super::streams::find;
 use crate::journal::{JournalError, Page, StreamKey};
@@ -169,15 +168,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Tells whether the gap that was stepped over is one of whole turns. In a database of an earlier version, nobody noted it.
+    /// Tells whether the gap that was stepped over is one of whole turns.
     pub(in super::super) fn has_turns(&self, first: u64) -> Result<bool, Fault> {
         let query = "SELECT 1 FROM pruned WHERE stream = ?1 AND first = ?2 AND turns = 1";
         let stream = self.lineage.parts()[self.part].stream;
-        match self.reader.prepare_cached(query) {
-            Ok(mut statement) => Ok(statement.exists([int(stream), int(first)])?),
-            Err(_) if version(self.reader)? < FORKS => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let mut statement = self.reader.prepare_cached(query)?;
+        Ok(statement.exists([int(stream), int(first)])?)
     }
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
@@ -228,7 +224,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes records up to one, at most so many, and shows their events.
-    fn read(&mut self, upto: u64, limit: usize) -> Result<Vec<Arc<Event>>, Fault> {
+    pub(in super::super) fn read(
+        &mut self,
+        upto: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>, Fault> {
         let mut events = Vec::with_capacity(limit.min(1024));
         let mut statement = self.reader.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",

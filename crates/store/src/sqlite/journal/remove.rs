@@ -6,11 +6,10 @@ use super::super::ancestry::shared_upto;
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::kept::{let_go, put_aside};
-use super::super::numbers::{int, uint};
+use super::super::numbers::uint;
+use super::super::queries;
 use super::super::removing::Leftover;
-use super::super::spans::at;
 use super::super::writer::Work;
-use super::super::{open_streams, projection, turn_runs};
 use crate::journal::StreamKey;
 
 /// Removes a stream for everybody. Where it is long, its records are taken out later.
@@ -39,24 +38,13 @@ fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault>
     let Some(stream) = stream else {
         return Ok(None);
     };
-    // The row of a run has the position of its first record; a session has none.
-    connection
-        .prepare_cached(concat!(
-            "DELETE FROM runs WHERE position = (SELECT position FROM placed WHERE stream = ?1 AND ",
-            at!("1"),
-            ")"
-        ))?
-        .execute([int(stream)])?;
-    turn_runs::remove_owner(connection, stream)?;
-    open_streams::remove(connection, stream)?;
-    projection::hide(connection, stream)?;
+    queries::hide(connection, stream)?;
     let after = shared_upto(connection, stream)?;
     put_aside(connection, stream, after)?;
     if after == 0 {
         let_go(work, stream)?;
     }
     work.state.heads.forget(stream);
-    work.state.projections.give_up(stream);
     work.state.rings.push(Ring::Removed(key.clone()));
     Leftover::behind(work, stream, after).map(Some)
 }

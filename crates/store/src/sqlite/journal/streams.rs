@@ -46,19 +46,6 @@ pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fau
     Ok(streams.collect::<Result<_, _>>()?)
 }
 
-/// Lists where the streams of sessions end. It looks at one index, and at no record.
-pub(super) fn heads(reader: &Connection) -> Result<Vec<(StreamKey, u64)>, Fault> {
-    let mut statement = reader.prepare_cached(concat!(
-        "SELECT key, head FROM (SELECT key, ",
-        newest_seq!("streams.id"),
-        " AS head FROM streams WHERE key < 'run:' OR key >= 'run;') WHERE head IS NOT NULL"
-    ))?;
-    let heads = statement.query_map([], |row| {
-        Ok((StreamKey::new(row.get::<_, String>(0)?), uint(row, 1)?))
-    })?;
-    Ok(heads.collect::<Result<_, _>>()?)
-}
-
 /// Lists the streams that can be named, without looking at their records, and says what kept it from going on.
 pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
     let mut streams = Vec::new();

@@ -1,12 +1,10 @@
-//! Runs in a database: streams of the journal, and one row each in the table `runs`.
+//! Runs in a database: streams of the journal.
 //!
-//! The row is a fold of the records. The newest rows are [remembered](super::run_rows) until many go to the table together; what is
-//! newer than the table is folded after a crash (`tail.rs`). A run is found by the name of its stream, and from there by the position
-//! of its first record. Which connection may write to it is no matter of its records, and stands beside the epoch of its stream.
+//! What a run is now follows from its first record and its newest one (`now.rs`), so that whoever writes decides by the log alone.
+//! Lists find runs by their rows, which follow like those of threads (`queries/`). Which connection may write to a run is no matter
+//! of its records, and stands beside the epoch of its stream.
 
-mod check;
-mod rows;
-mod tail;
+mod now;
 mod write;
 
 use std::sync::Arc;
@@ -22,16 +20,16 @@ use super::error::Fault;
 use super::inner::Inner;
 use super::journal::{Walk, find, size};
 use super::numbers::int;
+use super::queries::SqliteQueries;
 use super::record::{RECORD_VERSION, Stored};
 use super::removing;
 use super::spans::{IN_ORDER, PLACED_COLUMNS, from};
 use crate::journal::{JournalError, StreamKey};
-use crate::runs::{Begun, KeptRun, RunFilter, RunLog, RunPage, run_stream};
+use crate::queries::{Queries, RunRow};
+use crate::runs::{Begun, KeptRun, RunFilter, RunKind, RunLog, RunPage, run_stream};
 
-pub(super) use check::RunCheck;
-pub(super) use rows::put;
-pub(super) use tail::fold_tail;
-pub(super) use write::{forget_ended, project, refill};
+pub(super) use now::{as_stored, begun, fold};
+pub(super) use write::forget_ended;
 
 /// How many runs one commit forgets.
 const FORGET: usize = 8;
@@ -50,7 +48,6 @@ impl RunLog for SqliteRuns {
         let bytes = begin.record.size;
         let begun = writer.write_checked(bytes, move |work| begin.run(work));
         let (run, is_new) = begun.await?;
-        let run = Arc::unwrap_or_clone(run);
         Ok(match is_new {
             true => Begun::New(run),
             false => Begun::Existing(run),
@@ -66,28 +63,38 @@ impl RunLog for SqliteRuns {
         let writer = self.inner.writer()?;
         let bytes = size(&append.records);
         let appended = writer.write_checked(bytes, move |work| append.run(work));
-        Ok(Arc::unwrap_or_clone(appended.await?))
+        Ok(appended.await?)
     }
 
     async fn take_over(&self, run: &KeptRun, client: &str) -> Result<KeptRun, JournalError> {
         let (run, client) = (run.clone(), client.to_owned());
         let writer = self.inner.writer()?;
         let taken = writer.write(move |work| write::take_over(work, run, client));
-        Ok(Arc::unwrap_or_clone(taken.await?))
+        Ok(taken.await?)
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<KeptRun>, JournalError> {
-        let (run_id, newest) = (run_id.to_owned(), self.inner.newest_runs.clone());
+        let key = run_stream(run_id);
         let readers = &self.inner.readers;
-        let found = readers.read(move |reader| rows::get(reader, newest.as_deref(), &run_id));
+        let found = readers.read(move |reader| {
+            let transaction = reader.unchecked_transaction()?;
+            now::current(&transaction, &key)
+        });
         Ok(found.await?)
     }
 
     async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<KeptRun>, JournalError> {
-        let (newest, readers) = (self.inner.newest_runs.clone(), &self.inner.readers);
-        let listed =
-            readers.read(move |reader| rows::list(reader, newest.as_deref(), &filter, limit));
-        Ok(listed.await?)
+        let inner = Arc::clone(&self.inner);
+        let filter = RunFilter {
+            kind: Some(RunKind::Reported),
+            ..filter
+        };
+        let listed = SqliteQueries { inner }.runs(filter, limit).await?;
+        let reported = listed.into_iter().filter_map(|run| match run {
+            RunRow::Reported(run) => Some(run),
+            RunRow::Turn(_) => None,
+        });
+        Ok(reported.collect())
     }
 
     async fn read(

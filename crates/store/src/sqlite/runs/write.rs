@@ -1,19 +1,17 @@
 //! Writing runs.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::super::error::Fault;
 use super::super::heads::Head;
-use super::super::journal::{Append, StreamInfo, claim, find, remove};
-use super::super::numbers::{int, uint};
+use super::super::journal::{Append, claim, find, remove};
+use super::super::numbers::int;
+use super::super::queries::old_runs;
+use super::super::queries::tail::Reach;
 use super::super::record::Encoded;
 use super::super::times;
 use super::super::writer::Work;
-use super::rows::{as_stored, place, put, stored};
-use super::tail::{begun, fold};
+use super::now::{as_stored, current};
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{KeptRun, run_stream};
@@ -28,20 +26,22 @@ pub(super) struct Begin {
 
 impl Begin {
     pub(super) fn new(started: RunStarted, client: &str) -> Result<Self, Fault> {
+        let mut summary = RunSummary::of(&started);
+        as_stored(&mut summary);
         Ok(Self {
             key: run_stream(&started.run_id),
-            summary: as_stored(RunSummary::of(&started)),
+            summary,
             client: client.to_owned(),
             record: encode(&RunRecord::Started(started), 1)?,
         })
     }
 
     /// Returns the run, and whether it is new.
-    pub(super) fn run(self, work: &mut Work<'_>) -> Result<(Arc<KeptRun>, bool), Fault> {
+    pub(super) fn run(self, work: &mut Work<'_>) -> Result<(KeptRun, bool), Fault> {
         // Mostly the id is new: then the stream is made at once, and nothing has to be looked up.
         let (stream, epoch) = match self.open(work)? {
             Opened::New { stream, epoch } => (stream, epoch),
-            Opened::Taken(run) => return Ok((Arc::new(run), false)),
+            Opened::Taken(run) => return Ok((run, false)),
         };
         let append = Append {
             stream,
@@ -49,7 +49,6 @@ impl Begin {
             first_seq: 1,
             records: vec![self.record],
             events: Vec::new(),
-            loan: None,
         };
         append.run(work)?;
         let run = KeptRun {
@@ -59,7 +58,7 @@ impl Begin {
             epoch,
             stream,
         };
-        Ok((note(work, run), true))
+        Ok((run, true))
     }
 
     /// Makes the stream of the run, unless there is one of that id. It refuses before anything is changed.
@@ -83,13 +82,11 @@ impl Begin {
             work.state.heads.put(stream, head);
             return Ok(Opened::New { stream, epoch: 1 });
         }
-        if let Some(run) = known(work, &self.key)? {
+        if let Some(run) = current(work.connection, &self.key)? {
             return Ok(Opened::Taken(run));
         }
         if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
-            let what =
-                "the run has records and no row; rebuild the store (`windlass store rebuild`)"
-                    .to_owned();
+            let what = "it is not the start of a run".to_owned();
             return Err(JournalError::Damaged {
                 stream: self.key.to_string(),
                 seq: 1,
@@ -129,7 +126,7 @@ impl AppendToRun {
         let encoded = numbered.map(|(seq, record)| encode(record, seq));
         let encoded = encoded.collect::<Result<_, _>>()?;
         records.iter().for_each(|record| run.summary.apply(record));
-        run.summary = as_stored(run.summary);
+        as_stored(&mut run.summary);
         Ok(Self {
             run,
             first_seq,
@@ -137,7 +134,7 @@ impl AppendToRun {
         })
     }
 
-    pub(super) fn run(self, work: &mut Work<'_>) -> Result<Arc<KeptRun>, Fault> {
+    pub(super) fn run(self, work: &mut Work<'_>) -> Result<KeptRun, Fault> {
         let run = self.run;
         let append = Append {
             stream: run.stream,
@@ -145,10 +142,9 @@ impl AppendToRun {
             first_seq: self.first_seq,
             records: self.records,
             events: Vec::new(),
-            loan: None,
         };
         append.run(work)?;
-        Ok(note(work, run))
+        Ok(run)
     }
 }
 
@@ -168,7 +164,7 @@ pub(super) fn take_over(
     work: &mut Work<'_>,
     mut run: KeptRun,
     client: String,
-) -> Result<Arc<KeptRun>, Fault> {
+) -> Result<KeptRun, Fault> {
     check_open(&run)?;
     // What an append of nothing checks is what must hold here.
     let append = Append {
@@ -177,13 +173,12 @@ pub(super) fn take_over(
         first_seq: run.head() + 1,
         records: Vec::new(),
         events: Vec::new(),
-        loan: None,
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;
     note_client(work, run.stream, &client)?;
     run.client = client;
-    Ok(note(work, run))
+    Ok(run)
 }
 
 fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> {
@@ -193,109 +188,24 @@ fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Notes what a run has become; its row is written with many others.
-fn note(work: &mut Work<'_>, run: KeptRun) -> Arc<KeptRun> {
-    let run = Arc::new(run);
-    work.state.projections.runs.outside.note(Arc::clone(&run));
-    run
-}
-
-/// Finds a run as the running commit leaves it.
-fn known(work: &Work<'_>, key: &StreamKey) -> Result<Option<KeptRun>, Fault> {
-    let Some((stream, position)) = place(work.connection, key)? else {
-        return Ok(None);
-    };
-    match work.state.projections.runs.outside.get(stream, position) {
-        Some(run) => Ok(Some(run)),
-        None => stored(work.connection, position),
-    }
-}
-
-/// Makes or changes the row of a run from a record that was just written at the newest position.
-pub(in super::super) fn project(
-    work: &mut Work<'_>,
-    stream: u64,
-    key: &StreamKey,
-    record: &RunRecord,
-) -> Result<(), Fault> {
-    let run = match record {
-        RunRecord::Started(started) => {
-            let place = (stream, work.state.position);
-            Some(begun(work.connection, place, started)?)
-        }
-        record => known(work, key)?.map(|mut run| {
-            run.summary.apply(record);
-            run
-        }),
-    };
-    put(work.connection, &run)?;
-    if let Some(run) = run {
-        give_up(work, &run);
-    }
-    Ok(())
-}
-
-/// Makes the row of a run anew from its records.
-pub(in super::super) fn refill(work: &mut Work<'_>, stream: &StreamInfo) -> Result<(), Fault> {
-    let connection = work.connection;
-    let Some(run) = fold(connection, (stream.stream, &stream.key))? else {
-        return Ok(());
-    };
-    connection
-        .prepare_cached("DELETE FROM runs WHERE position = ?1")?
-        .execute([int(run.position)])?;
-    put(connection, [&run])?;
-    give_up(work, &run);
-    Ok(())
-}
-
-/// Forgets a run whose row was written.
-fn give_up(work: &mut Work<'_>, run: &KeptRun) {
-    let outside = &mut work.state.projections.runs.outside;
-    if outside.get(run.stream, run.position).is_some() {
-        outside.give_up(run.stream);
-    }
-}
-
-/// Removes runs that ended before a time, the oldest first. Runs end in about the order in which they began, so the walk from
-/// the oldest one stops at the first that began too late.
+/// Removes runs that ended before a time, the oldest first.
 pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<usize, Fault> {
-    let has_ended = |run: &KeptRun| {
-        let ended_at = run.summary.ended_at;
-        ended_at.is_some_and(|at| at.timestamp_micros() < before)
-    };
     // Where little happens, a row may be old and not written yet.
-    let unwritten = work.state.projections.runs.outside.rows(has_ended);
-    let unwritten = unwritten.into_values();
-    let mut old: BTreeMap<_, _> = unwritten
-        .map(|run| (run.position, run_stream(&run.summary.run_id)))
-        .collect();
-    {
-        let mut statement = work.connection.prepare_cached(
-            "SELECT runs.position, streams.key FROM runs JOIN streams ON streams.id = runs.stream \
-             WHERE runs.position < coalesce((SELECT position FROM runs WHERE started_at >= ?1 ORDER BY position \
-             LIMIT 1), 9223372036854775807) AND ended_at < ?1 ORDER BY runs.position LIMIT ?2",
-        )?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map((before, limit), |row| {
-            Ok((uint(row, 0)?, StreamKey::new(row.get_ref(1)?.as_str()?)))
-        })?;
-        for row in rows {
-            old.extend([row?]);
-        }
-    }
-    let old = old.into_values().take(limit);
+    let newer = work.state.tail.move_on(work.connection, Reach::Newest)?;
+    let Some((newer, _)) = newer else {
+        return Err(Fault::unavailable("rows are being written; try again"));
+    };
+    let old = old_runs(work.connection, &newer, before, limit)?;
     let mut forgotten = 0;
     for key in old {
-        remove(work, &key)?;
-        forgotten += 1;
+        forgotten += usize::from(remove(work, &key)?);
     }
     Ok(forgotten)
 }
 
 /// Removes a run if it has ended; returns how many records it had.
 pub(in super::super) fn forget_ended(work: &mut Work<'_>, key: &StreamKey) -> Result<u64, Fault> {
-    let run = known(work, key)?;
+    let run = current(work.connection, key)?;
     match run.filter(|run| run.summary.status != RunStatus::InProgress) {
         Some(run) => remove(work, key).map(|_| run.head()),
         None => Ok(0),

@@ -3,21 +3,29 @@ CREATE TABLE schema_versions (
     applied_at INTEGER NOT NULL
 ) STRICT;
 
--- One row. `commits` and `position` are behind where a newer record carries them.
+-- One row. `commits` and `position` are behind where a newer record carries them. `folded`: up to this position the rows of
+-- threads, turns, waits, runs and open streams are exact (`queries/mod.rs`).
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     database_id BLOB NOT NULL,
     chain_key BLOB,
     commits INTEGER NOT NULL,
-    position INTEGER NOT NULL
+    position INTEGER NOT NULL,
+    folded INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- `swept`: up to here no pieces of text are left to prune.
+-- The log.
+
+-- `swept`: up to here no pieces of text are left to prune. `aged`: the newest record of the stream when a sweep found that nothing of
+-- it can get too old before a newer one comes. `client`: the connection that may write to the run of the stream, or
+-- could last; it stands beside the epoch of that right, because no record says it.
 CREATE TABLE streams (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
     epoch INTEGER NOT NULL,
-    swept INTEGER NOT NULL DEFAULT 0
+    swept INTEGER NOT NULL DEFAULT 0,
+    aged INTEGER NOT NULL DEFAULT 0,
+    client TEXT
 ) STRICT;
 
 -- `form`: 0 when `body` holds the bytes, 1 when it names a blob, 2 when it holds their short form. `chunk`: whether a later record holds the text whole.
@@ -35,7 +43,6 @@ CREATE TABLE records (
     chain BLOB NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX records_by_stream ON records (stream, seq);
 CREATE INDEX records_by_blob ON records (body) WHERE form = 1;
 
 CREATE TABLE blobs (
@@ -43,7 +50,25 @@ CREATE TABLE blobs (
     bytes BLOB NOT NULL
 ) STRICT;
 
--- What was pruned: the digests of its records, one after the other, and the chain at its end.
+-- Records that were appended together lie together, so one row says where all of them are: `count` of them, up to 64,
+-- whose numbers in their stream end with `last`, and whose positions end with `position`.
+CREATE TABLE spans (
+    stream INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count BETWEEN 1 AND 64),
+    PRIMARY KEY (stream, last)
+) STRICT, WITHOUT ROWID;
+
+-- The records of spans, for whoever reads a stream. `spans/mod.rs` says how to ask for some of them.
+CREATE VIEW placed AS
+SELECT span.stream, last, last - count + 1 AS first, last - span.position + records.position AS seq, records.position,
+    version, form, chunk, open_from, at, commits, chain, body
+FROM spans AS span CROSS JOIN records
+ON records.position BETWEEN span.position - count + 1 AND span.position AND records.stream = span.stream;
+
+-- What was pruned: the digests of its records, one after the other, the chain at its end, and whether whole turns were taken out
+-- or only pieces of text.
 CREATE TABLE pruned (
     stream INTEGER NOT NULL,
     first INTEGER NOT NULL,
@@ -51,8 +76,137 @@ CREATE TABLE pruned (
     pruned_at INTEGER NOT NULL,
     chain BLOB NOT NULL,
     digests BLOB NOT NULL,
+    turns INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (stream, first)
 ) STRICT;
+
+-- Streams that begin with records of another one. `parent` holds record `parent_seq`, the last of them; `session`: whose they
+-- are when they are read here.
+CREATE TABLE forks (
+    stream INTEGER PRIMARY KEY,
+    parent INTEGER NOT NULL,
+    parent_seq INTEGER NOT NULL,
+    session BLOB NOT NULL
+) STRICT;
+CREATE INDEX forks_by_parent ON forks (parent, parent_seq);
+
+-- Streams that were removed and have records that forks need. They have no row in `streams`.
+CREATE TABLE kept (
+    stream INTEGER PRIMARY KEY,
+    key TEXT NOT NULL
+) STRICT;
+
+-- What is still to be taken out of streams that were removed: the records behind `after`, of which those up to `next` are left, and
+-- what belongs to them (`removing.rs`).
+CREATE TABLE removing (
+    stream INTEGER PRIMARY KEY,
+    after INTEGER NOT NULL,
+    next INTEGER NOT NULL
+) STRICT;
+
+-- The read model: what the records fold to (`queries/mod.rs`). All of it can be made again, but for rows of turns that retention has
+-- taken out. `seq`: the newest record that is in a row.
+
+-- Streams in which a turn is open or an input waits.
+CREATE TABLE open_streams (
+    stream INTEGER PRIMARY KEY
+) STRICT;
+
+-- `kind`: 0 for one with a record of the host, 1 for an archived one, 2 for one without a record. `state`: 0 idle, 1 running,
+-- 2 waiting. `agent` is empty for a session of no agent. `latest`, `usage` and `origin` are JSON, and so is `gone`: how much
+-- turns counted whose records and rows are gone.
+CREATE TABLE threads (
+    stream INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    latest TEXT,
+    preview TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    items INTEGER NOT NULL,
+    usage TEXT,
+    origin TEXT,
+    gone TEXT
+) STRICT;
+CREATE INDEX threads_by_time ON threads (kind, updated_at, stream);
+CREATE INDEX threads_by_agent ON threads (agent, kind, updated_at, stream);
+CREATE INDEX threads_open ON threads (kind, updated_at, stream, state) WHERE state > 0;
+
+-- What the host keeps of threads, and the record of the log that brought it.
+CREATE TABLE thread_records (
+    stream INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    record TEXT NOT NULL
+) STRICT;
+
+-- `place` is the position of the record that began the turn, `first` its number, `last` that of the one that ended it. Each turn is a
+-- run: `status` and `outcome` are its. `view` is JSON with all that is shown of the turn but its items. `pruned`: its records are
+-- gone, and it is no run any more.
+CREATE TABLE turns (
+    place INTEGER PRIMARY KEY,
+    stream INTEGER NOT NULL,
+    turn BLOB NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER,
+    seq INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    intent TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    outcome INTEGER,
+    steps INTEGER NOT NULL,
+    ended_at INTEGER,
+    model TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    cache_read_tokens INTEGER,
+    cache_creation_tokens INTEGER,
+    reasoning_tokens INTEGER,
+    cost REAL,
+    view TEXT NOT NULL,
+    pruned INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX turns_by_stream ON turns (stream, first);
+CREATE INDEX turns_by_turn ON turns (turn, place);
+CREATE INDEX turns_by_end ON turns (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX turns_by_agent ON turns (agent, status, place) WHERE pruned = 0;
+CREATE INDEX turns_by_status ON turns (status, place) WHERE pruned = 0;
+CREATE INDEX turns_open ON turns (stream) WHERE status = 0;
+
+-- What waits for somebody, or did: one that is over is found by its call, so that a repeated answer can be told.
+CREATE TABLE waits (
+    exec BLOB NOT NULL,
+    stream INTEGER NOT NULL,
+    turn BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    is_open INTEGER NOT NULL,
+    PRIMARY KEY (exec, stream)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX waits_by_stream ON waits (stream);
+CREATE INDEX waits_open ON waits (stream, seq) WHERE is_open = 1;
+
+-- Runs from outside. `position` is that of its first record, so a later run has a greater one.
+CREATE TABLE runs (
+    stream INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    intent TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    outcome INTEGER,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    turns INTEGER NOT NULL
+) STRICT;
+CREATE INDEX runs_by_agent ON runs (agent, status, position);
+CREATE INDEX runs_by_status ON runs (status, position);
+CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What is truth itself.
 
 CREATE TABLE harnesses (
     id BLOB PRIMARY KEY NOT NULL,
@@ -116,3 +270,13 @@ CREATE TABLE files (
     PRIMARY KEY (session, path)
 ) STRICT;
 CREATE INDEX files_by_parent ON files (session, parent, path);
+
+-- What the host keeps beside its sessions: a kind, a name of its own choosing, and bytes that only it reads.
+CREATE TABLE host_records (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT;
+CREATE INDEX host_records_by_age ON host_records (kind, at);

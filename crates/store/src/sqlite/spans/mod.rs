@@ -1,26 +1,17 @@
 //! Where the records of a stream are.
 //!
 //! The table of records grows at its end alone. What is appended together lies together there, and one row says where it
-//! is: a span. Two tables hold the spans (`schema/8.sql`): a large one, and a small one for what came last. A commit
-//! writes to the small one only, of which there are few pages however many streams there are; when it has
-//! [`MAX_RECENT`] rows they go to the large one together, in its order. Both are as durable as the records, so nothing
-//! is to be made again after a crash. What is in the small table comes behind all that the large one has of the same
-//! stream.
+//! is: a span. So an append writes one small row for many records, and an index of all records would be many times as large.
 //!
 //! The view `placed` shows the records of spans. A query that wants some of a stream names them with [`from`],
 //! [`between`] or [`at`], so that SQLite looks only at spans in which they can be, and sorts by [`IN_ORDER`], which is
 //! how spans lie; it must select what it sorts by ([`PLACED_COLUMNS`]).
 
-use rusqlite::{CachedStatement, Connection, params_from_iter};
+use rusqlite::{CachedStatement, Connection};
 
 use super::error::Fault;
 use super::numbers::{int, uint};
-use super::open_streams;
-use super::schema::{PLACES, SPANS, version};
 use super::writer::Work;
-
-/// How many spans are recent.
-const MAX_RECENT: u64 = 1024;
 
 /// How many records a span has at most, so that few spans can hold one of a given number. The queries below know it.
 const MAX_COUNT: u64 = 64;
@@ -71,11 +62,9 @@ macro_rules! at {
 macro_rules! newest_position {
     ($stream:literal) => {
         concat!(
-            "coalesce((SELECT position FROM recent_spans WHERE stream = ",
+            "(SELECT position FROM spans WHERE stream = ",
             $stream,
-            " ORDER BY last DESC LIMIT 1), (SELECT position FROM spans WHERE stream = ",
-            $stream,
-            " ORDER BY last DESC LIMIT 1))"
+            " ORDER BY last DESC LIMIT 1)"
         )
     };
 }
@@ -83,13 +72,7 @@ macro_rules! newest_position {
 /// Names the number of a stream's newest record in a query; it is NULL where there is none.
 macro_rules! newest_seq {
     ($stream:literal) => {
-        concat!(
-            "coalesce((SELECT max(last) FROM recent_spans WHERE stream = ",
-            $stream,
-            "), (SELECT max(last) FROM spans WHERE stream = ",
-            $stream,
-            "))"
-        )
+        concat!("(SELECT max(last) FROM spans WHERE stream = ", $stream, ")")
     };
 }
 
@@ -113,21 +96,7 @@ pub(crate) struct Placing<'a> {
 
 impl<'a> Placing<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Result<Self, Fault> {
-        Self::with(
-            connection,
-            "INSERT INTO recent_spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)",
-        )
-    }
-
-    /// The same for records that are not recent.
-    fn settled(connection: &'a Connection) -> Result<Self, Fault> {
-        Self::with(
-            connection,
-            "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)",
-        )
-    }
-
-    fn with(connection: &'a Connection, insert: &str) -> Result<Self, Fault> {
+        let insert = "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
         Ok(Self {
             insert: connection.prepare_cached(insert)?,
             open: None,
@@ -135,19 +104,14 @@ impl<'a> Placing<'a> {
     }
 
     /// Takes the next record. It can be read once the span is [ended](Self::end).
-    pub(crate) fn add(
-        &mut self,
-        recent: &mut Recent,
-        (stream, seq): (u64, u64),
-        position: u64,
-    ) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, (stream, seq): (u64, u64), position: u64) -> Result<(), Fault> {
         match &mut self.open {
             Some(span) if span.is_followed_by(stream, seq, position) => {
                 (span.last, span.position) = (seq, position);
                 span.count += 1;
             }
             _ => {
-                self.end(recent)?;
+                self.end()?;
                 self.open = Some(Span {
                     stream,
                     last: seq,
@@ -160,11 +124,10 @@ impl<'a> Placing<'a> {
     }
 
     /// Writes the span of the last records.
-    pub(crate) fn end(&mut self, recent: &mut Recent) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self) -> Result<(), Fault> {
         if let Some(span) = self.open.take() {
             let row = [span.stream, span.last, span.position, span.count];
             self.insert.execute(row.map(int))?;
-            recent.rows += 1;
         }
         Ok(())
     }
@@ -174,42 +137,6 @@ impl Span {
     fn is_followed_by(&self, stream: u64, seq: u64, position: u64) -> bool {
         let next = (self.stream, self.last + 1, self.position + 1);
         next == (stream, seq, position) && self.count < MAX_COUNT
-    }
-}
-
-/// What the writer knows of the small table.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Recent {
-    /// How many rows it has, or had before some were taken out.
-    rows: u64,
-}
-
-impl Recent {
-    pub(crate) fn open(connection: &Connection) -> Result<Self, Fault> {
-        let count = "SELECT count(*) FROM recent_spans";
-        let rows = connection.query_row(count, [], |row| uint(row, 0))?;
-        Ok(Self { rows })
-    }
-
-    /// Tells whether the rows have become many.
-    pub(crate) fn is_due(&self) -> bool {
-        self.rows >= MAX_RECENT
-    }
-
-    /// Moves the rows to the large table if they have become many.
-    pub(crate) fn settle_if_due(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        if !self.is_due() {
-            return Ok(());
-        }
-        open_streams::settle(connection)?;
-        connection
-            .prepare_cached("INSERT INTO spans SELECT * FROM recent_spans ORDER BY stream, last")?
-            .execute([])?;
-        connection
-            .prepare_cached("DELETE FROM recent_spans")?
-            .execute([])?;
-        self.rows = 0;
-        Ok(())
     }
 }
 
@@ -223,7 +150,6 @@ pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, Fault>
 /// Takes the records of a stream out, from one number to another.
 pub(crate) fn remove(
     connection: &Connection,
-    recent: &mut Recent,
     stream: u64,
     first: u64,
     last: u64,
@@ -239,51 +165,37 @@ pub(crate) fn remove(
             ")"
         ))?
         .execute(range)?;
-    for table in ["spans", "recent_spans"] {
-        let change = |statement: String, range: &[i64]| {
-            let mut statement = connection.prepare_cached(&statement)?;
-            statement.execute(params_from_iter(range))
-        };
-        // What a span has before the first one becomes a span of its own, what it has behind the last one stays, and
-        // what lies between goes.
-        let added = change(
-            format!(
-                "INSERT INTO {table} SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
-                 FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2"
-            ),
-            &range[..2],
-        )?;
-        change(
-            format!(
-                "UPDATE {table} SET count = last - ?2 \
-                 WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2"
-            ),
-            &[range[0], range[2]],
-        )?;
-        change(
-            format!("DELETE FROM {table} WHERE stream = ?1 AND last BETWEEN ?2 AND ?3"),
-            &range,
-        )?;
-        // Those of the large table are counted too: that settles the small one a little earlier.
-        recent.rows += added as u64;
-    }
+    // What a span has before the first one becomes a span of its own, what it has behind the last one stays, and
+    // what lies between goes.
+    connection
+        .prepare_cached(
+            "INSERT INTO spans SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
+             FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2",
+        )?
+        .execute([range[0], range[1]])?;
+    connection
+        .prepare_cached(
+            "UPDATE spans SET count = last - ?2 \
+             WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2",
+        )?
+        .execute([range[0], range[2]])?;
+    connection
+        .prepare_cached("DELETE FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND ?3")?
+        .execute(range)?;
     Ok(())
 }
 
-/// Makes both tables anew.
+/// Makes the spans of all records anew.
 pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
     work.state.heads.forget_all();
-    work.connection
-        .execute_batch("DELETE FROM recent_spans; DELETE FROM spans")?;
-    fill(work.connection)?;
-    open_streams::fill(work.connection)
+    fill(work.connection)
 }
 
-/// Makes the spans of all records, one after the other as they lie. Of two records that claim one place, the second stays
-/// without; `verify` names it.
-pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
-    let mut placing = Placing::settled(connection)?;
-    let mut recent = Recent::default();
+/// Makes them one after the other as the records lie. Of two records that claim one place, the second stays without;
+/// `verify` names it.
+fn fill(connection: &Connection) -> Result<(), Fault> {
+    connection.execute("DELETE FROM spans", [])?;
+    let mut placing = Placing::new(connection)?;
     // The stream of the last record, and its newest number: none that is greater is taken.
     let (mut current, mut taken) = (None, 0);
     let mut statement =
@@ -296,19 +208,19 @@ pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
         };
         let position = uint(record, 2)?;
         if current != Some(stream) {
-            placing.end(&mut recent)?;
+            placing.end()?;
             (current, taken) = (Some(stream), newest(connection, stream)?);
         }
         if seq <= taken {
-            placing.end(&mut recent)?;
+            placing.end()?;
             if is_taken(connection, stream, seq)? {
                 continue;
             }
         }
-        placing.add(&mut recent, (stream, seq), position)?;
+        placing.add((stream, seq), position)?;
         taken = taken.max(seq);
     }
-    placing.end(&mut recent)
+    placing.end()
 }
 
 fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
@@ -316,43 +228,6 @@ fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Faul
         "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2",
     )?;
     Ok(statement.exists([int(stream), int(seq)])?)
-}
-
-/// Shows a database of an earlier version to a reader as if it had spans.
-pub(crate) fn stand_in(connection: &Connection) -> Result<(), Fault> {
-    match (1..SPANS).contains(&version(connection)?) {
-        true => make_stand_in(connection),
-        false => Ok(()),
-    }
-}
-
-/// Does something with a database on its way to the version that has spans.
-pub(crate) fn with_stand_in(
-    connection: &Connection,
-    work: fn(&Connection) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    make_stand_in(connection)?;
-    work(connection)?;
-    connection.flush_prepared_statement_cache();
-    connection.execute_batch(
-        "DROP VIEW temp.placed; DROP VIEW temp.recent_spans; DROP VIEW temp.spans",
-    )?;
-    Ok(())
-}
-
-/// Each record is a span of its own.
-fn make_stand_in(connection: &Connection) -> Result<(), Fault> {
-    let (places, recent, records) = match version(connection)? < PLACES {
-        true => ("records", "records WHERE 0", "records"),
-        false => ("places", "recent_places", "main.placed"),
-    };
-    let span = "stream, seq AS last, position, 1 AS count";
-    connection.execute_batch(&format!(
-        "CREATE TEMP VIEW spans AS SELECT {span} FROM {places}; \
-         CREATE TEMP VIEW recent_spans AS SELECT {span} FROM {recent}; \
-         CREATE TEMP VIEW placed AS SELECT *, seq AS last, seq AS first FROM {records}"
-    ))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,27 +2,18 @@ use rusqlite::Connection;
 
 use super::*;
 
-/// The step to the version that has spans.
-const STEP: &str = include_str!("../schema/8.sql");
-
-/// An empty database of the version that has places.
-fn with_places() -> Connection {
+/// An empty database.
+fn empty() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    for step in [
-        include_str!("../schema/1.sql"),
-        include_str!("../schema/5.sql"),
-        "CREATE TABLE open_streams (stream INTEGER PRIMARY KEY);",
-    ] {
-        connection.execute_batch(step).unwrap();
-    }
+    connection
+        .execute_batch(include_str!("../schema/1.sql"))
+        .unwrap();
     connection
 }
 
-/// Streams that take turns, with spans of 1, 2, 3 and 64 records, the last of them in the small table.
+/// Streams that take turns, with spans of 1, 2, 3 and 64 records.
 fn database() -> Connection {
-    let connection = with_places();
-    connection.execute_batch(STEP).unwrap();
-    let mut recent = Recent::default();
+    let connection = empty();
     let (mut position, mut heads) = (0, [0; 2]);
     for count in [1, 2, 3, 64] {
         for stream in [1, 2] {
@@ -32,13 +23,9 @@ fn database() -> Connection {
                 heads[stream - 1] += 1;
                 let place = (stream as u64, heads[stream - 1]);
                 insert(&connection, place, position);
-                placing.add(&mut recent, place, position).unwrap();
+                placing.add(place, position).unwrap();
             }
-            placing.end(&mut recent).unwrap();
-        }
-        if count == 3 {
-            recent.rows = MAX_RECENT;
-            recent.settle_if_due(&connection).unwrap();
+            placing.end().unwrap();
         }
     }
     connection
@@ -58,9 +45,9 @@ fn numbers(connection: &Connection, query: &str, range: [u64; 3]) -> Vec<u64> {
     rows.map(Result::unwrap).collect()
 }
 
-fn rows(connection: &Connection, table: &str) -> Vec<u64> {
-    let query = format!("SELECT count FROM {table} WHERE stream = ?1 ORDER BY last");
-    numbers(connection, &query, [1, 0, 0])
+fn rows(connection: &Connection) -> Vec<u64> {
+    let query = "SELECT count FROM spans WHERE stream = ?1 ORDER BY last";
+    numbers(connection, query, [1, 0, 0])
 }
 
 /// Numbers at and around every edge of a span.
@@ -69,20 +56,17 @@ const EDGES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 38, 69, 70, 71];
 #[test]
 fn records_that_lie_together_are_one_span() {
     let connection = database();
-    assert_eq!(rows(&connection, "spans"), [1, 2, 3]);
-    assert_eq!(rows(&connection, "recent_spans"), [64]);
-    let mut recent = Recent::default();
+    assert_eq!(rows(&connection), [1, 2, 3, 64]);
     let mut placing = Placing::new(&connection).unwrap();
     for (seq, position) in [(71, 200), (72, 201), (74, 202), (75, 300)] {
-        placing.add(&mut recent, (1, seq), position).unwrap();
+        placing.add((1, seq), position).unwrap();
     }
     for n in 0..65 {
-        placing.add(&mut recent, (1, 76 + n), 301 + n).unwrap();
+        placing.add((1, 76 + n), 301 + n).unwrap();
     }
-    placing.end(&mut recent).unwrap();
-    let spans = rows(&connection, "recent_spans");
+    placing.end().unwrap();
     assert_eq!(
-        spans,
+        rows(&connection)[3..],
         [64, 2, 1, 64, 2],
         "gaps end a span, and so does its size"
     );
@@ -132,8 +116,8 @@ fn no_query_scans_and_none_sorts() {
             };
             let is_bad = |line: &String| line.contains("SCAN") || line.contains("TEMP B-TREE");
             assert!(!plan.iter().any(is_bad), "{query}: {plan:#?}");
-            assert_eq!(searches("(stream=? AND last>?"), 2, "{query}: {plan:#?}");
-            assert_eq!(searches("(rowid>? AND rowid<?)"), 2, "{query}: {plan:#?}");
+            assert_eq!(searches("(stream=? AND last>?"), 1, "{query}: {plan:#?}");
+            assert_eq!(searches("(rowid>? AND rowid<?)"), 1, "{query}: {plan:#?}");
         }
     }
 }
@@ -143,9 +127,7 @@ fn what_is_taken_out_leaves_the_rest_where_it_was() {
     for first in EDGES {
         for last in EDGES {
             let connection = database();
-            let mut recent = Recent::open(&connection).unwrap();
-            remove(&connection, &mut recent, 1, first, last).unwrap();
-            assert!(recent.rows >= Recent::open(&connection).unwrap().rows);
+            remove(&connection, 1, first, last).unwrap();
             let left = |stream| {
                 let query =
                     format!("SELECT seq, last, position FROM placed WHERE stream = ?1 {IN_ORDER}");
@@ -155,13 +137,9 @@ fn what_is_taken_out_leaves_the_rest_where_it_was() {
             let expected: Vec<_> = expected.collect();
             assert_eq!(left(1), expected, "without {first} to {last}");
             assert_eq!(left(2), (1..=70).collect::<Vec<_>>());
-            let spans = [
-                rows(&connection, "spans"),
-                rows(&connection, "recent_spans"),
-            ];
             let records = "SELECT count(*) FROM records WHERE stream = 1";
             let kept = connection.query_row(records, [], |row| uint(row, 0));
-            let counted: u64 = spans.iter().flatten().sum();
+            let counted: u64 = rows(&connection).iter().sum();
             assert_eq!([kept.unwrap(), counted], [expected.len() as u64; 2]);
             let newest = newest(&connection, 1).unwrap();
             assert_eq!(newest, expected.last().copied().unwrap_or(0));
@@ -180,20 +158,16 @@ fn shown(connection: &Connection) -> Vec<(u64, u64)> {
 #[test]
 fn spans_made_anew_are_those_that_were() {
     let connection = database();
-    remove(&connection, &mut Recent::default(), 1, 30, 31).unwrap();
+    remove(&connection, 1, 30, 31).unwrap();
     let before = shown(&connection);
-    let both = "DELETE FROM recent_spans; DELETE FROM spans";
-    connection.execute_batch(both).unwrap();
     fill(&connection).unwrap();
     assert_eq!(shown(&connection), before);
     assert_eq!(before.len(), 68);
-    assert!(rows(&connection, "recent_spans").is_empty());
 }
 
 #[test]
 fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
-    let connection = with_places();
-    connection.execute_batch(STEP).unwrap();
+    let connection = empty();
     for (seq, position) in [(1, 1), (4, 2), (3, 3), (4, 4), (5, 5), (6, 6)] {
         insert(&connection, (1, seq), position);
     }
@@ -203,8 +177,7 @@ fn of_two_records_with_one_number_the_second_has_no_span_and_all_others_have() {
 
 #[test]
 fn every_gap_ends_a_span_that_is_made_anew() {
-    let connection = with_places();
-    connection.execute_batch(STEP).unwrap();
+    let connection = empty();
     // A gap in the numbers, one in the positions, one in both, and a record that lies elsewhere.
     let records = [
         (1, 1),
@@ -223,7 +196,7 @@ fn every_gap_ends_a_span_that_is_made_anew() {
     }
     fill(&connection).unwrap();
     assert_eq!(shown(&connection), records);
-    assert_eq!(rows(&connection, "spans"), [2, 2, 2, 1, 1, 2]);
+    assert_eq!(rows(&connection), [2, 2, 2, 1, 1, 2]);
 }
 
 #[test]

@@ -26,11 +26,27 @@ pub(super) trait Job: Send {
     fn is_checked(&self) -> bool {
         false
     }
+
+    /// Tells whether the work has a commit of its own: what goes wrong with it takes nobody else's with it.
+    fn is_alone(&self) -> bool {
+        false
+    }
+}
+
+/// How some work may share a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// It refuses before its first change or not at all.
+    Checked,
+    /// It may be undone alone.
+    Undone,
+    /// It has a commit of its own.
+    Alone,
 }
 
 struct Task<F, T> {
     work: F,
-    is_checked: bool,
+    sharing: Sharing,
     answer: oneshot::Sender<Result<T, Fault>>,
 }
 
@@ -39,11 +55,11 @@ where
     F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     T: Send + 'static,
 {
-    fn begin(work: F, is_checked: bool) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>) {
+    fn begin(work: F, sharing: Sharing) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>) {
         let (answer, answered) = oneshot::channel();
         let task = Self {
             work,
-            is_checked,
+            sharing,
             answer,
         };
         (Box::new(task), answered)
@@ -76,7 +92,11 @@ where
     }
 
     fn is_checked(&self) -> bool {
-        self.is_checked
+        self.sharing == Sharing::Checked
+    }
+
+    fn is_alone(&self) -> bool {
+        self.sharing == Sharing::Alone
     }
 }
 
@@ -84,6 +104,24 @@ where
 pub(super) enum Order {
     Do(Box<dyn Job>),
     Close(oneshot::Sender<()>),
+}
+
+/// A way to the pen that keeps no store open.
+pub(crate) struct WeakWriter {
+    orders: mpsc::WeakSender<Order>,
+    commits: Arc<AtomicU64>,
+    stand: Arc<Stand>,
+}
+
+impl WeakWriter {
+    /// Returns the way, while the store is open.
+    pub(crate) fn upgrade(&self) -> Option<Writer> {
+        Some(Writer {
+            orders: self.orders.upgrade()?,
+            commits: Arc::clone(&self.commits),
+            stand: Arc::clone(&self.stand),
+        })
+    }
 }
 
 /// The way to the pen, and to the thread that mostly holds it.
@@ -113,12 +151,20 @@ impl Writer {
         }
     }
 
+    pub(crate) fn downgrade(&self) -> WeakWriter {
+        WeakWriter {
+            orders: self.orders.downgrade(),
+            commits: Arc::clone(&self.commits),
+            stand: Arc::clone(&self.stand),
+        }
+    }
+
     /// Does some work in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let (job, answered) = Task::begin(work, false);
+        let (job, answered) = Task::begin(work, Sharing::Undone);
         self.hand_over(job).await?;
         answered.await.map_err(|_| closed())?
     }
@@ -130,7 +176,7 @@ impl Writer {
         bytes: usize,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let (job, answered) = Task::begin(work, true);
+        let (job, answered) = Task::begin(work, Sharing::Checked);
         let left = match bytes <= MAX_IN_PLACE {
             true => self.write_in_place(job),
             false => Some(job),
@@ -165,7 +211,21 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let (job, answered) = Task::begin(work, false);
+        self.hand_over_blocking(Task::begin(work, Sharing::Undone))
+    }
+
+    /// The same in a commit of its own.
+    pub(crate) fn write_alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.hand_over_blocking(Task::begin(work, Sharing::Alone))
+    }
+
+    fn hand_over_blocking<T>(
+        &self,
+        (job, answered): (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>),
+    ) -> Result<T, Fault> {
         let sent = self.orders.blocking_send(Order::Do(job));
         sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?

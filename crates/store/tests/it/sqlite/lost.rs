@@ -17,6 +17,9 @@ fn copy_of(home: &Home) -> Home {
     copy
 }
 
+/// How many commits it has made at least; rows of lists have one of their own now and then.
+const COMMITS: u64 = 21;
+
 async fn killed() -> Home {
     let home = Home::new();
     let store = home.open().await;
@@ -36,7 +39,7 @@ async fn what_a_killed_process_leaves_opens_whole() {
     let home = killed().await;
     let store = home.open().await;
     assert_eq!(read(&store, "s").await.unwrap().len(), 20);
-    assert_eq!(store.commits(), 21);
+    assert!(store.commits() >= COMMITS, "{}", store.commits());
 }
 
 #[tokio::test]
@@ -44,7 +47,7 @@ async fn a_deleted_log_is_found() {
     let home = killed().await;
     fs::remove_file(home.file("windlass.db-wal")).unwrap();
     let error = home.refusal().await;
-    let lost = |found, expected| found < expected && expected == 21;
+    let lost = |found, expected| found < expected && expected >= COMMITS;
     assert!(
         matches!(&error, SqliteError::LostCommits { found, expected, .. } if lost(*found, *expected)),
         "{error}"
@@ -54,7 +57,7 @@ async fn a_deleted_log_is_found() {
         "{error}"
     );
     assert!(
-        home.refusal().await.to_string().contains("21"),
+        matches!(home.refusal().await, SqliteError::LostCommits { .. }),
         "it stays refused"
     );
 
@@ -87,7 +90,13 @@ async fn a_missing_database_is_not_made_anew() {
     }
     let error = home.refusal().await;
     assert!(
-        matches!(error, SqliteError::LostCommits { expected: 21, .. }),
+        matches!(
+            error,
+            SqliteError::LostCommits {
+                expected: COMMITS..,
+                ..
+            }
+        ),
         "{error}"
     );
     assert!(!home.file("windlass.db").exists());

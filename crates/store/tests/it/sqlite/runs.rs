@@ -7,7 +7,8 @@ use chrono::Utc;
 use serde_json::json;
 use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination};
 use windlass_store::{
-    Begun, Journal, JournalError, KeptRun, RunFilter, RunLog, SqliteStore, conformance,
+    Begun, Journal, JournalError, KeptRun, Queries, RunFilter, RunLog, RunRow, SqliteStore,
+    conformance,
 };
 
 use super::support::{Home, custom, fill};
@@ -72,9 +73,19 @@ pub(super) async fn full_store(home: &Home) -> SqliteStore {
     store
 }
 
+/// Returns all runs, the newest first.
+pub(super) async fn reported(store: &SqliteStore) -> Vec<KeptRun> {
+    let all = store.queries().runs(RunFilter::default(), 99_999).await;
+    let all = all.unwrap().into_iter().map(|run| match run {
+        RunRow::Reported(run) => run,
+        RunRow::Turn(turn) => panic!("{turn:?} is a turn"),
+    });
+    all.collect()
+}
+
 pub(super) async fn everything(store: &SqliteStore) -> Vec<(KeptRun, Vec<RunRecord>)> {
     let mut all = Vec::new();
-    for run in store.runs().list(RunFilter::default(), 10).await.unwrap() {
+    for run in reported(store).await {
         let id = &run.summary.run_id;
         let page = store.runs().read(id, 0, 100, usize::MAX).await.unwrap();
         all.push((run, page.records));
@@ -106,7 +117,7 @@ async fn the_journal_of_sessions_does_not_see_runs() {
     let journal = store.journal();
     assert_eq!(journal.read_all().await.unwrap().len(), 1);
     assert_eq!(journal.streams().await.unwrap().len(), 1);
-    assert_eq!(journal.unfinished().await.unwrap(), []);
+    assert_eq!(journal.open(None, 9).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -176,17 +187,17 @@ async fn a_row_that_is_not_what_its_records_say_is_found_and_made_anew() {
     let wrong = "the row of the run is not what its records say";
     check("", &[]).await;
     check(
-        "UPDATE runs SET turns = 7 WHERE status = 'in_progress'",
+        "UPDATE runs SET turns = 7 WHERE status = 0",
         &[&format!("stream run:open: {wrong}")],
     )
     .await;
     check(
-        "UPDATE runs SET agent = 'x' WHERE status = 'incomplete'",
+        "UPDATE runs SET agent = 'x' WHERE status = 2",
         &[&format!("stream run:done: {wrong}")],
     )
     .await;
     check(
-        "UPDATE runs SET status = 'in_progress' WHERE status = 'incomplete'",
+        "UPDATE runs SET status = 0 WHERE status = 2",
         &[
             "1 runs are in a state that cannot be",
             &format!("stream run:done: {wrong}"),
@@ -194,7 +205,7 @@ async fn a_row_that_is_not_what_its_records_say_is_found_and_made_anew() {
     )
     .await;
     check(
-        "DELETE FROM runs WHERE status = 'incomplete'",
+        "DELETE FROM runs WHERE status = 2",
         &["stream run:done: the row of the run is missing"],
     )
     .await;

@@ -1,10 +1,10 @@
-//! The spans of records: a small table for the newest, a large one for the rest.
+//! The spans of records.
 
 use windlass_store::{Journal, SqliteStore};
 
 use super::support::{Home, custom, fill, key, read};
 
-/// More spans than the small table takes, of streams that take turns.
+/// Many spans, of streams that take turns.
 async fn filled(home: &Home) -> SqliteStore {
     let store = home.open().await;
     for round in 0..400 {
@@ -17,11 +17,11 @@ async fn filled(home: &Home) -> SqliteStore {
 }
 
 /// Counts spans, and the records that they say there are.
-fn spans(home: &Home, table: &str) -> [i64; 2] {
-    let query = format!("SELECT count(*), coalesce(sum(count), 0) FROM {table}");
+fn spans(home: &Home) -> [i64; 2] {
+    let query = "SELECT count(*), coalesce(sum(count), 0) FROM spans";
     let database = home.database();
     let read = |row: &rusqlite::Row<'_>| Ok([row.get(0)?, row.get(1)?]);
-    database.query_row(&query, [], read).unwrap()
+    database.query_row(query, [], read).unwrap()
 }
 
 fn count(home: &Home, table: &str) -> i64 {
@@ -31,23 +31,14 @@ fn count(home: &Home, table: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn streams_read_the_same_from_both_tables() {
+async fn streams_are_read_by_their_spans() {
     let home = Home::new();
     let store = filled(&home).await;
-    let (settled, recent) = (spans(&home, "spans"), spans(&home, "recent_spans"));
-    assert_eq!(
-        [settled[0] + recent[0], settled[1] + recent[1]],
-        [1200, 3600]
-    );
-    assert!(
-        settled[0] > 0 && recent[0] > 0,
-        "{settled:?} and {recent:?}"
-    );
+    assert_eq!(spans(&home), [1200, 3600]);
     for name in ["a", "b", "c"] {
         let all = read(&store, name).await.unwrap();
         let numbers: Vec<_> = all.iter().map(|event| event.seq()).collect();
         assert_eq!(numbers, (1..=1200).collect::<Vec<_>>());
-        // Pages of every kind: within one table, and over the place where one ends.
         for (after, limit) in [(0, 7), (600, 500), (900, 299), (1000, 1000), (1199, 5)] {
             let page = store
                 .journal()
@@ -71,8 +62,7 @@ async fn a_removed_stream_leaves_no_span() {
     let home = Home::new();
     let store = filled(&home).await;
     assert!(store.journal().remove(&key("b")).await.unwrap());
-    let left = spans(&home, "spans")[1] + spans(&home, "recent_spans")[1];
-    assert_eq!((left, count(&home, "records")), (2400, 2400));
+    assert_eq!((spans(&home)[1], count(&home, "records")), (2400, 2400));
     assert!(store.verify().await.unwrap().findings.is_empty());
 }
 
@@ -82,7 +72,7 @@ async fn spans_that_are_lost_are_found_and_made_anew() {
     filled(&home).await.close().await;
     home.database()
         .execute_batch(
-            "DELETE FROM spans WHERE stream = 2 AND last = 6; UPDATE recent_spans SET position = 1",
+            "DELETE FROM spans WHERE stream = 2 AND last = 6; UPDATE spans SET position = 1 WHERE stream = 3 AND last = 1200",
         )
         .unwrap();
     let store = home.open().await;

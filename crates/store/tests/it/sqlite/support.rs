@@ -47,18 +47,6 @@ impl Home {
         SqliteStore::open(self.options()).await.unwrap_err()
     }
 
-    /// Makes a database of version 9 of one of this version.
-    pub(super) fn step_back_to_9(&self) {
-        let change = "ALTER TABLE runs ADD COLUMN client TEXT NOT NULL DEFAULT '';
-                      UPDATE runs SET client = streams.client FROM streams WHERE streams.id = runs.stream;
-                      ALTER TABLE streams DROP COLUMN client;
-                      ALTER TABLE streams DROP COLUMN aged;
-                      DROP TABLE open_streams;
-                      DROP TABLE removing;
-                      DELETE FROM schema_versions WHERE version > 9;";
-        self.database().execute_batch(change).unwrap();
-    }
-
     /// Copies the files of a store as a crash would leave them.
     pub(super) fn crashed(&self) -> Self {
         let copy = Self::new();
@@ -182,4 +170,9 @@ pub(super) async fn fill_slowly(store: &SqliteStore, name: &str, data: Vec<Event
 pub(super) async fn read(store: &SqliteStore, name: &str) -> Result<Vec<Arc<Event>>, JournalError> {
     let page = store.journal().read(&key(name), 0, usize::MAX).await?;
     Ok(page.events)
+}
+
+pub(super) async fn findings(store: &SqliteStore) -> Vec<String> {
+    let findings = store.verify().await.unwrap().findings;
+    findings.iter().map(ToString::to_string).collect()
 }

@@ -42,8 +42,8 @@ async fn a_cut_tail_is_found_with_the_expected_head() {
 
     home.database()
         .execute_batch(
-            "DELETE FROM records WHERE seq >= 3; DELETE FROM recent_spans WHERE last = 4; \
-             UPDATE recent_spans SET last = 2, position = 2, count = 2",
+            "DELETE FROM records WHERE seq >= 3; DELETE FROM spans WHERE last = 4; \
+             UPDATE spans SET last = 2, position = 2, count = 2; DELETE FROM threads; UPDATE state SET folded = 0",
         )
         .unwrap();
     let options = home

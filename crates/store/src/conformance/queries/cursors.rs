@@ -1,0 +1,63 @@
+//! Places in lists.
+
+use super::subject::{Store, Subject};
+use crate::conformance::check::{Outcome, Violation};
+use crate::queries::{Order, QueryError, ThreadQuery, TurnQuery};
+
+async fn two_threads(store: &Store) -> Result<(Subject, String), Violation> {
+    let mut old = Subject::new(store, "old").await?;
+    let turn = old.start().await?;
+    old.end(turn).await?;
+    old.start().await?;
+    let mut young = Subject::new(store, "young").await?;
+    young.clock = 100;
+    young.note().await?;
+    let page = store.queries.threads(ThreadQuery::first(1)).await?;
+    let next = page.next;
+    let next = next.ok_or_else(|| Violation("there is no next page".to_owned()))?;
+    Ok((old, next))
+}
+
+pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
+    let (old, cursor) = two_threads(&store).await?;
+    let mut wrong: Vec<String> = (0..cursor.len()).map(|end| cursor[..end].into()).collect();
+    wrong.extend(["1.2".into(), format!("{cursor}0"), cursor.replace('t', "u")]);
+    for wrong in wrong {
+        let query = ThreadQuery {
+            after: Some(wrong.clone()),
+            ..ThreadQuery::first(9)
+        };
+        let answer = store.queries.threads(query).await;
+        let is_refused = matches!(answer, Err(QueryError::BadCursor { .. }));
+        require!(is_refused, "{wrong} is a cursor: {answer:?}");
+    }
+    let other = TurnQuery {
+        stream: old.key,
+        order: Order::NewestFirst,
+        after: Some(cursor),
+        limit: 9,
+    };
+    let answer = store.queries.turns(other).await;
+    let is_refused = matches!(answer, Err(QueryError::BadCursor { .. }));
+    require!(is_refused, "that of another list: {answer:?}");
+    Ok(())
+}
+
+pub(super) async fn pages_do_not_repeat_what_moves(store: Store) -> Outcome {
+    let (_, next) = two_threads(&store).await?;
+    // One that was shown moves to the front, another one comes.
+    let mut young = Subject::new(&store, "young").await?;
+    young.clock = 200;
+    young.start().await?;
+    let mut new = Subject::new(&store, "new").await?;
+    new.clock = 300;
+    new.note().await?;
+    let query = ThreadQuery {
+        after: Some(next),
+        ..ThreadQuery::first(9)
+    };
+    let page = store.queries.threads(query).await?;
+    let names: Vec<_> = page.entries.iter().map(|row| row.stream.as_str()).collect();
+    require_eq!(names, ["old"], "the second page");
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The rows of one stream in memory. They follow the records when somebody asks, and before retention takes records out; the
+//! rows of turns go with their records.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass_core::events::{Event, EventData};
+use windlass_core::typed_id::ExecId;
+
+use crate::journal::StreamKey;
+use crate::queries::fold::{Changed, ThreadFold};
+use crate::queries::{ThreadRow, TurnRow, WaitRow};
+
+/// Gives out the places of turns among all runs. They follow the time, because runs from outside are kept elsewhere:
+/// those have even places, turns have odd ones, so that no two are the same.
+#[derive(Debug, Default)]
+pub(super) struct Places(AtomicU64);
+
+impl Places {
+    fn next(&self, event: &Event) -> u64 {
+        let by_time = u64::try_from(event.ts.timestamp_micros()).unwrap_or(0) * 2 + 1;
+        let after = |last: u64| by_time.max(last + 2);
+        let update = |last| Some(after(last));
+        match (self.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, update) {
+            Ok(last) | Err(last) => after(last),
+        }
+    }
+}
+
+/// The rows of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct StreamRows {
+    /// What is shared lies before it, and is in no row of this stream.
+    after: u64,
+    fold: Option<ThreadFold>,
+    /// The places of turns that have begun, by their first records.
+    places: BTreeMap<u64, u64>,
+    turns: BTreeMap<u64, TurnRow>,
+    waits: HashMap<ExecId, WaitRow>,
+}
+
+impl StreamRows {
+    pub(super) fn note(&mut self, event: &Event, seq: u64, places: &Places) {
+        if let EventData::TurnStarted(_) = &event.data {
+            self.places.insert(seq, places.next(event));
+        }
+    }
+
+    /// Returns the newest record that the rows know.
+    pub(super) fn seq(&self) -> u64 {
+        self.fold.as_ref().map_or(self.after, |fold| fold.row.seq)
+    }
+
+    pub(super) fn begin_behind(&mut self, seq: u64) {
+        self.after = seq;
+    }
+
+    pub(super) fn apply(&mut self, key: &StreamKey, event: &Event) {
+        let place = self.places.get(&event.seq()).copied().unwrap_or_default();
+        let mut changed = Changed::default();
+        let begin = || ThreadFold::begin(key, event.ts);
+        let fold = self.fold.get_or_insert_with(begin);
+        fold.apply(event, place, &mut changed);
+        for wait in changed.waits {
+            self.waits.insert(wait.exec_id, wait);
+        }
+        let ended = changed.ended.into_iter();
+        self.turns.extend(ended.map(|turn| (turn.first_seq, turn)));
+        if event.seq() >= fold.row.seq && !event.is_ephemeral() {
+            let open = fold.open.iter().filter(|turn| turn.seq == event.seq());
+            let open = open.map(|turn| (turn.first_seq, turn.clone()));
+            self.turns.extend(open);
+        }
+    }
+
+    /// Forgets the turns whose first records are gone.
+    pub(super) fn forget(&mut self, gone: &RangeInclusive<u64>) {
+        if gone.is_empty() {
+            return;
+        }
+        self.places.retain(|seq, _| !gone.contains(seq));
+        self.turns.retain(|seq, _| !gone.contains(seq));
+        self.waits.retain(|_, wait| !gone.contains(&wait.seq));
+    }
+
+    /// Returns the thread; `None` without a record.
+    pub(crate) fn thread(&self) -> Option<&ThreadRow> {
+        self.fold.as_ref().map(|fold| &fold.row)
+    }
+
+    /// Returns the turns, the oldest first.
+    pub(crate) fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRow> {
+        self.turns.values()
+    }
+
+    /// Returns what waits or did.
+    pub(crate) fn waits(&self) -> &HashMap<ExecId, WaitRow> {
+        &self.waits
+    }
+}

@@ -1,0 +1,253 @@
+//! Comparing the rows of a thread with what its events fold to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+use rusqlite::Connection;
+use windlass_core::events::Event;
+use windlass_core::typed_id::ExecId;
+
+use super::super::ancestry::is_kept;
+use super::super::error::{Fault, SqliteError};
+use super::super::numbers::{int, uint};
+use super::load::open_waits;
+use super::rebuild::base;
+use super::tables::{TURN, WAIT, find_thread, turns_in, wait};
+use super::tail::{Rows, folded};
+use crate::journal::StreamKey;
+use crate::queries::fold::{Changed, ThreadFold};
+use crate::queries::{ThreadRow, TurnRow, WaitRow};
+
+/// A comparison of one thread, event by event.
+pub(in super::super) struct Check<'a> {
+    connection: &'a Connection,
+    key: StreamKey,
+    stream: u64,
+    is_kept: bool,
+    /// Up to this position the rows must be exact.
+    folded: u64,
+    fold: Option<ThreadFold>,
+    thread: Option<ThreadRow>,
+    /// By their places, those whose records are gone left out.
+    turns: BTreeMap<u64, TurnRow>,
+    waits: HashMap<ExecId, WaitRow>,
+    /// What the events say of those, and where they said it last.
+    known_waits: HashMap<ExecId, (WaitRow, u64)>,
+    /// Records that are no longer kept.
+    gone: Vec<RangeInclusive<u64>>,
+    /// The newest record of the thread up to that position.
+    exact: u64,
+    differences: Vec<String>,
+}
+
+impl<'a> Check<'a> {
+    pub(in super::super) fn begin(
+        connection: &'a Connection,
+        key: &StreamKey,
+        stream: u64,
+    ) -> Result<Self, Fault> {
+        let mut check = Self {
+            connection,
+            key: key.clone(),
+            stream,
+            is_kept: is_kept(connection, stream)?,
+            folded: folded(connection)?,
+            fold: None,
+            thread: None,
+            turns: BTreeMap::new(),
+            waits: HashMap::new(),
+            known_waits: HashMap::new(),
+            gone: Vec::new(),
+            exact: 0,
+            differences: Vec::new(),
+        };
+        match check.read() {
+            Ok(()) => {}
+            Err(Fault::Store(error @ SqliteError::DamagedRow { .. })) => {
+                check.differences.push(error.to_string());
+            }
+            Err(Fault::Sql(error)) => {
+                let what = format!("its rows cannot be read: {error}");
+                check.differences.push(what);
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(check)
+    }
+
+    fn read(&mut self) -> Result<(), Fault> {
+        self.thread = find_thread(self.connection, self.stream)?;
+        self.fold = base(
+            self.connection,
+            (self.stream, &self.key),
+            self.thread.as_ref(),
+        )?;
+        let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 0");
+        let mut statement = self.connection.prepare_cached(&query)?;
+        let mut turns = turns_in(&mut statement, [int(self.stream)], &self.key)?;
+        let waits = open_waits(self.connection, &Rows::default(), self.stream, &self.key)?;
+        for turn in turns.iter_mut().filter(|turn| turn.last_seq.is_none()) {
+            let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
+            turn.waits = of_turn.cloned().collect();
+        }
+        self.turns = turns.into_iter().map(|turn| (turn.place, turn)).collect();
+        let query = format!("SELECT {WAIT} FROM waits WHERE stream = ?1");
+        let mut statement = self.connection.prepare_cached(&query)?;
+        let found = statement.query_map([int(self.stream)], |row| wait(row, &self.key))?;
+        for wait in found {
+            let wait = wait?;
+            self.waits.insert(wait.exec_id, wait);
+        }
+        let query = "SELECT first, last FROM pruned WHERE stream = ?1 AND turns = 1";
+        let mut statement = self.connection.prepare_cached(query)?;
+        let gaps =
+            statement.query_map([int(self.stream)], |row| Ok(uint(row, 0)?..=uint(row, 1)?))?;
+        self.gone = gaps.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Takes the next event, and compares the rows that are exact up to it.
+    pub(in super::super) fn step(&mut self, event: &Event, position: u64) {
+        if !self.differences.is_empty() {
+            return;
+        }
+        if position <= self.folded {
+            self.exact = event.seq();
+        }
+        let mut changed = Changed::default();
+        let begin = || ThreadFold::begin(&self.key, event.ts);
+        let fold = self.fold.get_or_insert_with(begin);
+        fold.apply(event, position, &mut changed);
+        let is_thread = self
+            .thread
+            .as_ref()
+            .is_some_and(|row| row.seq == event.seq());
+        if is_thread
+            && !self
+                .thread
+                .as_ref()
+                .is_some_and(|row| is_same(row, &fold.row))
+        {
+            let what = "the row of the thread is not what its events say";
+            self.differences.push(what.to_owned());
+        }
+        let open = fold.open.iter().filter(|turn| turn.seq == event.seq());
+        for turn in changed.ended.iter().chain(open) {
+            let stored = self.turns.get(&turn.place);
+            let what = match stored {
+                Some(stored) if stored.seq != turn.seq => continue,
+                Some(stored) if is_same_turn(stored, turn) => continue,
+                None if turn.place > self.folded => continue,
+                Some(_) => "is not what its events say",
+                None => "is missing",
+            };
+            let id = turn.view.id;
+            self.differences
+                .push(format!("the row of turn {id} {what}"));
+        }
+        for turn in changed.ended {
+            // One that is behind its turn is found here; one that is right is done with.
+            let is_behind = self
+                .turns
+                .get(&turn.place)
+                .is_some_and(|row| row.seq < turn.seq);
+            if is_behind && position <= self.folded {
+                let what = format!("the row of turn {} is behind its events", turn.view.id);
+                self.differences.push(what);
+            }
+            self.turns.remove(&turn.place);
+        }
+        for wait in changed.waits {
+            self.known_waits.insert(wait.exec_id, (wait, position));
+        }
+    }
+
+    /// Compares what waits or did with its rows. A row may lag behind what came after the position up to which all are exact.
+    fn compare_waits(&mut self) {
+        for (wait, position) in self.known_waits.values() {
+            let is_right = match self.waits.remove(&wait.exec_id) {
+                None => *position > self.folded,
+                Some(stored) if *position > self.folded => stored.turn_id == wait.turn_id,
+                Some(stored) => stored == *wait,
+            };
+            if !is_right {
+                let what = format!("the row of what {} waits for is wrong", wait.exec_id);
+                self.differences.push(what);
+            }
+        }
+        // Those of turns that are gone outlive them.
+        let is_gone = |wait: &WaitRow| self.gone.iter().any(|gone| gone.contains(&wait.seq));
+        self.waits.retain(|_, wait| !is_gone(wait));
+        if !self.waits.is_empty() {
+            let what = format!(
+                "{} rows of what waits belong to no call of it",
+                self.waits.len()
+            );
+            self.differences.push(what);
+        }
+    }
+
+    /// Returns what is wrong.
+    pub(in super::super) fn end(mut self) -> Vec<String> {
+        if !self.differences.is_empty() {
+            return self.differences;
+        }
+        if !self.is_kept {
+            self.compare_waits();
+        }
+        let newest = self.fold.as_ref().map_or(0, |fold| fold.row.seq);
+        let row = self.thread.as_ref().map(|row| row.seq);
+        let what = match (row, self.is_kept) {
+            (None, false) if self.exact > 0 => Some("the row of the thread is missing"),
+            (Some(seq), false) if seq < self.exact => {
+                Some("the row of the thread is behind its events")
+            }
+            (Some(seq), false) if seq > newest => {
+                Some("the row of the thread is ahead of its events")
+            }
+            (Some(_), true) => Some("a removed stream has a row of a thread"),
+            _ => None,
+        };
+        self.differences.extend(what.map(str::to_owned));
+        let fold = self.fold.as_ref();
+        for turn in fold.into_iter().flat_map(|fold| &fold.open) {
+            let stored = self.turns.remove(&turn.place);
+            let is_behind = stored.is_none_or(|stored| stored.seq < turn.seq);
+            if is_behind && turn.seq <= self.exact {
+                let what = format!("the row of turn {} is behind its events", turn.view.id);
+                self.differences.push(what);
+            }
+        }
+        if !self.turns.is_empty() {
+            let what = format!("{} rows of turns belong to no turn of it", self.turns.len());
+            self.differences.push(what);
+        }
+        self.differences
+    }
+}
+
+/// Sums of prices depend on their order in the last digit.
+fn is_same(stored: &ThreadRow, row: &ThreadRow) -> bool {
+    let usage = |row: &ThreadRow| {
+        row.usage.map(|mut usage| {
+            let round = |cost: &mut f64| *cost = (*cost * 1e9).round();
+            usage.actual_cost_usd.iter_mut().for_each(round);
+            usage.estimated_cost_usd.iter_mut().for_each(round);
+            usage
+        })
+    };
+    let plain = |row: &ThreadRow| ThreadRow {
+        usage: None,
+        ..row.clone()
+    };
+    usage(stored) == usage(row) && plain(stored) == plain(row)
+}
+
+fn is_same_turn(stored: &TurnRow, turn: &TurnRow) -> bool {
+    // What an ended turn waited for is told by other rows; what an open one waits for may have changed since.
+    let plain = |turn: &TurnRow| TurnRow {
+        waits: Vec::new(),
+        ..turn.clone()
+    };
+    plain(stored) == plain(turn)
+}

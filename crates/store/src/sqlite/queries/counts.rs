@@ -1,0 +1,65 @@
+//! How many threads there are.
+
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::Look;
+use super::tables::{ARCHIVED, CURRENT, kind};
+use crate::queries::{Counts, ThreadState};
+
+pub(super) const BY_KIND: &str =
+    "SELECT kind, count(*) FROM threads INDEXED BY threads_by_time GROUP BY kind";
+pub(super) const OPEN: &str =
+    "SELECT count(*) FROM threads INDEXED BY threads_open WHERE state > 0";
+pub(super) const WAITING: &str =
+    "SELECT count(*) FROM threads INDEXED BY threads_open WHERE state > 0 AND state = 2";
+
+impl Look<'_> {
+    pub(super) fn counts(&self) -> Result<Counts, Fault> {
+        let mut counts = Counts::default();
+        let mut statement = self.connection.prepare_cached(BY_KIND)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            *counts.of_kind(row.get(0)?) = uint(row, 1)?;
+        }
+        let count = |query| -> Result<u64, Fault> {
+            let mut statement = self.connection.prepare_cached(query)?;
+            Ok(statement.query_row([], |row| uint(row, 0))?)
+        };
+        (counts.open, counts.waiting) = (count(OPEN)?, count(WAITING)?);
+        self.count_newer(&mut counts)?;
+        Ok(counts)
+    }
+
+    /// Takes threads out as the table has them, and puts them in as they are.
+    fn count_newer(&self, counts: &mut Counts) -> Result<(), Fault> {
+        let mut stored = self
+            .connection
+            .prepare_cached("SELECT kind, state FROM threads WHERE stream = ?1")?;
+        for (stream, thread) in &self.newer.threads {
+            let mut rows = stored.query([int(*stream)])?;
+            if let Some(row) = rows.next()? {
+                let (kind, state): (i64, i64) = (row.get(0)?, row.get(1)?);
+                let of_kind = counts.of_kind(kind);
+                *of_kind = of_kind.saturating_sub(1);
+                counts.open = counts.open.saturating_sub(u64::from(state > 0));
+                counts.waiting = counts.waiting.saturating_sub(u64::from(state == 2));
+            }
+            if self.is_there(*stream)? {
+                *counts.of_kind(kind(thread)) += 1;
+                counts.open += u64::from(thread.state != ThreadState::Idle);
+                counts.waiting += u64::from(thread.state == ThreadState::Waiting);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Counts {
+    fn of_kind(&mut self, kind: i64) -> &mut u64 {
+        match kind {
+            CURRENT => &mut self.current,
+            ARCHIVED => &mut self.archived,
+            _ => &mut self.unrecorded,
+        }
+    }
+}

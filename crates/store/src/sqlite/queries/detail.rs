@@ -1,0 +1,70 @@
+//! Turns with their items: folded from the turn's records, which are found by where they begin and end.
+
+use windlass_core::items::TurnLog;
+use windlass_core::typed_id::TurnId;
+
+use super::super::ancestry::Lineage;
+use super::super::error::Fault;
+use super::super::journal::Walk;
+use super::Look;
+use crate::journal::StreamKey;
+use crate::queries::{List, Order, ThreadDetail, TurnDetail, TurnRow};
+
+impl Look<'_> {
+    pub(super) fn turn_detail(
+        &self,
+        key: &StreamKey,
+        id: TurnId,
+    ) -> Result<Option<TurnDetail>, Fault> {
+        let Some(lineage) = self.lineage(key)? else {
+            return Ok(None);
+        };
+        let found = self.find_turn(&lineage, id)?;
+        found.map(|row| self.detail(&lineage, row)).transpose()
+    }
+
+    pub(super) fn thread_detail(
+        &self,
+        key: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadDetail>, Fault> {
+        let (Some(lineage), Some(thread)) = (self.lineage(key)?, self.thread(key)?) else {
+            return Ok(None);
+        };
+        let wanted = newest.saturating_add(1);
+        let mut rows = self.page(&lineage, Order::NewestFirst, None, wanted)?;
+        let has_older = rows.len() > newest;
+        rows.truncate(newest);
+        rows.reverse();
+        let first = rows.first().map_or(thread.seq + 1, |row| row.first_seq);
+        let turns = rows.into_iter().map(|row| self.detail(&lineage, row));
+        Ok(Some(ThreadDetail {
+            turns: turns.collect::<Result<_, _>>()?,
+            older: has_older.then(|| self.cursor(List::Turns, (0, first))),
+            thread,
+        }))
+    }
+
+    /// Folds the records of a turn. Each is checked against the chain.
+    fn detail(&self, lineage: &Lineage, row: TurnRow) -> Result<TurnDetail, Fault> {
+        let last = row.last_seq.unwrap_or(u64::MAX);
+        let mut walk = Walk::after(
+            &self.connection,
+            &self.chain,
+            lineage.clone(),
+            row.first_seq - 1,
+        )?;
+        let events = walk.read(last, usize::MAX)?;
+        // What is gone at its end is known too, and what is missing is damage.
+        while row.last_seq.is_some() && walk.seq() < last {
+            walk.step_over_gap()?;
+        }
+        let mut pruned = std::mem::take(&mut walk.pruned);
+        pruned.retain(|gap| *gap.start() <= last && *gap.end() >= row.first_seq);
+        Ok(TurnDetail {
+            log: TurnLog::fold(&events),
+            pruned,
+            row,
+        })
+    }
+}

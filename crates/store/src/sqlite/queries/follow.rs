@@ -1,0 +1,187 @@
+//! The thread that writes rows: a short while after appends, many at a time, in a commit of its own. Where that fails nobody
+//! else is disturbed: the rows stay in memory, and it tries again.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::super::connect::Location;
+use super::super::error::{Fault, SqliteError};
+use super::super::writer::{WeakWriter, Writer};
+use super::tail::{Reach, STEP_RECORDS, Tail, folded};
+use super::write::write;
+
+/// How long rows wait for others.
+const DELAY: Duration = Duration::from_millis(250);
+/// How long it waits after a failure.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What the thread waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Behind {
+    pending: Mutex<Pending>,
+    bell: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// How many records came since the rows were written.
+    records: u64,
+    /// Whether the thread waits for the first of them.
+    is_idle: bool,
+    is_closing: bool,
+}
+
+impl Behind {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes new records. It wakes the thread for the first of them, and when they have become many.
+    pub(crate) fn note(&self, records: u64) {
+        if records == 0 {
+            return;
+        }
+        let mut pending = self.pending();
+        pending.records += records;
+        if pending.is_idle || pending.records >= STEP_RECORDS {
+            pending.is_idle = false;
+            self.bell.notify_one();
+        }
+    }
+
+    /// Waits until rows are to be written; `false` when the store closes.
+    fn wait(&self) -> bool {
+        let mut pending = self.pending();
+        pending.is_idle = pending.records == 0;
+        let waited = self.bell.wait_while(pending, |pending| {
+            pending.records == 0 && !pending.is_closing
+        });
+        pending = waited.unwrap_or_else(PoisonError::into_inner);
+        pending.is_idle = false;
+        drop(pending);
+        self.pause(DELAY, |pending| pending.records < STEP_RECORDS)
+    }
+
+    /// Waits for a time, or until something else holds; `false` when the store closes.
+    fn pause(&self, time: Duration, goes_on: impl Fn(&Pending) -> bool) -> bool {
+        let is_waiting = |pending: &mut Pending| !pending.is_closing && goes_on(pending);
+        let waited = self
+            .bell
+            .wait_timeout_while(self.pending(), time, is_waiting);
+        let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        pending.records = 0;
+        !pending.is_closing
+    }
+
+    /// Starts the thread.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        location: Location,
+        tail: Arc<Tail>,
+        writer: WeakWriter,
+    ) -> io::Result<()> {
+        let behind = Arc::clone(self);
+        let name = "windlass-sqlite-rows".to_owned();
+        let thread = std::thread::Builder::new().name(name);
+        let thread = thread.spawn(move || behind.run(&location, &tail, &writer))?;
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    fn run(&self, location: &Location, tail: &Tail, writer: &WeakWriter) {
+        let mut connection = None;
+        let mut has_failed = false;
+        while self.wait() {
+            let done = catch_up(location, &mut connection, tail, writer);
+            match done {
+                Ok(()) if has_failed => tracing::info!("rows for lists are written again"),
+                Ok(()) => {}
+                Err(fault) => {
+                    if !has_failed {
+                        let error = SqliteError::from(fault);
+                        tracing::error!(%error, "rows for lists cannot be written, and are kept in memory");
+                    }
+                    connection = None;
+                    has_failed = true;
+                    if !self.pause(AGAIN, |_| true) {
+                        return;
+                    }
+                    self.note(1);
+                    continue;
+                }
+            }
+            has_failed = false;
+        }
+    }
+
+    /// Ends the thread. What it has not written is left to whoever closes the store.
+    pub(crate) fn end(&self) {
+        self.pending().is_closing = true;
+        self.bell.notify_all();
+        let thread = (self.thread.lock().unwrap_or_else(PoisonError::into_inner)).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn catch_up(
+    location: &Location,
+    connection: &mut Option<Connection>,
+    tail: &Tail,
+    writer: &WeakWriter,
+) -> Result<(), Fault> {
+    let reader = match connection.take() {
+        Some(reader) => reader,
+        None => location.connect_to_read()?,
+    };
+    loop {
+        // It is gone when the store closes, and then others write the rest.
+        let Some(writer) = writer.upgrade() else {
+            return Ok(());
+        };
+        if !step(&reader, tail, &writer)? {
+            break;
+        }
+    }
+    *connection = Some(reader);
+    Ok(())
+}
+
+/// Folds and writes some of what is newer than the tables; tells whether there was something.
+pub(in super::super) fn step(
+    reader: &Connection,
+    tail: &Tail,
+    writer: &Writer,
+) -> Result<bool, Fault> {
+    let (transaction, rows, upto) = tail.look(reader, Reach::Step)?;
+    let is_done = upto <= folded(&transaction)?;
+    drop(transaction);
+    if is_done {
+        return Ok(false);
+    }
+    let newer = Arc::clone(&rows);
+    writer.write_alone(move |work| write(work.connection, &newer, upto))?;
+    tail.written(&rows, upto);
+    Ok(true)
+}
+
+/// The same in a transaction that writes: returns what must be [let go of](Tail::written) once it is durable.
+pub(in super::super) fn step_in(
+    connection: &Connection,
+    tail: &Tail,
+) -> Result<Option<(Arc<super::Rows>, u64)>, Fault> {
+    let Some((rows, upto)) = tail.move_on(connection, Reach::Step)? else {
+        return Ok(None);
+    };
+    if upto <= folded(connection)? {
+        return Ok(None);
+    }
+    write(connection, &rows, upto)?;
+    Ok(Some((rows, upto)))
+}

@@ -1,0 +1,282 @@
+//! The fold of one stream, taken up from its rows and moved on record by record.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row};
+use windlass_core::runs::RunRecord;
+
+use super::super::ancestry::{holder, is_kept};
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::super::record::Stored;
+use super::super::runs::{as_stored, begun, decode as decode_run};
+use super::tables::{TURN, WAIT, find_run, find_thread, turns_in, wait};
+use super::tail::Rows;
+use crate::journal::{JournalError, StreamKey};
+use crate::queries::fold::{Changed, ThreadFold};
+use crate::queries::{TurnRow, WaitRow};
+use crate::runs::{KeptRun, is_run_stream};
+
+/// A record on its way into the rows.
+pub(super) struct Record<'a> {
+    pub(super) stored: Stored<'a>,
+    pub(super) position: u64,
+    pub(super) stream: u64,
+    /// Whether it is a piece of text that a later record holds whole.
+    is_chunk: bool,
+    at: DateTime<Utc>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a row with the columns of a record, and then position, stream, chunk and time.
+    pub(super) fn of(
+        connection: &Connection,
+        row: &'a Row<'_>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
+            stored: Stored::from_row(connection, row, buffer)?,
+            position: uint(row, 5)?,
+            stream: uint(row, 6)?,
+            is_chunk: row.get(7)?,
+            at: DateTime::from_timestamp_millis(row.get(8)?).unwrap_or_default(),
+        })
+    }
+}
+
+/// The fold of one stream.
+#[derive(Debug)]
+pub(super) enum Folded {
+    /// A session's; nothing is folded before its first record.
+    Thread {
+        key: StreamKey,
+        /// Whether it was removed, and is kept for its forks: then it is no thread, and its turns are shown by those.
+        is_kept: bool,
+        fold: Option<Box<ThreadFold>>,
+        /// The newest record that is in the rows.
+        shown: u64,
+    },
+    /// That of a run from outside.
+    Run {
+        key: StreamKey,
+        run: Option<Box<KeptRun>>,
+    },
+    /// One that was removed, or has a record that cannot be read. Its rows stay as they are; whoever reads it hears why.
+    Left,
+}
+
+impl Folded {
+    /// Takes a stream up from its rows.
+    pub(super) fn load(connection: &Connection, newer: &Rows, stream: u64) -> Result<Self, Fault> {
+        let Some(key) = holder(connection, stream)? else {
+            return Ok(Self::Left);
+        };
+        if is_run_stream(&key) {
+            let run = match newer.runs.get(&stream) {
+                Some(run) => Some(KeptRun::clone(run)),
+                None => find_run(connection, stream)?,
+            };
+            let run = run.map(Box::new);
+            return Ok(Self::Run { key, run });
+        }
+        let row = match newer.threads.get(&stream) {
+            Some(row) => Some((**row).clone()),
+            None => find_thread(connection, stream)?,
+        };
+        let fold = match row {
+            Some(row) => {
+                let open = open_turns(connection, newer, stream, &key)?;
+                Some(Box::new(ThreadFold { row, open }))
+            }
+            None => None,
+        };
+        Ok(Self::Thread {
+            shown: fold.as_ref().map_or(0, |fold| fold.row.seq),
+            is_kept: is_kept(connection, stream)?,
+            key,
+            fold,
+        })
+    }
+
+    /// Returns the newest record that it has folded.
+    pub(super) fn seq(&self) -> u64 {
+        match self {
+            Self::Thread { fold, .. } => fold.as_ref().map_or(0, |fold| fold.row.seq),
+            Self::Run { run, .. } => run.as_ref().map_or(0, |run| run.head()),
+            Self::Left => 0,
+        }
+    }
+
+    /// Moves on by one record. One that the rows have already changes nothing.
+    pub(super) fn apply(
+        &mut self,
+        connection: &Connection,
+        record: &Record<'_>,
+        rows: &mut Rows,
+    ) -> Result<(), Fault> {
+        rows.touched.insert(record.stream);
+        let (seq, before) = (record.stored.seq, self.seq());
+        if seq <= before {
+            return Ok(());
+        }
+        let follows = before == 0 || seq == before + 1;
+        let is_read = (follows || is_gap(connection, record.stream, before + 1)?)
+            && match self {
+                Self::Thread { key, fold, .. } => take_event(key, fold, record, rows).is_ok(),
+                Self::Run { key, run } => take_record(connection, key, run, record)?.is_ok(),
+                Self::Left => true,
+            };
+        if !is_read {
+            self.show(record.stream, rows);
+            *self = Self::Left;
+        }
+        Ok(())
+    }
+
+    /// Puts what was folded where it is seen.
+    pub(super) fn show(&mut self, stream: u64, rows: &mut Rows) {
+        match self {
+            Self::Thread {
+                fold: Some(fold),
+                is_kept,
+                shown,
+                ..
+            } => {
+                for turn in fold.open.iter().filter(|turn| turn.seq > *shown) {
+                    rows.turns
+                        .insert(turn.place, (stream, Arc::new(turn.clone())));
+                }
+                if !*is_kept && fold.row.seq > *shown {
+                    rows.threads.insert(stream, Arc::new(fold.row.clone()));
+                }
+                *shown = fold.row.seq;
+            }
+            Self::Run { run: Some(run), .. } => {
+                rows.runs.insert(stream, Arc::new((**run).clone()));
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn take_event(
+    key: &StreamKey,
+    fold: &mut Option<Box<ThreadFold>>,
+    record: &Record<'_>,
+    rows: &mut Rows,
+) -> Result<(), JournalError> {
+    if let (Some(fold), true) = (&mut *fold, record.is_chunk) {
+        fold.skip(record.stored.seq, record.at);
+        return Ok(());
+    }
+    let event = record.stored.decode(key)?;
+    let begin = || Box::new(ThreadFold::begin(key, event.ts));
+    let mut changed = Changed::default();
+    let fold = fold.get_or_insert_with(begin);
+    fold.apply(&event, record.position, &mut changed);
+    let stream = record.stream;
+    for turn in changed.ended {
+        rows.turns.insert(turn.place, (stream, Arc::new(turn)));
+    }
+    for wait in changed.waits {
+        rows.waits.insert((stream, wait.exec_id), wait);
+    }
+    Ok(())
+}
+
+/// A record of a run that cannot be read takes it out of no list: it was a turn, because the start and the end are read.
+fn take_record(
+    connection: &Connection,
+    key: &StreamKey,
+    run: &mut Option<Box<KeptRun>>,
+    record: &Record<'_>,
+) -> Result<Result<(), JournalError>, Fault> {
+    let said = decode_run(&record.stored, key).map(|(_, said)| said);
+    match (&mut *run, said) {
+        (None, Ok(RunRecord::Started(started))) => {
+            let place = (record.stream, record.position);
+            *run = Some(Box::new(begun(connection, place, &started)?));
+        }
+        (Some(run), Ok(said)) => {
+            run.summary.apply(&said);
+            as_stored(&mut run.summary);
+        }
+        (Some(run), Err(_)) => run.summary.turn_count += 1,
+        (None, Err(error)) => return Ok(Err(error)),
+        (None, Ok(_)) => {}
+    }
+    Ok(Ok(()))
+}
+
+/// Tells whether a record was taken out by retention.
+fn is_gap(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2")?;
+    Ok(statement.exists([int(stream), int(seq)])?)
+}
+
+/// Returns the turns of a stream that have no end, in the order in which they began.
+fn open_turns(
+    connection: &Connection,
+    newer: &Rows,
+    stream: u64,
+    key: &StreamKey,
+) -> Result<Vec<TurnRow>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0"
+    ))?;
+    let mut turns = turns_in(&mut statement, [int(stream)], key)?;
+    turns.retain(|turn| !newer.turns.contains_key(&turn.place));
+    let fresh = newer.turns.values().filter(|(of, _)| *of == stream);
+    let fresh = fresh.filter(|(_, turn)| turn.last_seq.is_none());
+    turns.extend(fresh.map(|(_, turn)| (**turn).clone()));
+    turns.sort_unstable_by_key(|turn| turn.place);
+    if !turns.is_empty() {
+        let waits = open_waits(connection, newer, stream, key)?;
+        for turn in &mut turns {
+            let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
+            turn.waits = of_turn.cloned().collect();
+        }
+    }
+    Ok(turns)
+}
+
+/// Returns what waits in a stream, in the order in which it began.
+pub(super) fn open_waits(
+    connection: &Connection,
+    newer: &Rows,
+    stream: u64,
+    key: &StreamKey,
+) -> Result<Vec<WaitRow>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {WAIT} FROM waits INDEXED BY waits_open WHERE stream = ?1 AND is_open = 1"
+    ))?;
+    let found = statement.query_map([int(stream)], |row| wait(row, key))?;
+    let mut waits: Vec<WaitRow> = found.collect::<Result<_, _>>()?;
+    waits.retain(|wait| !newer.waits.contains_key(&(stream, wait.exec_id)));
+    let fresh = newer.waits.iter().filter(|((of, _), _)| *of == stream);
+    let fresh = fresh.map(|(_, wait)| wait).filter(|wait| wait.is_open);
+    waits.extend(fresh.cloned());
+    waits.sort_unstable_by_key(|wait| wait.seq);
+    Ok(waits)
+}
+
+/// Finds the row of a run by its id, as it is now.
+pub(super) fn run_now(
+    connection: &Connection,
+    newer: &Rows,
+    key: &StreamKey,
+) -> Result<Option<KeptRun>, Fault> {
+    let stream: Option<u64> = connection
+        .prepare_cached("SELECT id FROM streams WHERE key = ?1")?
+        .query_row([key.as_str()], |row| uint(row, 0))
+        .optional()?;
+    let Some(stream) = stream else {
+        return Ok(None);
+    };
+    match newer.runs.get(&stream) {
+        Some(run) => Ok(Some(KeptRun::clone(run))),
+        None => find_run(connection, stream),
+    }
+}

@@ -1,0 +1,173 @@
+//! The read model in a database: rows that follow the log.
+//!
+//! Nothing of it happens in an append. The [tail](tail) folds what is newer than the tables, for whoever asks, and a
+//! [thread](follow) writes what it has folded, many rows in one commit. `state.folded` is the position up to which the tables
+//! are exact; after a crash, and in a process that only reads, the tail begins there. So an answer is always exact, and what is
+//! lost of the rows is made again.
+
+mod check;
+mod counts;
+mod detail;
+pub(super) mod follow;
+mod load;
+mod open;
+mod rebuild;
+mod remove;
+mod run_check;
+mod runs;
+mod tables;
+pub(super) mod tail;
+mod threads;
+mod turns;
+mod usage;
+mod waits;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::Transaction;
+use windlass_core::typed_id::{ExecId, TurnId};
+
+use super::ancestry::Lineage;
+use super::chain::Chain;
+use super::error::Fault;
+use super::inner::Inner;
+use super::journal::find;
+use crate::journal::StreamKey;
+use crate::queries::{
+    Counts, Cursors, Key, List, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery,
+    ThreadRow, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
+};
+use crate::runs::RunFilter;
+
+pub(super) use check::Check;
+pub(super) use open::open_streams;
+pub use rebuild::{RebuildProgress, RebuildReport};
+pub(super) use remove::{forget, hide, mark_pruned, trim};
+pub(super) use run_check::RunCheck;
+pub(super) use runs::old_runs;
+use tail::{Reach, Rows};
+
+/// Answers about threads, turns and runs in a SQLite database; clones share them.
+#[derive(Debug, Clone)]
+pub struct SqliteQueries {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// One look at the database: what the tables have, and the rows that are newer.
+pub(super) struct Look<'a> {
+    connection: Transaction<'a>,
+    newer: Arc<Rows>,
+    /// The newest record.
+    upto: u64,
+    chain: Chain,
+    cursors: Cursors,
+}
+
+impl SqliteQueries {
+    async fn ask<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&Look<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let inner = Arc::clone(&self.inner);
+        let asked = self.inner.readers.read(move |reader| {
+            let (connection, newer, upto) = inner.tail.look(reader, Reach::Newest)?;
+            answer(&Look {
+                connection,
+                newer,
+                upto,
+                chain: inner.chain.clone(),
+                cursors: inner.tail.cursors.clone(),
+            })
+        });
+        Ok(asked.await?)
+    }
+}
+
+impl Look<'_> {
+    fn cursor(&self, list: List, key: Key) -> String {
+        self.cursors.write(list, self.upto, key)
+    }
+
+    fn place(&self, list: List, cursor: Option<&String>) -> Result<Option<Key>, Fault> {
+        let read = |cursor: &String| self.cursors.read(list, self.upto, cursor);
+        Ok(cursor.map(read).transpose()?)
+    }
+
+    /// Finds a stream that is there, with what it shares.
+    fn lineage(&self, key: &StreamKey) -> Result<Option<Lineage>, Fault> {
+        let found = find(&self.connection, key)?;
+        let lineage = found.map(|found| Lineage::of(&self.connection, key, found.stream));
+        lineage.transpose()
+    }
+}
+
+#[async_trait]
+impl Queries for SqliteQueries {
+    async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError> {
+        self.ask(move |look| look.threads(&query)).await
+    }
+
+    async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadRow>, QueryError> {
+        let key = stream.clone();
+        self.ask(move |look| look.thread(&key)).await
+    }
+
+    async fn turns(&self, query: TurnQuery) -> Result<Listed<TurnRow>, QueryError> {
+        self.ask(move |look| look.turns(&query)).await
+    }
+
+    async fn turn(
+        &self,
+        stream: &StreamKey,
+        turn_id: TurnId,
+    ) -> Result<Option<TurnRow>, QueryError> {
+        let key = stream.clone();
+        self.ask(move |look| look.turn(&key, turn_id)).await
+    }
+
+    async fn turn_detail(
+        &self,
+        stream: &StreamKey,
+        turn_id: TurnId,
+    ) -> Result<Option<TurnDetail>, QueryError> {
+        let key = stream.clone();
+        self.ask(move |look| look.turn_detail(&key, turn_id)).await
+    }
+
+    async fn thread_detail(
+        &self,
+        stream: &StreamKey,
+        newest: usize,
+    ) -> Result<Option<ThreadDetail>, QueryError> {
+        let key = stream.clone();
+        self.ask(move |look| look.thread_detail(&key, newest)).await
+    }
+
+    async fn waits(&self, stream: Option<&StreamKey>) -> Result<Vec<WaitRow>, QueryError> {
+        let key = stream.cloned();
+        self.ask(move |look| look.waits(key.as_ref())).await
+    }
+
+    async fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, QueryError> {
+        self.ask(move |look| look.wait(exec_id)).await
+    }
+
+    async fn usage(&self, query: UsageQuery) -> Result<UsageReport, QueryError> {
+        self.ask(move |look| look.usage(&query)).await
+    }
+
+    async fn runs(&self, filter: RunFilter, limit: usize) -> Result<Vec<RunRow>, QueryError> {
+        self.ask(move |look| look.runs(&filter, limit)).await
+    }
+
+    async fn run(&self, run_id: &str) -> Result<Option<RunRow>, QueryError> {
+        let run_id = run_id.to_owned();
+        self.ask(move |look| look.run(&run_id)).await
+    }
+
+    async fn counts(&self) -> Result<Counts, QueryError> {
+        self.ask(|look| look.counts()).await
+    }
+}

@@ -1,0 +1,62 @@
+//! Streams with a turn that has not ended, or an input that waits: for whoever takes them up at a start.
+//!
+//! Whether a turn is open follows from a stream's newest record. The table is brought up to date when rows are written, for the
+//! streams that have newer records; so what is open is in the table or has a record behind that position. To find it costs as
+//! much as that is, however many streams there are.
+
+use rusqlite::Connection;
+
+use super::super::error::Fault;
+use super::super::numbers::int;
+use super::super::spans::newest_position;
+use crate::journal::StreamKey;
+
+/// Notes whether a turn of a stream is open.
+pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
+    let is_open = connection
+        .prepare_cached(concat!(
+            "SELECT 1 FROM streams CROSS JOIN records ON position = ",
+            newest_position!("?1"),
+            " WHERE id = ?1 AND open_from > 0"
+        ))?
+        .exists([int(stream)])?;
+    let change = match is_open {
+        true => "INSERT OR IGNORE INTO open_streams (stream) VALUES (?1)",
+        false => "DELETE FROM open_streams WHERE stream = ?1",
+    };
+    connection.prepare_cached(change)?.execute([int(stream)])?;
+    Ok(())
+}
+
+/// Makes the table anew.
+pub(super) fn fill(connection: &Connection) -> Result<(), Fault> {
+    connection.execute_batch(concat!(
+        "DELETE FROM open_streams; INSERT INTO open_streams SELECT streams.id FROM streams \
+         CROSS JOIN records AS newest ON newest.position = ",
+        newest_position!("streams.id"),
+        " WHERE newest.open_from > 0"
+    ))?;
+    Ok(())
+}
+
+pub(super) const OPEN: &str = concat!(
+    "SELECT streams.key FROM (SELECT stream FROM open_streams UNION \
+     SELECT stream FROM records WHERE position > (SELECT folded FROM state)) AS known \
+     CROSS JOIN streams ON streams.id = known.stream CROSS JOIN records AS newest ON newest.position = ",
+    newest_position!("known.stream"),
+    " WHERE newest.open_from > 0 AND streams.key > ?1 ORDER BY streams.key LIMIT ?2"
+);
+
+/// Lists them by name, behind one.
+pub(in super::super) fn open_streams(
+    reader: &Connection,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<StreamKey>, Fault> {
+    let mut statement = reader.prepare_cached(OPEN)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let names = statement.query_map((after, limit), |row| {
+        Ok(StreamKey::new(row.get::<_, String>(0)?))
+    })?;
+    Ok(names.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,234 @@
+//! Making the rows anew, stream by stream. Rows of turns whose records are no longer kept stay.
+
+use rusqlite::Connection;
+
+use super::super::SqliteStore;
+use super::super::ancestry::{is_kept, kept};
+use super::super::error::{Fault, SqliteError};
+use super::super::findings::Finding;
+use super::super::journal::{StreamInfo, find, names};
+use super::super::numbers::int;
+use super::super::orphans::remove_orphans;
+use super::super::spans::IN_ORDER;
+use super::super::{runs, spans};
+use super::load::{Record, take_event};
+use super::open;
+use super::remove::Gone;
+use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_in};
+use super::tail::{RECORDS, Rows};
+use crate::journal::{JournalError, StreamKey};
+use crate::queries::ThreadRow;
+use crate::queries::fold::ThreadFold;
+use crate::runs::is_run_stream;
+
+/// How far a rebuild is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RebuildProgress {
+    /// The stream that was done last.
+    pub stream: StreamKey,
+    /// How many are done.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+/// What a rebuild did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RebuildReport {
+    /// How many streams were done.
+    pub streams: u64,
+    /// Streams that were left as they are because they cannot be read.
+    pub findings: Vec<Finding>,
+}
+
+impl SqliteStore {
+    /// Makes the spans of all records anew, and what is listed of all streams from their records; `progress` hears of each.
+    ///
+    /// Each stream is one commit, and others wait for it. Rows whose records are no longer kept stay.
+    pub async fn rebuild(
+        &self,
+        mut progress: impl FnMut(RebuildProgress) + Send,
+    ) -> Result<RebuildReport, SqliteError> {
+        let writer = self.inner.writer()?;
+        let cleared = writer.write(|work| {
+            spans::rebuild(work)?;
+            open::fill(work.connection)?;
+            remove_orphans(work.connection)
+        });
+        cleared.await?;
+        let streams = self.inner.readers.read(|reader| match names(reader) {
+            (streams, None) => Ok(streams),
+            (_, Some(fault)) => Err(fault),
+        });
+        let kept = self.inner.readers.read(|reader| match kept(reader) {
+            (streams, None) => Ok(streams),
+            (_, Some(fault)) => Err(fault),
+        });
+        let (streams, kept) = (streams.await?, kept.await?);
+        let mut hidden = RebuildReport::default();
+        for stream in kept {
+            self.rebuild_one(stream, &mut hidden).await?;
+        }
+        let mut report = RebuildReport {
+            findings: hidden.findings,
+            ..RebuildReport::default()
+        };
+        let total = streams.len() as u64;
+        for (stream, done) in streams.into_iter().zip(1..) {
+            let key = stream.key.clone();
+            self.rebuild_one(stream, &mut report).await?;
+            progress(RebuildProgress {
+                stream: key,
+                done,
+                total,
+            });
+        }
+        Ok(report)
+    }
+
+    /// Makes what is listed of one stream anew.
+    pub async fn rebuild_stream(&self, stream: &StreamKey) -> Result<RebuildReport, SqliteError> {
+        let key = stream.clone();
+        let found = self.inner.readers.read(move |reader| find(reader, &key));
+        let mut report = RebuildReport::default();
+        match found.await? {
+            Some(stream) => self.rebuild_one(stream, &mut report).await?,
+            None => report
+                .findings
+                .push(Finding::of_stream(stream, "it is missing")),
+        }
+        Ok(report)
+    }
+
+    async fn rebuild_one(
+        &self,
+        stream: StreamInfo,
+        report: &mut RebuildReport,
+    ) -> Result<(), SqliteError> {
+        let (key, number) = (stream.key.clone(), stream.stream);
+        let writer = self.inner.writer()?;
+        let refilled = writer.write(move |work| refill(work.connection, &stream));
+        match refilled.await {
+            Ok(()) => report.streams += 1,
+            // It was removed meanwhile.
+            Err(Fault::Journal(JournalError::Removed(_))) => {}
+            Err(Fault::Journal(error)) => report.findings.push(Finding::of_error(&key, error)),
+            Err(fault) => return Err(fault.into()),
+        }
+        let tail = std::sync::Arc::clone(&self.inner.tail);
+        let reloaded = self
+            .inner
+            .readers
+            .read(move |reader| tail.reload(reader, number));
+        Ok(reloaded.await?)
+    }
+}
+
+fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
+    let (number, key) = (stream.stream, &stream.key);
+    let is_hidden = is_kept(connection, number)?;
+    let mut there = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
+    if !is_hidden && !there.exists([int(number)])? {
+        return Err(JournalError::Removed(number).into());
+    }
+    if is_run_stream(key) {
+        let run = runs::fold(connection, (number, key))?;
+        remove(connection, number, &["runs"])?;
+        return run.map_or(Ok(()), |run| put_run(connection, &run));
+    }
+    // One that cannot be read says nothing of what is gone.
+    let before = find_thread(connection, number).ok().flatten();
+    let fold = base(connection, (number, key), before.as_ref())?;
+    let gone = Gone::of(connection, number).unwrap_or_default();
+    remove(connection, number, &["threads", "thread_records"])?;
+    for rest in [
+        "DELETE FROM turns WHERE stream = ?1 AND pruned = 0",
+        "DELETE FROM waits WHERE stream = ?1 AND NOT EXISTS (SELECT 1 FROM pruned \
+         WHERE pruned.stream = ?1 AND turns = 1 AND waits.seq BETWEEN first AND last)",
+    ] {
+        connection.prepare_cached(rest)?.execute([int(number)])?;
+    }
+    let (thread, rows) = fold_all(connection, stream, fold)?;
+    for (_, turn) in rows.turns.values() {
+        put_turn(connection, number, turn)?;
+    }
+    if is_hidden {
+        return Ok(());
+    }
+    for wait in rows.waits.values() {
+        put_wait(connection, number, wait)?;
+    }
+    if let Some(thread) = thread {
+        put_thread(connection, number, &thread)?;
+        if gone.turns > 0 {
+            gone.put(connection, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Folds the own records of a stream.
+fn fold_all(
+    connection: &Connection,
+    stream: &StreamInfo,
+    fold: Option<ThreadFold>,
+) -> Result<(Option<ThreadRow>, Rows), Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 {IN_ORDER}"
+    ))?;
+    let mut records = statement.query([int(stream.stream)])?;
+    let (mut fold, mut rows) = (fold.map(Box::new), Rows::default());
+    let mut buffer = Vec::new();
+    while let Some(row) = records.next()? {
+        let record = Record::of(connection, row, &mut buffer)?;
+        take_event(&stream.key, &mut fold, &record, &mut rows)?;
+    }
+    let Some(fold) = fold else {
+        return Ok((None, rows));
+    };
+    for turn in fold.open {
+        rows.turns.insert(turn.place, (stream.stream, turn.into()));
+    }
+    Ok((Some(fold.row), rows))
+}
+
+fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), Fault> {
+    for table in tables {
+        connection
+            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
+            .execute([int(stream)])?;
+    }
+    Ok(())
+}
+
+/// Returns where the fold of a stream begins whose oldest turns are gone: with what the rows say that outlived them. `None` where
+/// nothing is gone.
+pub(super) fn base(
+    connection: &Connection,
+    (stream, key): (u64, &StreamKey),
+    before: Option<&ThreadRow>,
+) -> Result<Option<ThreadFold>, Fault> {
+    let mut gap =
+        connection.prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND turns = 1")?;
+    let Some(before) = before else {
+        return Ok(None);
+    };
+    if !gap.exists([int(stream)])? {
+        return Ok(None);
+    }
+    let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 1 ORDER BY place");
+    let mut statement = connection.prepare_cached(&query)?;
+    let gone = turns_in(&mut statement, [int(stream)], key)?;
+    let mut counted = Gone::of(connection, stream)?;
+    gone.iter().for_each(|turn| counted.add(turn));
+    Ok(Some(ThreadFold {
+        row: ThreadRow {
+            seq: 0,
+            turns: counted.turns,
+            items: counted.items,
+            usage: counted.usage,
+            ..before.clone()
+        },
+        open: Vec::new(),
+    }))
+}

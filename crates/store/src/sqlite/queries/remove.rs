@@ -1,0 +1,129 @@
+//! Rows that go with their streams, and rows whose records go before them.
+
+use std::ops::RangeInclusive;
+
+use rusqlite::{Connection, OptionalExtension};
+use serde::{Deserialize, Serialize};
+use windlass_core::events::TokenUsage;
+
+use super::super::ancestry::shared_upto;
+use super::super::error::{Fault, SqliteError};
+use super::super::journal::named;
+use super::super::numbers::int;
+use super::tables::{TURN, turns_in};
+use crate::queries::TurnRow;
+
+/// Takes a stream out of all lists. Rows of its turns stay where they are until they are [trimmed](trim).
+pub(in super::super) fn hide(connection: &Connection, stream: u64) -> Result<(), Fault> {
+    for table in ["threads", "thread_records", "waits", "runs", "open_streams"] {
+        connection
+            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
+            .execute([int(stream)])?;
+    }
+    Ok(())
+}
+
+/// Removes rows of turns that begin behind a record, at most so many; returns how many.
+pub(in super::super) fn trim(
+    connection: &Connection,
+    (stream, after): (u64, u64),
+    limit: u64,
+) -> Result<u64, Fault> {
+    let removed = connection
+        .prepare_cached(
+            "DELETE FROM turns WHERE place IN (SELECT place FROM turns INDEXED BY turns_by_stream \
+             WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
+        )?
+        .execute([stream, after, limit].map(int))?;
+    Ok(removed as u64)
+}
+
+/// Forgets rows of turns whose records are no longer kept, the oldest first and at most so many; returns how many. What they counted
+/// stays beside the row of the thread. Those that forks show stay.
+pub(in super::super) fn forget(
+    connection: &Connection,
+    stream: u64,
+    limit: u64,
+) -> Result<u64, Fault> {
+    if shared_upto(connection, stream)? > 0 {
+        return Ok(0);
+    }
+    let Some(key) = named(connection, stream)? else {
+        return Ok(0);
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {TURN} FROM turns INDEXED BY turns_by_stream WHERE stream = ?1 AND pruned = 1 ORDER BY first LIMIT ?2"
+    ))?;
+    let turns = turns_in(&mut statement, [stream, limit].map(int), &key)?;
+    let mut gone = Gone::of(connection, stream)?;
+    for turn in &turns {
+        gone.add(turn);
+        connection
+            .prepare_cached("DELETE FROM turns WHERE place = ?1")?
+            .execute([int(turn.place)])?;
+        let last = turn.last_seq.unwrap_or(turn.seq);
+        connection
+            .prepare_cached("DELETE FROM waits WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3")?
+            .execute([stream, turn.first_seq, last].map(int))?;
+    }
+    if !turns.is_empty() {
+        gone.put(connection, stream)?;
+    }
+    Ok(turns.len() as u64)
+}
+
+/// How much turns counted whose rows were forgotten.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Gone {
+    pub(super) turns: u64,
+    pub(super) items: u64,
+    pub(super) usage: Option<TokenUsage>,
+}
+
+impl Gone {
+    /// Reads what was noted of a thread.
+    pub(super) fn of(connection: &Connection, stream: u64) -> Result<Self, Fault> {
+        let mut statement =
+            connection.prepare_cached("SELECT gone FROM threads WHERE stream = ?1")?;
+        let noted: Option<Option<String>> = statement
+            .query_row([int(stream)], |row| row.get(0))
+            .optional()?;
+        let noted = noted.flatten().map(|text| serde_json::from_str(&text));
+        let noted = noted.transpose().map_err(|error| SqliteError::DamagedRow {
+            what: "what the row of a thread says of forgotten turns".to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(noted.unwrap_or_default())
+    }
+
+    pub(super) fn add(&mut self, turn: &TurnRow) {
+        self.turns += 1;
+        self.items += turn.view.outline.item_ids.len() as u64;
+        if let Some(usage) = &turn.view.usage {
+            self.usage.get_or_insert_default().add(usage);
+        }
+    }
+
+    pub(super) fn put(&self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+        let noted = serde_json::to_string(self)
+            .map_err(|error| Fault::unavailable(format!("a row has no JSON: {error}")))?;
+        connection
+            .prepare_cached("UPDATE threads SET gone = ?2 WHERE stream = ?1")?
+            .execute((int(stream), noted))?;
+        Ok(())
+    }
+}
+
+/// Notes that the records of turns are no longer kept: their rows stay, and are no runs any more.
+pub(in super::super) fn mark_pruned(
+    connection: &Connection,
+    stream: u64,
+    gone: &RangeInclusive<u64>,
+) -> Result<(), Fault> {
+    connection
+        .prepare_cached(
+            "UPDATE turns SET pruned = 1 WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
+        )?
+        .execute([stream, *gone.start(), *gone.end()].map(int))?;
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Lists of runs of both kinds.
+
+use rusqlite::{Connection, ToSql};
+use windlass_core::runs::{OWN_AGENT, RunStatus, turn_of_run};
+use windlass_core::typed_id::TurnId;
+
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::Look;
+use super::load::run_now;
+use super::tables::{RUN, TURN, code, run, turn};
+use super::tail::Rows;
+use crate::journal::StreamKey;
+use crate::queries::{RunRow, TurnRow};
+use crate::runs::{KeptRun, RunFilter, RunKind, newest_of, run_stream};
+
+/// The name of a turn's stream follows the columns that are read of it.
+const TURNS: &str = "CROSS JOIN streams ON streams.id = turns.stream";
+
+/// A part of a page: the newest rows of a status behind a place. `?1` is the place, `?2` how many, `?3` the status, `?4` the agent.
+pub(super) fn page(kind: RunKind, by_agent: bool) -> String {
+    let (index, condition) = match by_agent {
+        true => ("by_agent", "agent = ?4 AND status = ?3"),
+        false => ("by_status", "status = ?3"),
+    };
+    match kind {
+        RunKind::Turn => format!(
+            "SELECT {TURN}, streams.key FROM turns INDEXED BY turns_{index} {TURNS} WHERE {condition} AND pruned = 0 \
+             AND place < ?1 ORDER BY place DESC LIMIT ?2"
+        ),
+        RunKind::Reported => {
+            let rows = RUN.replacen(
+                "FROM runs",
+                &format!("FROM runs INDEXED BY runs_{index}"),
+                1,
+            );
+            format!(
+                "SELECT {rows} WHERE {condition} AND position < ?1 ORDER BY position DESC LIMIT ?2"
+            )
+        }
+    }
+}
+
+impl Look<'_> {
+    pub(super) fn runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<RunRow>, Fault> {
+        let mut found = Vec::new();
+        if filter.kind != Some(RunKind::Reported) {
+            self.add_turns(filter, limit, &mut found)?;
+        }
+        if filter.kind != Some(RunKind::Turn) {
+            self.add_reported(filter, limit, &mut found)?;
+        }
+        Ok(newest_of(found, limit))
+    }
+
+    fn add_turns(
+        &self,
+        filter: &RunFilter,
+        limit: usize,
+        found: &mut Vec<RunRow>,
+    ) -> Result<(), Fault> {
+        let newer = &self.newer.turns;
+        for (stream, turn) in newer.values() {
+            if filter.wants_turn(turn) && self.is_there(*stream)? {
+                found.push(RunRow::Turn(turn.run()));
+            }
+        }
+        // That of a session of no agent has no name in the table.
+        let agent = filter.agent_id.as_deref();
+        let agent = agent.map(|agent| if agent == OWN_AGENT { "" } else { agent });
+        let asked = limit.saturating_add(newer.len());
+        self.pages((RunKind::Turn, filter, agent), asked, |row| {
+            let key = StreamKey::new(row.get::<_, String>(13)?);
+            let turn = turn(row, &key)?;
+            if !newer.contains_key(&turn.place) {
+                found.push(RunRow::Turn(turn.run()));
+            }
+            Ok(())
+        })
+    }
+
+    fn add_reported(
+        &self,
+        filter: &RunFilter,
+        limit: usize,
+        found: &mut Vec<RunRow>,
+    ) -> Result<(), Fault> {
+        let newer = &self.newer.runs;
+        for kept in newer.values() {
+            let summary = &kept.summary;
+            let is_wanted = filter.wants(kept.position, &summary.agent_id, summary.status);
+            if is_wanted && self.is_there(kept.stream)? {
+                found.push(RunRow::Reported(self.with_right(kept)?));
+            }
+        }
+        let agent = filter.agent_id.as_deref();
+        let asked = limit.saturating_add(newer.len());
+        self.pages((RunKind::Reported, filter, agent), asked, |row| {
+            let kept = run(row)?;
+            if !newer.contains_key(&kept.stream) {
+                found.push(RunRow::Reported(kept));
+            }
+            Ok(())
+        })
+    }
+
+    /// Goes through the newest rows of each status that is wanted.
+    fn pages(
+        &self,
+        (kind, filter, agent): (RunKind, &RunFilter, Option<&str>),
+        limit: usize,
+        mut each: impl FnMut(&rusqlite::Row<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let before = filter.before.map_or(i64::MAX, int);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        for status in filter.statuses() {
+            let query = page(kind, agent.is_some());
+            let status = code(&RunStatus::ALL, &status);
+            let all: [&dyn ToSql; 4] = [&before, &limit, &status, &agent];
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let count = statement.parameter_count();
+            let mut rows = statement.query(&all[..count])?;
+            while let Some(row) = rows.next()? {
+                each(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who may write to a run is no matter of its records, so it may have changed since.
+    fn with_right(&self, kept: &KeptRun) -> Result<KeptRun, Fault> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT epoch, client FROM streams WHERE id = ?1")?;
+        let right = statement.query_row([int(kept.stream)], |row| {
+            Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?))
+        });
+        let (epoch, client) = right?;
+        Ok(KeptRun {
+            epoch,
+            client: client.unwrap_or_default(),
+            ..kept.clone()
+        })
+    }
+
+    pub(super) fn run(&self, run_id: &str) -> Result<Option<RunRow>, Fault> {
+        if let Some(id) = turn_of_run(run_id)
+            && let Some(turn) = self.run_of_turn(id)?
+        {
+            return Ok(Some(RunRow::Turn(turn.run())));
+        }
+        let found = run_now(&self.connection, &self.newer, &run_stream(run_id))?;
+        let found = found.map(|kept| self.with_right(&kept)).transpose()?;
+        Ok(found.map(RunRow::Reported))
+    }
+
+    fn run_of_turn(&self, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+        let fresh = self.newer.turns.values().rev();
+        for (stream, turn) in fresh.filter(|(_, turn)| turn.view.id == id) {
+            if self.is_there(*stream)? {
+                return Ok(Some((**turn).clone()));
+            }
+        }
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {TURN}, streams.key FROM turns INDEXED BY turns_by_turn {TURNS} WHERE turn = ?1 AND pruned = 0 \
+             ORDER BY place DESC LIMIT 1"
+        ))?;
+        let mut rows = statement.query([id.uuid().into_bytes()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let key = StreamKey::new(row.get::<_, String>(13)?);
+        turn(row, &key).map(Some)
+    }
+}
+
+/// Returns the runs from outside that ended before a time, the oldest first. `newer` are the rows that the table lacks.
+pub(in super::super) fn old_runs(
+    connection: &Connection,
+    newer: &Rows,
+    before: i64,
+    limit: usize,
+) -> Result<Vec<StreamKey>, Fault> {
+    let ended = |kept: &KeptRun| kept.summary.ended_at.map(|at| at.timestamp_micros());
+    let is_old = |kept: &&std::sync::Arc<KeptRun>| ended(kept).is_some_and(|at| at < before);
+    let mut old: Vec<(i64, StreamKey)> = newer
+        .runs
+        .values()
+        .filter(is_old)
+        .map(|kept| {
+            (
+                ended(kept).unwrap_or_default(),
+                run_stream(&kept.summary.run_id),
+            )
+        })
+        .collect();
+    let mut statement = connection.prepare_cached(OLD)?;
+    let limit_asked = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map((before, limit_asked), |row| {
+        Ok((row.get(0)?, StreamKey::new(row.get::<_, String>(1)?)))
+    })?;
+    for row in rows {
+        let row: (i64, StreamKey) = row?;
+        if !old.iter().any(|(_, key)| *key == row.1) {
+            old.push(row);
+        }
+    }
+    old.sort_unstable();
+    old.truncate(limit);
+    Ok(old.into_iter().map(|(_, key)| key).collect())
+}
+
+pub(super) const OLD: &str = "SELECT ended_at, streams.key FROM runs INDEXED BY runs_by_end \
+     CROSS JOIN streams ON streams.id = runs.stream WHERE ended_at < ?1 ORDER BY ended_at LIMIT ?2";

@@ -1,0 +1,266 @@
+//! What is newer than the tables: folded from the records behind the position up to which they are exact.
+//!
+//! There is one tail for an open store. Whoever asks moves it on first, so that it reaches to the newest record that he sees, and
+//! then lays its rows over those of the tables. Folds of streams that were used lately stay; any of them can go, because it
+//! goes on from the rows.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, Transaction};
+use windlass_core::typed_id::ExecId;
+
+use super::super::error::Fault;
+use super::super::numbers::{int, uint};
+use super::super::recently_used::RecentlyUsed;
+use super::super::spans::{IN_ORDER, from};
+use super::load::{Folded, Record};
+use crate::queries::{Cursors, ThreadRow, TurnRow, WaitRow};
+use crate::runs::KeptRun;
+
+/// How many folds stay.
+const MAX_FOLDS: usize = 1024;
+/// How many bytes of records one step of the thread that writes rows folds.
+const STEP_BYTES: usize = 1024 * 1024;
+/// How many records.
+pub(super) const STEP_RECORDS: u64 = 2048;
+
+/// Rows that are newer than the tables.
+#[derive(Debug, Clone, Default)]
+pub(in super::super) struct Rows {
+    /// By stream.
+    pub(super) threads: HashMap<u64, Arc<ThreadRow>>,
+    /// By place, with their streams.
+    pub(super) turns: BTreeMap<u64, (u64, Arc<TurnRow>)>,
+    /// By stream and call.
+    pub(super) waits: BTreeMap<(u64, ExecId), WaitRow>,
+    /// By stream.
+    pub(super) runs: HashMap<u64, Arc<KeptRun>>,
+    /// All streams that have a newer record, in whatever state they are.
+    pub(super) touched: HashSet<u64>,
+}
+
+/// What is newer than the tables.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    state: Mutex<State>,
+    pub(super) cursors: Cursors,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The rows are those of records behind this position: where the tables are exact up to less, some are missing.
+    base: u64,
+    /// The newest record that was folded.
+    upto: u64,
+    rows: Arc<Rows>,
+    folds: RecentlyUsed<Folded>,
+}
+
+/// Up to where a step goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Reach {
+    /// To the newest record.
+    Newest,
+    /// Not far, so that memory has room for it.
+    Step,
+}
+
+impl Tail {
+    pub(crate) fn new(database: [u8; 16]) -> Self {
+        Self {
+            state: Mutex::default(),
+            cursors: Cursors::new(database),
+        }
+    }
+
+    /// A panic leaves a fold behind that may be half-way, so then all of them are made again.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = PoisonError::into_inner(poisoned);
+            let base = state.base;
+            state.begin_at(base);
+            self.state.clear_poison();
+            state
+        })
+    }
+
+    /// Begins to read, with the tail moved on to what is seen. Returns the newest record that is seen too.
+    pub(super) fn look<'a>(
+        &self,
+        reader: &'a Connection,
+        reach: Reach,
+    ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
+        loop {
+            let transaction = reader.unchecked_transaction()?;
+            if let Some((rows, upto)) = self.move_on(&transaction, reach)? {
+                return Ok((transaction, rows, upto));
+            }
+        }
+    }
+
+    /// Moves on to what a transaction sees; `None` where it sees too little: the rows were written since it began, so that it has
+    /// neither the old ones nor the new ones.
+    pub(in super::super) fn move_on(
+        &self,
+        transaction: &Connection,
+        reach: Reach,
+    ) -> Result<Option<(Arc<Rows>, u64)>, Fault> {
+        let folded = folded(transaction)?;
+        let mut state = self.lock();
+        if folded < state.base {
+            return Ok(None);
+        }
+        // Another process has written rows that are newer than all that was folded here.
+        if folded > state.upto {
+            state.begin_at(folded);
+        }
+        state.advance(transaction, reach)?;
+        Ok(Some((Arc::clone(&state.rows), state.upto)))
+    }
+
+    /// Lets go of rows that have been written, up to a position.
+    pub(in super::super) fn written(&self, rows: &Rows, upto: u64) {
+        let mut state = self.lock();
+        state.base = state.base.max(upto);
+        let newer = Arc::make_mut(&mut state.rows);
+        newer
+            .threads
+            .retain(|stream, row| !is_same(rows.threads.get(stream), row));
+        newer.turns.retain(|place, (_, row)| {
+            let written = rows.turns.get(place).map(|(_, row)| row);
+            !is_same(written, row)
+        });
+        newer
+            .waits
+            .retain(|key, row| rows.waits.get(key) != Some(row));
+        newer
+            .runs
+            .retain(|stream, row| !is_same(rows.runs.get(stream), row));
+        let Rows {
+            threads,
+            turns,
+            waits,
+            runs,
+            touched,
+        } = newer;
+        let of_turns: HashSet<u64> = turns.values().map(|(stream, _)| *stream).collect();
+        let of_waits: HashSet<u64> = waits.keys().map(|(stream, _)| *stream).collect();
+        touched.retain(|stream| {
+            !rows.touched.contains(stream)
+                || threads.contains_key(stream)
+                || runs.contains_key(stream)
+                || of_turns.contains(stream)
+                || of_waits.contains(stream)
+        });
+    }
+
+    /// Makes the rows of a stream anew from those of the tables and what came after them.
+    pub(super) fn reload(&self, reader: &Connection, stream: u64) -> Result<(), Fault> {
+        let mut state = self.lock();
+        // It sees all that the tail has folded: that was durable before.
+        let transaction = reader.unchecked_transaction()?;
+        state.folds.remove(stream);
+        let rows = Arc::make_mut(&mut state.rows);
+        rows.threads.remove(&stream);
+        rows.runs.remove(&stream);
+        rows.turns.retain(|_, (of, _)| *of != stream);
+        rows.waits.retain(|(of, _), _| *of != stream);
+        state.advance_stream(&transaction, stream)
+    }
+}
+
+fn is_same<T>(written: Option<&Arc<T>>, row: &Arc<T>) -> bool {
+    written.is_some_and(|written| Arc::ptr_eq(written, row))
+}
+
+/// Returns the position up to which the tables are exact.
+pub(in super::super) fn folded(connection: &Connection) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached("SELECT folded FROM state")?;
+    Ok(statement.query_row([], |row| uint(row, 0))?)
+}
+
+/// Reads the records that [`Record::of`] takes; the condition and the order follow.
+pub(super) const RECORDS: &str = "seq, version, form, chain, body, position, stream, chunk, at";
+
+impl State {
+    fn begin_at(&mut self, position: u64) {
+        *self = Self {
+            base: position,
+            upto: position,
+            ..Self::default()
+        };
+    }
+
+    /// Folds what is newer.
+    fn advance(&mut self, connection: &Connection, reach: Reach) -> Result<(), Fault> {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {RECORDS} FROM records WHERE position > ?1 ORDER BY position LIMIT ?2"
+        ))?;
+        let limit = match reach {
+            Reach::Newest => u64::MAX,
+            Reach::Step => STEP_RECORDS,
+        };
+        let records = statement.query([int(self.upto), int(limit)])?;
+        self.fold(connection, records, reach)
+    }
+
+    /// The same for one stream, from its first record that no row has.
+    fn advance_stream(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+        let seen = Folded::load(connection, &self.rows, stream)?.seq();
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 AND position <= ?2 AND {} {IN_ORDER}",
+            from!("?3 + 1")
+        ))?;
+        let records = statement.query([stream, self.upto, seen].map(int))?;
+        self.fold(connection, records, Reach::Newest)
+    }
+
+    fn fold(
+        &mut self,
+        connection: &Connection,
+        mut records: rusqlite::Rows<'_>,
+        reach: Reach,
+    ) -> Result<(), Fault> {
+        let (mut buffer, mut bytes) = (Vec::new(), 0);
+        // What is appended together lies together, so the stream is mostly the same as that of the record before.
+        let mut current = None;
+        while let Some(row) = records.next()? {
+            let record = Record::of(connection, row, &mut buffer)?;
+            let mut folded = match current.take() {
+                Some((stream, folded)) if stream == record.stream => folded,
+                other => {
+                    self.put_back(other);
+                    self.take_out(connection, record.stream)?
+                }
+            };
+            folded.apply(connection, &record, Arc::make_mut(&mut self.rows))?;
+            bytes += record.stored.len();
+            self.upto = self.upto.max(record.position);
+            current = Some((record.stream, folded));
+            if reach == Reach::Step && bytes > STEP_BYTES {
+                break;
+            }
+        }
+        self.put_back(current);
+        Ok(())
+    }
+
+    fn take_out(&mut self, connection: &Connection, stream: u64) -> Result<Folded, Fault> {
+        match self.folds.remove(stream) {
+            Some(folded) => Ok(folded),
+            None => Folded::load(connection, &self.rows, stream),
+        }
+    }
+
+    fn put_back(&mut self, current: Option<(u64, Folded)>) {
+        if let Some((stream, folded)) = current {
+            let mut folded = folded;
+            folded.show(stream, Arc::make_mut(&mut self.rows));
+            self.folds.insert(stream, folded);
+            if self.folds.len() > MAX_FOLDS {
+                self.folds.remove_oldest();
+            }
+        }
+    }
+}

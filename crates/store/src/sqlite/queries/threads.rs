@@ -1,0 +1,120 @@
+//! Lists of threads.
+
+use std::cmp::Reverse;
+
+use rusqlite::ToSql;
+
+use super::super::error::Fault;
+use super::super::journal::find;
+use super::super::numbers::{int, uint};
+use super::Look;
+use super::tables::{ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, thread};
+use crate::journal::StreamKey;
+use crate::queries::{Include, Key, List, Listed, ThreadQuery, ThreadRow, ThreadState};
+
+/// Before which the whole list lies.
+const START: Key = (i64::MAX, i64::MAX as u64);
+
+fn key(stream: u64, thread: &ThreadRow) -> Key {
+    (thread.updated_at.timestamp_micros(), stream)
+}
+
+/// Which rows lie together that a query wants.
+fn kinds(include: Include) -> &'static [i64] {
+    match include {
+        Include::Current => &[CURRENT],
+        Include::Archived => &[ARCHIVED],
+        Include::Recorded => &[CURRENT, ARCHIVED],
+        Include::All => &[CURRENT, ARCHIVED, UNRECORDED],
+    }
+}
+
+/// Returns the rows of one kind behind a place, in their order: `?1` is the kind, `?2` and `?3` the place, `?4` the agent.
+pub(super) fn walk(query: &ThreadQuery) -> String {
+    let is_open_only = !query.states.is_empty() && !query.states.contains(&ThreadState::Idle);
+    let (index, condition) = match (&query.agent, is_open_only) {
+        (Some(_), _) => ("threads_by_agent", "agent = ?4 AND kind = ?1"),
+        (None, true) => ("threads_open", "kind = ?1 AND state > 0"),
+        (None, false) => ("threads_by_time", "kind = ?1"),
+    };
+    let threads = THREADS.replacen("threads", &format!("threads INDEXED BY {index}"), 1);
+    format!(
+        "SELECT {THREAD} FROM {threads} WHERE {condition} AND (updated_at, threads.stream) < (?2, ?3) \
+         ORDER BY updated_at DESC, threads.stream DESC"
+    )
+}
+
+impl Look<'_> {
+    pub(super) fn threads(&self, query: &ThreadQuery) -> Result<Listed<ThreadRow>, Fault> {
+        let after = self.place(List::Threads, query.after.as_ref())?;
+        let after = after.unwrap_or(START);
+        let wanted = query.limit.saturating_add(1);
+        let mut found = Vec::new();
+        for (stream, row) in &self.newer.threads {
+            if key(*stream, row) < after && query.takes(row) && self.is_there(*stream)? {
+                found.push((key(*stream, row), (**row).clone()));
+            }
+        }
+        for kind in kinds(query.include) {
+            self.walk(query, *kind, after, wanted, &mut found)?;
+        }
+        found.sort_unstable_by_key(|(key, _)| Reverse(*key));
+        let listed = Listed::cut(found, query.limit, |(key, _)| {
+            self.cursor(List::Threads, *key)
+        });
+        let entries = listed.entries.into_iter();
+        Ok(Listed {
+            entries: entries.map(|(_, thread)| thread).collect(),
+            next: listed.next,
+        })
+    }
+
+    /// Adds the first rows of a kind that are wanted.
+    fn walk(
+        &self,
+        query: &ThreadQuery,
+        kind: i64,
+        after: Key,
+        wanted: usize,
+        found: &mut Vec<(Key, ThreadRow)>,
+    ) -> Result<(), Fault> {
+        let mut statement = self.connection.prepare_cached(&walk(query))?;
+        let place = int(after.1);
+        let parameters: [&dyn ToSql; 4] = [&kind, &after.0, &place, &query.agent];
+        let count = statement.parameter_count();
+        let mut rows = statement.query(&parameters[..count])?;
+        let mut left = wanted;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            let stream = uint(row, 0)?;
+            if self.newer.threads.contains_key(&stream) {
+                continue;
+            }
+            let thread = thread(row)?;
+            if query.takes(&thread) {
+                found.push((key(stream, &thread), thread));
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn thread(&self, key: &StreamKey) -> Result<Option<ThreadRow>, Fault> {
+        let Some(found) = find(&self.connection, key)? else {
+            return Ok(None);
+        };
+        match self.newer.threads.get(&found.stream) {
+            Some(thread) => Ok(Some((**thread).clone())),
+            None => find_thread(&self.connection, found.stream),
+        }
+    }
+
+    /// Tells whether a stream that was folded is still there.
+    pub(super) fn is_there(&self, stream: u64) -> Result<bool, Fault> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
+        Ok(statement.exists([int(stream)])?)
+    }
+}

@@ -1,0 +1,161 @@
+//! Turns of a thread. A fork shows those of the streams that it shares records with, and then its own.
+
+use windlass_core::typed_id::TurnId;
+
+use super::super::ancestry::{Lineage, Part};
+use super::super::error::Fault;
+use super::super::numbers::int;
+use super::Look;
+use super::load::open_waits;
+use super::tables::{TURN, turns_in};
+use crate::journal::StreamKey;
+use crate::queries::{List, Listed, Order, TurnQuery, TurnRow};
+
+/// The turns of one stream that begin between two records.
+pub(super) fn between(order: Order) -> String {
+    let order = match order {
+        Order::NewestFirst => "DESC",
+        Order::OldestFirst => "ASC",
+    };
+    format!(
+        "SELECT {TURN} FROM turns INDEXED BY turns_by_stream WHERE stream = ?1 AND first BETWEEN ?2 AND ?3 \
+         ORDER BY first {order} LIMIT ?4"
+    )
+}
+
+/// The turns of one stream by their id.
+pub(super) const BY_ID: &str = "turns INDEXED BY turns_by_turn WHERE turn = ?1 AND stream = ?2";
+
+impl Look<'_> {
+    pub(super) fn turns(&self, query: &TurnQuery) -> Result<Listed<TurnRow>, Fault> {
+        let after = self.place(List::Turns, query.after.as_ref())?;
+        let after = after.map(|(_, first)| first);
+        let Some(lineage) = self.lineage(&query.stream)? else {
+            return Ok(Listed {
+                entries: Vec::new(),
+                next: None,
+            });
+        };
+        let wanted = query.limit.saturating_add(1);
+        let turns = self.page(&lineage, query.order, after, wanted)?;
+        Ok(Listed::cut(turns, query.limit, |turn| {
+            self.cursor(List::Turns, (0, turn.first_seq))
+        }))
+    }
+
+    /// Returns turns behind one that begins with a record.
+    pub(super) fn page(
+        &self,
+        lineage: &Lineage,
+        order: Order,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<TurnRow>, Fault> {
+        let (first, last) = match (order, after) {
+            (_, None) => (1, u64::MAX),
+            (Order::NewestFirst, Some(after)) => (1, after.saturating_sub(1)),
+            (Order::OldestFirst, Some(after)) => (after + 1, u64::MAX),
+        };
+        let mut turns = Vec::new();
+        let parts = lineage.parts().iter();
+        let parts: Vec<&Part> = match order {
+            Order::OldestFirst => parts.collect(),
+            Order::NewestFirst => parts.rev().collect(),
+        };
+        for part in parts {
+            let range = (first.max(part.after + 1), last.min(part.last));
+            if turns.len() < limit && range.0 <= range.1 {
+                let left = limit - turns.len();
+                turns.extend(self.part(lineage, part, range, (order, left))?);
+            }
+        }
+        Ok(turns)
+    }
+
+    /// Returns turns of one part.
+    fn part(
+        &self,
+        lineage: &Lineage,
+        part: &Part,
+        (first, last): (u64, u64),
+        (order, limit): (Order, usize),
+    ) -> Result<Vec<TurnRow>, Fault> {
+        let newer = &self.newer.turns;
+        let is_here = |turn: &TurnRow| (first..=last).contains(&turn.first_seq);
+        let fresh = newer.values().filter(|(of, _)| *of == part.stream);
+        let fresh = fresh.map(|(_, turn)| turn).filter(|turn| is_here(turn));
+        let mut turns: Vec<TurnRow> = fresh.map(|turn| (**turn).clone()).collect();
+        // Some of them may be older than their newer form.
+        let asked = limit.saturating_add(turns.len());
+        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(&between(order))?;
+        let range = [int(part.stream), int(first), int(last), asked];
+        let stored = turns_in(&mut statement, range, &part.key)?;
+        let is_old = |turn: &TurnRow| !newer.contains_key(&turn.place);
+        turns.extend(stored.into_iter().filter(is_old));
+        turns.sort_unstable_by_key(|turn| turn.first_seq);
+        if order == Order::NewestFirst {
+            turns.reverse();
+        }
+        turns.truncate(limit);
+        for turn in &mut turns {
+            self.show(lineage, turn)?;
+        }
+        Ok(turns)
+    }
+
+    /// Shows a turn as one of the thread that asks, with what it waits for.
+    pub(super) fn show(&self, lineage: &Lineage, turn: &mut TurnRow) -> Result<(), Fault> {
+        let own = lineage.own();
+        if turn.last_seq.is_none() {
+            let waits = open_waits(&self.connection, &self.newer, own.stream, &own.key)?;
+            let is_its = |wait: &crate::queries::WaitRow| wait.turn_id == turn.view.id;
+            turn.waits = waits.into_iter().filter(is_its).collect();
+        }
+        turn.stream = own.key.clone();
+        if let Some(session) = lineage.session()
+            && turn.first_seq <= own.after
+        {
+            turn.is_shared = true;
+            turn.view.session_id = session;
+        }
+        Ok(())
+    }
+
+    pub(super) fn turn(&self, key: &StreamKey, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+        match self.lineage(key)? {
+            Some(lineage) => self.find_turn(&lineage, id),
+            None => Ok(None),
+        }
+    }
+
+    /// Finds a turn by its id; of several that have it, the one that began last.
+    pub(super) fn find_turn(
+        &self,
+        lineage: &Lineage,
+        id: TurnId,
+    ) -> Result<Option<TurnRow>, Fault> {
+        for part in lineage.parts().iter().rev() {
+            let fresh = self.newer.turns.values().rev();
+            let mut fresh = fresh.filter(|(of, turn)| *of == part.stream && turn.view.id == id);
+            let found = match fresh.find(|(_, turn)| turn.first_seq <= part.last) {
+                Some((_, turn)) => Some((**turn).clone()),
+                None => self.stored_turn(part, id)?,
+            };
+            if let Some(mut turn) = found {
+                self.show(lineage, &mut turn)?;
+                return Ok(Some(turn));
+            }
+        }
+        Ok(None)
+    }
+
+    fn stored_turn(&self, part: &Part, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+        let query =
+            format!("SELECT {TURN} FROM {BY_ID} AND first <= ?3 ORDER BY place DESC LIMIT 1");
+        let mut statement = self.connection.prepare_cached(&query)?;
+        let parameters = (id.uuid().into_bytes(), int(part.stream), int(part.last));
+        let found = turns_in(&mut statement, parameters, &part.key)?;
+        Ok(found.into_iter().next())
+    }
+}

@@ -1,0 +1,71 @@
+//! Sums of what turns used, over the turns that ended in a time.
+
+use super::super::error::Fault;
+use super::super::numbers::uint;
+use super::Look;
+use crate::queries::usage::day;
+use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
+
+/// How a day is counted in the tables.
+const DAY: &str = "86400000000";
+
+/// Sums the turns of each key that ended in a time.
+pub(super) fn sums(by: UsageBy) -> String {
+    let key = match by {
+        // Whole days since 1970, also before it.
+        UsageBy::Day => format!("(ended_at - (({DAY} + ended_at % {DAY}) % {DAY})) / {DAY}"),
+        UsageBy::Model => "model".to_owned(),
+        UsageBy::Provider => "provider".to_owned(),
+        UsageBy::Thread => "streams.key".to_owned(),
+    };
+    format!(
+        "SELECT {key}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), \
+         sum(cache_creation_tokens), sum(reasoning_tokens), total(cost), count(cost) \
+         FROM turns INDEXED BY turns_by_end CROSS JOIN streams ON streams.id = turns.stream \
+         WHERE ended_at BETWEEN ?1 AND ?2 GROUP BY 1"
+    )
+}
+
+impl Look<'_> {
+    pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageReport, Fault> {
+        let mut report = UsageReport::default();
+        let mut statement = self.connection.prepare_cached(&sums(query.by))?;
+        let mut rows = statement.query(<[i64; 2]>::from(query.range()))?;
+        while let Some(row) = rows.next()? {
+            let key = match query.by {
+                UsageBy::Day => day(row.get::<_, i64>(0)?.saturating_mul(86_400_000_000)),
+                _ => row.get(0)?,
+            };
+            let sum = UsageSum {
+                turns: uint(row, 1)?,
+                input_tokens: uint(row, 2)?,
+                output_tokens: uint(row, 3)?,
+                cache_read_tokens: uint(row, 4)?,
+                cache_creation_tokens: uint(row, 5)?,
+                reasoning_tokens: uint(row, 6)?,
+                cost_usd: row.get(7)?,
+                priced_turns: uint(row, 8)?,
+            };
+            report.add(key, &sum);
+        }
+        self.add_newer(query, &mut report)?;
+        Ok(report)
+    }
+
+    /// Adds the turns that ended since the rows were written. Whoever reads beside another process may have some of them in
+    /// both, as they were at their end.
+    fn add_newer(&self, query: &UsageQuery, report: &mut UsageReport) -> Result<(), Fault> {
+        let mut ended = self
+            .connection
+            .prepare_cached("SELECT 1 FROM turns WHERE place = ?1 AND ended_at IS NOT NULL")?;
+        for (place, (stream, turn)) in &self.newer.turns {
+            if turn.view.ended_at.is_none() || ended.exists([place.cast_signed()])? {
+                continue;
+            }
+            if self.is_there(*stream)? {
+                report.add_turn(query, turn);
+            }
+        }
+        Ok(())
+    }
+}

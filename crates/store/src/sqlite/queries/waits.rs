@@ -1,0 +1,78 @@
+//! What waits for somebody.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+use windlass_core::typed_id::ExecId;
+
+use super::super::error::Fault;
+use super::super::journal::{find, named};
+use super::super::numbers::uint;
+use super::Look;
+use super::load::open_waits;
+use super::tables::{WAIT, wait};
+use crate::journal::StreamKey;
+use crate::queries::WaitRow;
+
+/// The streams in which something waits.
+pub(super) const WAITING: &str =
+    "SELECT DISTINCT stream FROM waits INDEXED BY waits_open WHERE is_open = 1";
+
+/// A wait by its call.
+pub(super) const BY_CALL: &str =
+    "waits CROSS JOIN streams ON streams.id = waits.stream WHERE exec = ?1";
+
+impl Look<'_> {
+    pub(super) fn waits(&self, key: Option<&StreamKey>) -> Result<Vec<WaitRow>, Fault> {
+        let streams = match key {
+            Some(key) => {
+                let found = find(&self.connection, key)?;
+                found
+                    .map(|found| (found.stream, key.clone()))
+                    .into_iter()
+                    .collect()
+            }
+            None => self.waiting()?,
+        };
+        let mut waits = Vec::new();
+        for (stream, key) in streams {
+            waits.extend(open_waits(&self.connection, &self.newer, stream, &key)?);
+        }
+        Ok(waits)
+    }
+
+    /// Returns the threads in which something may wait.
+    fn waiting(&self) -> Result<BTreeMap<u64, StreamKey>, Fault> {
+        let mut statement = self.connection.prepare_cached(WAITING)?;
+        let stored = statement.query_map([], |row| uint(row, 0))?;
+        let mut streams: Vec<u64> = stored.collect::<Result<_, _>>()?;
+        streams.extend(self.newer.waits.keys().map(|(stream, _)| *stream));
+        let mut named_ones = BTreeMap::new();
+        for stream in streams {
+            let name = named(&self.connection, stream)?;
+            named_ones.extend(name.map(|name| (stream, name)));
+        }
+        Ok(named_ones)
+    }
+
+    pub(super) fn wait(&self, exec_id: ExecId) -> Result<Option<WaitRow>, Fault> {
+        let fresh = self.newer.waits.iter();
+        for ((stream, _), wait) in fresh.filter(|((_, exec), _)| *exec == exec_id) {
+            if self.is_there(*stream)? {
+                return Ok(Some(wait.clone()));
+            }
+        }
+        stored(&self.connection, exec_id)
+    }
+}
+
+fn stored(connection: &Connection, exec_id: ExecId) -> Result<Option<WaitRow>, Fault> {
+    let query = format!("SELECT {WAIT}, streams.key FROM {BY_CALL}");
+    let mut statement = connection.prepare_cached(&query)?;
+    let mut rows = statement.query([exec_id.uuid().into_bytes()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let key = StreamKey::new(row.get::<_, String>(5)?);
+    Ok(Some(wait(row, &key)?))
+}

@@ -1,0 +1,75 @@
+//! Writing rows to the tables, with the position up to which they are exact then.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::super::ancestry::{is_kept, shared_upto};
+use super::super::error::Fault;
+use super::super::journal::named;
+use super::super::numbers::int;
+use super::open;
+use super::tables::{put_run, put_thread, put_turn, put_wait};
+use super::tail::Rows;
+
+/// Writes rows that are exact up to a position. What belongs to streams that were removed since is left out.
+pub(in super::super) fn write(
+    connection: &Connection,
+    rows: &Rows,
+    upto: u64,
+) -> Result<(), Fault> {
+    let mut there = Streams {
+        connection,
+        shown: HashMap::new(),
+    };
+    for (stream, thread) in &rows.threads {
+        if there.shows(*stream)? == u64::MAX {
+            put_thread(connection, *stream, thread)?;
+        }
+    }
+    for (stream, turn) in rows.turns.values() {
+        if turn.first_seq <= there.shows(*stream)? {
+            put_turn(connection, *stream, turn)?;
+        }
+    }
+    for ((stream, _), wait) in &rows.waits {
+        if there.shows(*stream)? == u64::MAX {
+            put_wait(connection, *stream, wait)?;
+        }
+    }
+    for (stream, run) in &rows.runs {
+        if there.shows(*stream)? == u64::MAX {
+            put_run(connection, run)?;
+        }
+    }
+    for stream in &rows.touched {
+        open::note(connection, *stream)?;
+    }
+    connection
+        .prepare_cached("UPDATE state SET folded = ?1 WHERE folded < ?1")?
+        .execute([int(upto)])?;
+    Ok(())
+}
+
+/// Which streams are there.
+struct Streams<'a> {
+    connection: &'a Connection,
+    shown: HashMap<u64, u64>,
+}
+
+impl Streams<'_> {
+    /// Returns up to which record somebody shows a stream: all of one that is there, of one that was removed what its forks
+    /// share, and nothing of any other.
+    fn shows(&mut self, stream: u64) -> Result<u64, Fault> {
+        if let Some(upto) = self.shown.get(&stream) {
+            return Ok(*upto);
+        }
+        let upto = match named(self.connection, stream)? {
+            Some(_) => u64::MAX,
+            None if is_kept(self.connection, stream)? => shared_upto(self.connection, stream)?,
+            None => 0,
+        };
+        self.shown.insert(stream, upto);
+        Ok(upto)
+    }
+}

@@ -1,0 +1,51 @@
+//! Cursors of other databases, and of the future.
+
+use windlass_store::{Queries, QueryError, SqliteStore, ThreadQuery};
+
+use super::super::support::{Home, custom, fill};
+
+async fn filled() -> (Home, SqliteStore, String) {
+    let home = Home::new();
+    let store = home.open().await;
+    for name in ["a", "b"] {
+        fill(&store, name, vec![custom("x")]).await;
+    }
+    let page = store.queries().threads(ThreadQuery::first(1)).await;
+    let next = page.unwrap().next.unwrap();
+    (home, store, next)
+}
+
+async fn ask(store: &SqliteStore, cursor: &str) -> Result<usize, QueryError> {
+    let query = ThreadQuery {
+        after: Some(cursor.to_owned()),
+        ..ThreadQuery::first(9)
+    };
+    let page = store.queries().threads(query).await?;
+    Ok(page.entries.len())
+}
+
+#[tokio::test]
+async fn a_cursor_belongs_to_its_database_and_outlives_the_process() {
+    let (home, store, cursor) = filled().await;
+    let (_other, elsewhere, _) = filled().await;
+    let foreign = ask(&elsewhere, &cursor).await.unwrap_err();
+    assert_eq!(foreign, QueryError::ForeignCursor(cursor.clone()));
+    let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
+    assert_eq!(ask(&reader, &cursor).await, Ok(1));
+    store.close().await;
+    let store = home.open().await;
+    assert_eq!(ask(&store, &cursor).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_cursor_of_the_future_is_refused() {
+    let (home, store, _) = filled().await;
+    let older = home.crashed();
+    fill(&store, "c", vec![custom("y")]).await;
+    let page = store.queries().threads(ThreadQuery::first(1)).await;
+    let cursor = page.unwrap().next.unwrap();
+    assert_eq!(ask(&store, &cursor).await, Ok(2));
+    let put_back = older.open().await;
+    let future = ask(&put_back, &cursor).await.unwrap_err();
+    assert_eq!(future, QueryError::FutureCursor(cursor));
+}

@@ -1,0 +1,136 @@
+//! `verify` finds rows that are not what the events say, and `rebuild` puts them right. Damage in rows stops nothing else.
+
+use windlass_store::{Journal, Queries, QueryError, ThreadQuery};
+
+use super::super::support::{Home, custom, events, fill, findings, key};
+use super::play::play;
+use super::shown::{append, assert_same, everything};
+
+/// Changes the database behind the store's back; says what is found.
+async fn check(change: &str, expected: &[&str]) {
+    let home = Home::new();
+    let store = home.open().await;
+    append(&store.journal(), "s", &play(11, 300), 50).await;
+    fill(&store, "other", vec![custom("x")]).await;
+    let before = everything(&store.queries()).await;
+    store.close().await;
+    home.database().execute_batch(change).unwrap();
+    let store = home.open().await;
+    let found = findings(&store).await;
+    let is_it = |(found, expected): (&String, &&str)| found.starts_with(expected);
+    let are_same = found.len() == expected.len() && found.iter().zip(expected).all(is_it);
+    assert!(are_same, "{change}: {found:#?}");
+    // Others go on writing.
+    let journal = store.journal();
+    let claim = journal.claim(&key("new")).await.unwrap();
+    let appended = journal.append(&claim, events(1, [custom("y")])).await;
+    appended.unwrap();
+    journal.remove(&key("new")).await.unwrap();
+    store.rebuild(|_| {}).await.unwrap();
+    let left = findings(&store).await;
+    assert!(left.is_empty(), "{change}: {left:?}");
+    assert_same(&everything(&store.queries()).await, &before, change);
+}
+
+const ONE: &str = "WHERE place = (SELECT min(place) FROM turns)";
+
+#[tokio::test]
+async fn a_changed_row_is_found_and_named() {
+    let thread = "stream s: the row of the thread is not what its events say";
+    let turn = "stream s: the row of turn";
+    check("", &[]).await;
+    for change in ["turns = 7", "preview = 'x'", "usage = NULL", "state = 2"] {
+        let change = format!("UPDATE threads SET {change} WHERE stream = 1");
+        check(&change, &[thread]).await;
+    }
+    for change in [
+        "steps = 99",
+        "view = replace(view, 'model', 'm')",
+        "first = first + 1",
+    ] {
+        check(&format!("UPDATE turns SET {change} {ONE}"), &[turn]).await;
+    }
+    let impossible = "1 turns are in a state that cannot be";
+    check(
+        &format!("UPDATE turns SET status = 0 {ONE}"),
+        &[impossible, turn],
+    )
+    .await;
+    let waits = "UPDATE waits SET kind = 2 WHERE exec = (SELECT min(exec) FROM waits)";
+    check(waits, &["stream s: the row of what"]).await;
+}
+
+#[tokio::test]
+async fn a_row_that_is_missing_behind_or_too_many_is_found() {
+    check(
+        "DELETE FROM threads WHERE stream = 2",
+        &["stream other: the row of the thread is missing"],
+    )
+    .await;
+    check(
+        "UPDATE threads SET seq = seq - 1 WHERE stream = 1",
+        &["stream s: the row of the thread is"],
+    )
+    .await;
+    check(
+        "UPDATE threads SET seq = seq + 1 WHERE stream = 1",
+        &["stream s: the row of the thread is ahead of its events"],
+    )
+    .await;
+    check(
+        &format!("DELETE FROM turns {ONE}"),
+        &["stream s: the row of turn"],
+    )
+    .await;
+    check(
+        "INSERT INTO threads SELECT 99, seq, at, created_at, updated_at, kind, state, agent, latest, preview, turns, \
+         items, usage, origin, gone FROM threads LIMIT 1",
+        &["1 rows of threads belong to no stream"],
+    )
+    .await;
+    check(
+        "INSERT INTO open_streams VALUES (77)",
+        &["1 streams that are noted as open are not there"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_a_typed_error_until_it_is_made_anew() {
+    let home = Home::new();
+    let store = home.open().await;
+    append(&store.journal(), "s", &play(11, 100), 50).await;
+    fill(&store, "other", vec![custom("x")]).await;
+    store.close().await;
+    for change in [
+        "UPDATE threads SET latest = '{' WHERE stream = 1",
+        "UPDATE threads SET state = 77 WHERE stream = 1",
+        "UPDATE turns SET view = '[]'",
+        "UPDATE turns SET outcome = 99 WHERE outcome IS NOT NULL",
+    ] {
+        home.database().execute_batch(change).unwrap();
+        let store = home.open().await;
+        let listed = store.queries().threads(ThreadQuery::first(9)).await;
+        let shown = store.queries().thread_detail(&key("s"), 99).await;
+        assert!(listed.is_err() || shown.is_err(), "{change}");
+        for error in [listed.err(), shown.err()].into_iter().flatten() {
+            let is_named = match &error {
+                QueryError::DamagedRow { what, .. } => what.contains("the row of"),
+                QueryError::Journal(_) => true,
+                _ => false,
+            };
+            assert!(is_named, "{change}: {error:?}");
+        }
+        assert!(!findings(&store).await.is_empty(), "{change}");
+        let other = store.queries().thread(&key("other")).await;
+        assert!(other.unwrap().is_some(), "{change}");
+        // Records of the damaged thread are still taken, and its rows made again.
+        fill(&store, "s", vec![custom("on")]).await;
+        store.rebuild(|_| {}).await.unwrap();
+        assert_eq!(findings(&store).await, [""; 0], "{change}");
+        let head = store.journal().standing(&key("s")).await.unwrap().head;
+        let shown = store.queries().thread_detail(&key("s"), 99).await;
+        assert_eq!(shown.unwrap().unwrap().thread.seq, head, "{change}");
+        store.close().await;
+    }
+}
