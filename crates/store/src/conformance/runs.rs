@@ -10,7 +10,7 @@ use windlass_core::runs::{
 
 use super::check::{Check, Outcome};
 use crate::journal::JournalError;
-use crate::runs::{Begun, KeptRun, RunLog};
+use crate::runs::{Begun, KeptRun, RunFilter, RunLog};
 
 type Log = Arc<dyn RunLog>;
 
@@ -21,6 +21,7 @@ pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
     self::records_go_on_and_the_row_follows,
     self::an_end_is_the_end,
     self::a_take_over_fences_the_writer_before_it,
+    self::lists_show_the_newest_first_by_agent_and_status,
     self::pages_end_by_count_and_by_bytes,
     self::the_doorbell_rings,
     self::only_old_ended_runs_are_forgotten,
@@ -170,6 +171,54 @@ async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
             "taking over what has ended: {refused:?}"
         );
     }
+    Ok(())
+}
+
+async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
+    for number in 0..12 {
+        let agent = ["a", "b", "c"][number % 3];
+        let run = begin(&log, &format!("r{number}"), agent).await?;
+        let end = match number % 4 {
+            0 => continue,
+            1 => success(),
+            2 => Termination::Incomplete,
+            _ => Termination::Cancelled {
+                cancellation: json!({}),
+            },
+        };
+        log.append(&run, vec![ended(&run, end, 5)]).await?;
+    }
+    let listed = async |agent: Option<&str>, status, before| {
+        let filter = RunFilter {
+            agent_id: agent.map(str::to_owned),
+            status,
+            before,
+            kind: None,
+        };
+        let runs = log.list(filter, 3).await?;
+        let last = runs.last().map(|run| run.position);
+        let ids: Vec<String> = runs.into_iter().map(|run| run.summary.run_id).collect();
+        Ok::<_, JournalError>((ids, last))
+    };
+    let (all, last) = listed(None, None, None).await?;
+    require_eq!(all, ["r11", "r10", "r9"], "all");
+    require_eq!(
+        listed(None, None, last).await?.0,
+        ["r8", "r7", "r6"],
+        "the next page"
+    );
+    let (of_a, last) = listed(Some("a"), None, None).await?;
+    require_eq!(of_a, ["r9", "r6", "r3"], "by agent");
+    require_eq!(listed(Some("a"), None, last).await?.0, ["r0"], "the rest");
+    let open = Some(RunStatus::InProgress);
+    require_eq!(
+        listed(None, open, None).await?.0,
+        ["r8", "r4", "r0"],
+        "by status"
+    );
+    require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
+    let none: [&str; 0] = [];
+    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
     Ok(())
 }
 

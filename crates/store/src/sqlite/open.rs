@@ -103,7 +103,6 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         doorbells: Arc::clone(&doorbells),
         state: State {
             heads: Heads::new(chain.clone()),
-            tail: Arc::clone(&tail),
             position: identity.position,
             commit: identity.commits,
             rings: Vec::new(),
@@ -115,6 +114,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         commits: Arc::default(),
         broken,
         afterwards,
+        tail: Arc::clone(&tail),
         behind: Arc::clone(&behind),
         pace: Pace::default(),
     };

@@ -32,8 +32,6 @@ pub(crate) struct Work<'a> {
 /// What the writer knows without asking the database.
 pub(crate) struct State {
     pub(crate) heads: Heads,
-    /// The rows that are newer than the tables.
-    pub(crate) tail: Arc<Tail>,
     /// The newest position that was given out.
     pub(crate) position: u64,
     /// The number of the commit that is being made.
@@ -63,7 +61,8 @@ pub(crate) struct Pen {
     /// Why nothing can be written any more.
     pub(crate) broken: Arc<OnceLock<String>>,
     pub(crate) afterwards: Afterwards,
-    /// The thread that writes rows.
+    /// The rows that are newer than the tables, and the thread that writes them.
+    pub(crate) tail: Arc<Tail>,
     pub(crate) behind: Arc<Behind>,
     pub(crate) pace: Pace,
 }
@@ -185,8 +184,8 @@ impl Pen {
     fn write_rows(&mut self) {
         let is_done = Arc::new(AtomicBool::new(false));
         while !is_done.load(Ordering::Relaxed) {
-            let is_done = Arc::clone(&is_done);
-            self.commit(vec![Box::new(WriteRows { is_done })]);
+            let (tail, is_done) = (Arc::clone(&self.tail), Arc::clone(&is_done));
+            self.commit(vec![Box::new(WriteRows { tail, is_done })]);
         }
     }
 
@@ -263,23 +262,24 @@ fn run_jobs(
 
 /// Writes some of the rows that are newer than the tables, so that the next open finds them there.
 struct WriteRows {
+    tail: Arc<Tail>,
     is_done: Arc<AtomicBool>,
 }
 
 impl Job for WriteRows {
     fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
-        let tail = Arc::clone(&work.state.tail);
+        let Self { tail, is_done } = *self;
         match step_in(work.connection, &tail) {
             Ok(Some((rows, upto))) => Ok(Box::new(move |committed| match committed {
                 Ok(()) => tail.written(&rows, upto),
-                Err(_) => self.is_done.store(true, Ordering::Relaxed),
+                Err(_) => is_done.store(true, Ordering::Relaxed),
             })),
             Ok(None) => {
-                self.is_done.store(true, Ordering::Relaxed);
+                is_done.store(true, Ordering::Relaxed);
                 Err(())
             }
             Err(fault) => {
-                self.is_done.store(true, Ordering::Relaxed);
+                is_done.store(true, Ordering::Relaxed);
                 let error = SqliteError::from(fault);
                 tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
                 Err(())

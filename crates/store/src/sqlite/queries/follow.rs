@@ -176,9 +176,7 @@ pub(in super::super) fn step_in(
     connection: &Connection,
     tail: &Tail,
 ) -> Result<Option<(Arc<super::Rows>, u64)>, Fault> {
-    let Some((rows, upto)) = tail.move_on(connection, Reach::Step)? else {
-        return Ok(None);
-    };
+    let (rows, upto) = tail.look_in(connection, Reach::Step)?;
     if upto <= folded(connection)? {
         return Ok(None);
     }

@@ -80,8 +80,11 @@ impl Folded {
             let run = run.map(Box::new);
             return Ok(Self::Run { key, run });
         }
+        let is_kept = is_kept(connection, stream)?;
         let row = match newer.threads.get(&stream) {
             Some(row) => Some((**row).clone()),
+            // That of a removed one is gone, and its turns may still have to end.
+            None if is_kept => Some(ThreadFold::begin(&key, DateTime::UNIX_EPOCH).row),
             None => find_thread(connection, stream)?,
         };
         let fold = match row {
@@ -93,7 +96,7 @@ impl Folded {
         };
         Ok(Self::Thread {
             shown: fold.as_ref().map_or(0, |fold| fold.row.seq),
-            is_kept: is_kept(connection, stream)?,
+            is_kept,
             key,
             fold,
         })

@@ -11,6 +11,8 @@ mod detail;
 pub(super) mod follow;
 mod load;
 mod open;
+#[cfg(test)]
+mod plans;
 mod rebuild;
 mod remove;
 mod run_check;
@@ -46,7 +48,6 @@ pub(super) use open::open_streams;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use remove::{forget, hide, mark_pruned, trim};
 pub(super) use run_check::RunCheck;
-pub(super) use runs::old_runs;
 use tail::{Reach, Rows};
 
 /// Answers about threads, turns and runs in a SQLite database; clones share them.

@@ -1,17 +1,16 @@
 //! Lists of runs of both kinds.
 
-use rusqlite::{Connection, ToSql};
+use rusqlite::ToSql;
 use windlass_core::runs::{OWN_AGENT, RunStatus, turn_of_run};
 use windlass_core::typed_id::TurnId;
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::Look;
 use super::load::run_now;
 use super::tables::{RUN, TURN, code, run, turn};
-use super::tail::Rows;
+use super::{Look, SqliteQueries};
 use crate::journal::StreamKey;
-use crate::queries::{RunRow, TurnRow};
+use crate::queries::{QueryError, RunRow, TurnRow};
 use crate::runs::{KeptRun, RunFilter, RunKind, newest_of, run_stream};
 
 /// The name of a turn's stream follows the columns that are read of it.
@@ -174,40 +173,42 @@ impl Look<'_> {
     }
 }
 
-/// Returns the runs from outside that ended before a time, the oldest first. `newer` are the rows that the table lacks.
-pub(in super::super) fn old_runs(
-    connection: &Connection,
-    newer: &Rows,
-    before: i64,
-    limit: usize,
-) -> Result<Vec<StreamKey>, Fault> {
-    let ended = |kept: &KeptRun| kept.summary.ended_at.map(|at| at.timestamp_micros());
-    let is_old = |kept: &&std::sync::Arc<KeptRun>| ended(kept).is_some_and(|at| at < before);
-    let mut old: Vec<(i64, StreamKey)> = newer
-        .runs
-        .values()
-        .filter(is_old)
-        .map(|kept| {
-            (
-                ended(kept).unwrap_or_default(),
-                run_stream(&kept.summary.run_id),
-            )
-        })
-        .collect();
-    let mut statement = connection.prepare_cached(OLD)?;
-    let limit_asked = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map((before, limit_asked), |row| {
-        Ok((row.get(0)?, StreamKey::new(row.get::<_, String>(1)?)))
-    })?;
-    for row in rows {
-        let row: (i64, StreamKey) = row?;
-        if !old.iter().any(|(_, key)| *key == row.1) {
-            old.push(row);
-        }
+impl SqliteQueries {
+    /// Returns runs from outside that ended before a time, the oldest first.
+    pub(in super::super) async fn old_runs(
+        &self,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<StreamKey>, QueryError> {
+        self.ask(move |look| look.old_runs(before, limit)).await
     }
-    old.sort_unstable();
-    old.truncate(limit);
-    Ok(old.into_iter().map(|(_, key)| key).collect())
+}
+
+impl Look<'_> {
+    fn old_runs(&self, before: i64, limit: usize) -> Result<Vec<StreamKey>, Fault> {
+        let mut old = Vec::new();
+        for kept in self.newer.runs.values() {
+            let ended_at = kept.summary.ended_at.map(|at| at.timestamp_micros());
+            if let Some(at) = ended_at.filter(|at| *at < before)
+                && self.is_there(kept.stream)?
+            {
+                old.push((at, run_stream(&kept.summary.run_id)));
+            }
+        }
+        let mut statement = self.connection.prepare_cached(OLD)?;
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map((before, most), |row| {
+            Ok((row.get(0)?, StreamKey::new(row.get::<_, String>(1)?)))
+        })?;
+        for row in rows {
+            old.push(row?);
+        }
+        // One that was just written may be in both.
+        old.sort_unstable();
+        old.dedup();
+        old.truncate(limit);
+        Ok(old.into_iter().map(|(_, key)| key).collect())
+    }
 }
 
 pub(super) const OLD: &str = "SELECT ended_at, streams.key FROM runs INDEXED BY runs_by_end \

@@ -20,6 +20,8 @@ use crate::runs::KeptRun;
 
 /// How many folds stay.
 const MAX_FOLDS: usize = 1024;
+/// How many rows stay that the tables have by now.
+const MAX_ROWS: usize = 16 * 1024;
 /// How many bytes of records one step of the thread that writes rows folds.
 const STEP_BYTES: usize = 1024 * 1024;
 /// How many records.
@@ -38,6 +40,12 @@ pub(in super::super) struct Rows {
     pub(super) runs: HashMap<u64, Arc<KeptRun>>,
     /// All streams that have a newer record, in whatever state they are.
     pub(super) touched: HashSet<u64>,
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        self.threads.len() + self.turns.len() + self.waits.len() + self.runs.len()
+    }
 }
 
 /// What is newer than the tables.
@@ -59,7 +67,7 @@ struct State {
 
 /// Up to where a step goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Reach {
+pub(super) enum Reach {
     /// To the newest record.
     Newest,
     /// Not far, so that memory has room for it.
@@ -91,32 +99,20 @@ impl Tail {
         reader: &'a Connection,
         reach: Reach,
     ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
-        loop {
-            let transaction = reader.unchecked_transaction()?;
-            if let Some((rows, upto)) = self.move_on(&transaction, reach)? {
-                return Ok((transaction, rows, upto));
-            }
-        }
+        // First the lock, then the look: so it sees all that the tail has folded, and all rows that it let go of.
+        let mut state = self.lock();
+        let transaction = reader.unchecked_transaction()?;
+        let (rows, upto) = state.move_on(&transaction, reach)?;
+        Ok((transaction, rows, upto))
     }
 
-    /// Moves on to what a transaction sees; `None` where it sees too little: the rows were written since it began, so that it has
-    /// neither the old ones nor the new ones.
-    pub(in super::super) fn move_on(
+    /// The same for the one who writes, in a transaction in which nothing else is written: it may still be taken back.
+    pub(super) fn look_in(
         &self,
         transaction: &Connection,
         reach: Reach,
-    ) -> Result<Option<(Arc<Rows>, u64)>, Fault> {
-        let folded = folded(transaction)?;
-        let mut state = self.lock();
-        if folded < state.base {
-            return Ok(None);
-        }
-        // Another process has written rows that are newer than all that was folded here.
-        if folded > state.upto {
-            state.begin_at(folded);
-        }
-        state.advance(transaction, reach)?;
-        Ok(Some((Arc::clone(&state.rows), state.upto)))
+    ) -> Result<(Arc<Rows>, u64), Fault> {
+        self.lock().move_on(transaction, reach)
     }
 
     /// Lets go of rows that have been written, up to a position.
@@ -190,6 +186,21 @@ impl State {
             upto: position,
             ..Self::default()
         };
+    }
+
+    fn move_on(
+        &mut self,
+        transaction: &Connection,
+        reach: Reach,
+    ) -> Result<(Arc<Rows>, u64), Fault> {
+        let folded = folded(transaction)?;
+        // Another process has written rows: newer ones than all that was folded here, or so many that they need not stay.
+        let is_much = folded > self.base && self.rows.len() > MAX_ROWS;
+        if folded < self.base || folded > self.upto || is_much {
+            self.begin_at(folded);
+        }
+        self.advance(transaction, reach)?;
+        Ok((Arc::clone(&self.rows), self.upto))
     }
 
     /// Folds what is newer.

@@ -135,10 +135,12 @@ impl RunLog for SqliteRuns {
         let mut forgotten = 0;
         while forgotten < limit {
             let step = limit.min(forgotten + FORGET) - forgotten;
-            let gone = writer.write(move |work| write::forget(work, before, step));
+            let inner = Arc::clone(&self.inner);
+            let old = SqliteQueries { inner }.old_runs(before, step).await?;
+            let gone = writer.write(move |work| write::forget(work, before, &old));
             let gone = gone.await?;
             forgotten += gone;
-            if gone < step {
+            if gone == 0 {
                 break;
             }
         }

@@ -6,8 +6,6 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::journal::{Append, claim, find, remove};
 use super::super::numbers::int;
-use super::super::queries::old_runs;
-use super::super::queries::tail::Reach;
 use super::super::record::Encoded;
 use super::super::times;
 use super::super::writer::Work;
@@ -188,17 +186,15 @@ fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Removes runs that ended before a time, the oldest first.
-pub(super) fn forget(work: &mut Work<'_>, before: i64, limit: usize) -> Result<usize, Fault> {
-    // Where little happens, a row may be old and not written yet.
-    let newer = work.state.tail.move_on(work.connection, Reach::Newest)?;
-    let Some((newer, _)) = newer else {
-        return Err(Fault::unavailable("rows are being written; try again"));
-    };
-    let old = old_runs(work.connection, &newer, before, limit)?;
+/// Removes those of some runs that ended before a time; returns how many.
+pub(super) fn forget(work: &mut Work<'_>, before: i64, keys: &[StreamKey]) -> Result<usize, Fault> {
     let mut forgotten = 0;
-    for key in old {
-        forgotten += usize::from(remove(work, &key)?);
+    for key in keys {
+        let run = current(work.connection, key)?;
+        let ended_at = run.and_then(|run| run.summary.ended_at);
+        if ended_at.is_some_and(|at| at.timestamp_micros() < before) {
+            forgotten += usize::from(remove(work, key)?);
+        }
     }
     Ok(forgotten)
 }

@@ -5,10 +5,11 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use windlass_core::events::{Event, EventData};
+use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::TurnId;
 use windlass_store::{Journal, MemoryJournal, MemoryQueries, MemoryRunLog, Queries};
 
-use super::super::support::{Home, findings, fork, key};
+use super::super::support::{Home, completed, fill, findings, fork, key, started};
 use super::play::play;
 use super::shown::{append, assert_same, everything, thread};
 
@@ -103,4 +104,23 @@ async fn a_parent_that_is_removed_before_its_rows_are_written_leaves_those_that_
     let rows = "SELECT count(*) FROM turns";
     let left: i64 = (home.database().query_row(rows, [], |row| row.get(0))).unwrap();
     assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_shared_turn_ends_also_when_its_thread_is_removed_before_that_is_folded() {
+    let home = Home::new();
+    let store = home.open().await;
+    let turn = TurnId::new();
+    fill(&store, "s", vec![started(turn)]).await;
+    store.write_rows().await.unwrap();
+    fill(&store, "s", vec![completed(turn)]).await;
+    fork(&store.journal(), "s", 2, "fork").await.unwrap();
+    store.journal().remove(&key("s")).await.unwrap();
+    for _ in 0..2 {
+        let shown = store.queries().turn(&key("fork"), turn).await.unwrap();
+        let shown = shown.map(|turn| (turn.view.status, turn.last_seq));
+        assert_eq!(shown, Some((TurnStatus::Completed, Some(2))));
+        store.write_rows().await.unwrap();
+    }
+    assert_eq!(findings(&store).await, [""; 0]);
 }

@@ -1,0 +1,100 @@
+//! Looking at the plans of all questions: each is an index look-up, however many threads there are.
+
+use rusqlite::Connection;
+
+use super::tables::{THREAD, THREADS, TURN};
+use super::{counts, open, runs, threads, turns, usage, waits};
+use crate::queries::{Include, Order, ThreadQuery, ThreadState, UsageBy};
+use crate::runs::RunKind;
+
+fn plan(connection: &Connection, query: &str) -> Vec<String> {
+    let query = format!("EXPLAIN QUERY PLAN {query}");
+    let mut statement = connection.prepare(&query).unwrap();
+    let nothing = vec![0; statement.parameter_count()];
+    let plan = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3));
+    plan.unwrap().map(Result::unwrap).collect()
+}
+
+fn thread_queries() -> Vec<String> {
+    let mut queries = Vec::new();
+    for agent in [None, Some("a".to_owned())] {
+        for states in [vec![], vec![ThreadState::Waiting], vec![ThreadState::Idle]] {
+            queries.push(threads::walk(&ThreadQuery {
+                include: Include::Current,
+                agent: agent.clone(),
+                states,
+                ..ThreadQuery::first(1)
+            }));
+        }
+    }
+    queries
+}
+
+#[test]
+fn no_question_scans_and_none_sorts() {
+    let connection = Connection::open_in_memory().unwrap();
+    let tables = include_str!("../schema/1.sql");
+    connection.execute_batch(tables).unwrap();
+    let mut queries = thread_queries();
+    queries.push(format!(
+        "SELECT {THREAD} FROM {THREADS} WHERE threads.stream = ?1"
+    ));
+    queries.extend([Order::NewestFirst, Order::OldestFirst].map(turns::between));
+    queries.push(format!(
+        "SELECT {TURN} FROM {} ORDER BY place DESC",
+        turns::BY_ID
+    ));
+    queries.push(format!("SELECT kind FROM {}", waits::BY_CALL));
+    for kind in [RunKind::Turn, RunKind::Reported] {
+        queries.extend([false, true].map(|by_agent| runs::page(kind, by_agent)));
+    }
+    queries.push(runs::OLD.to_owned());
+    for query in &queries {
+        let plan = plan(&connection, query);
+        let is_bad = |line: &&String| line.contains("SCAN") || line.contains("TEMP B-TREE");
+        let bad: Vec<_> = plan.iter().filter(is_bad).collect();
+        assert!(bad.is_empty(), "{query}: {plan:#?}");
+    }
+}
+
+/// What goes through all of an index goes through one that holds little else, or is asked for by how much there is.
+#[test]
+fn what_counts_or_sums_reads_no_more_than_its_index() {
+    let connection = Connection::open_in_memory().unwrap();
+    let tables = include_str!("../schema/1.sql");
+    connection.execute_batch(tables).unwrap();
+    for (query, expected) in [
+        (
+            counts::OPEN.to_owned(),
+            "SCAN threads USING COVERING INDEX threads_open",
+        ),
+        (
+            counts::WAITING.to_owned(),
+            "SCAN threads USING COVERING INDEX threads_open",
+        ),
+        (
+            counts::BY_KIND.to_owned(),
+            "SCAN threads USING COVERING INDEX threads_by_time",
+        ),
+        (
+            waits::WAITING.to_owned(),
+            "SCAN waits USING COVERING INDEX waits_open",
+        ),
+        (
+            usage::sums(UsageBy::Model),
+            "SEARCH turns USING INDEX turns_by_end (ended_at>? AND ended_at<?)",
+        ),
+    ] {
+        let plan = plan(&connection, &query);
+        assert_eq!(
+            plan.first().map(String::as_str),
+            Some(expected),
+            "{query}: {plan:#?}"
+        );
+    }
+    let plan = plan(&connection, open::OPEN);
+    for table in ["streams", "newest", "records"] {
+        let scans = |line: &String| line.starts_with(&format!("SCAN {table}"));
+        assert!(!plan.iter().any(scans), "{plan:#?}");
+    }
+}
