@@ -1,27 +1,28 @@
 //! What all requests share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
+use windlass_store::queries::Queries;
 
 use crate::error::ApiError;
 use crate::git::GitStates;
+use crate::locks::Locks;
 use crate::settings::Settings;
 use crate::store::WireStore;
-use crate::threads::{Directory, Folds};
 
 /// What all requests share.
 pub(crate) struct App {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn WireStore>,
-    pub(crate) threads: Directory,
-    pub(crate) folds: Folds,
+    /// What is recorded of threads, turns and what waits in them.
+    pub(crate) queries: Arc<dyn Queries>,
     pub(crate) local: Environment,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
@@ -30,7 +31,9 @@ pub(crate) struct App {
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
     /// Requests with an idempotency key that are under way.
-    pub(crate) under_way: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub(crate) under_way: Locks,
+    /// Threads whose records are being changed, so that no change is lost.
+    pub(crate) changing: Locks,
     /// Requests that change something; they outlive their connections.
     pub(crate) working: TaskTracker,
     /// Says that the server stops.

@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
+use windlass_store::queries::QueryError;
 
 use crate::http::scope;
 
@@ -53,6 +54,10 @@ impl ApiError {
 
     pub(crate) fn thread_not_found(id: &str) -> Self {
         Self::new(ErrorCode::ThreadNotFound, format!("Thread not found: {id}"))
+    }
+
+    pub(crate) fn turn_not_found() -> Self {
+        Self::new(ErrorCode::TurnNotFound, "Turn not found")
     }
 
     /// Says the same in other words.
@@ -123,6 +128,17 @@ impl From<AgentLoopError> for ApiError {
                 )
             }
             _ => Self::internal(error),
+        }
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        match &error {
+            QueryError::BadCursor { .. }
+            | QueryError::ForeignCursor(_)
+            | QueryError::FutureCursor(_) => Self::query(error.to_string()),
+            _ => AgentLoopError::StoreUnavailable(error.to_string()).into(),
         }
     }
 }

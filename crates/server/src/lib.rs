@@ -2,7 +2,7 @@
 //!
 //! The server takes a runtime and settings as values; it reads no environment variable. What the API shows is a
 //! pure function of the journal: [`view`] turns one event of the library into at most one event of the wire with
-//! the same number, and details are folds of the same events. What only the API knows (idempotent answers,
+//! the same number; lists, details and sums are answers of the read model. What only the API knows (idempotent answers,
 //! environments) is behind [`WireStore`].
 
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@ mod external;
 mod git;
 mod http;
 mod ids;
+mod locks;
 mod models;
 mod routes;
 mod rpc;
@@ -24,7 +25,6 @@ mod store;
 mod threads;
 mod tokens;
 mod upkeep;
-mod usage;
 pub mod view;
 
 pub use environments::open_environments;
@@ -32,5 +32,5 @@ pub use error::ApiError;
 pub use models::{Models, UnknownModels};
 pub use serve::{Server, StartError, listen};
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
-pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, StoredDigest, Upkept, WireStore};
+pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, Upkept, WireStore};
 pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope};

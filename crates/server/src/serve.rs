@@ -1,10 +1,9 @@
 //! Listening, and stopping in good order.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -27,11 +26,11 @@ use crate::app::{App, Place, Shared};
 use crate::environments;
 use crate::error::ApiError;
 use crate::http::stall::Stalling;
+use crate::locks::Locks;
 use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
-use crate::threads::{DISTANCE, Directory};
 use crate::upkeep;
 
 /// How long after the last tool it may take to record that turns are released.
@@ -73,6 +72,9 @@ pub enum StartError {
     /// What the server keeps cannot be read.
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
+    /// Nobody can say which threads there are.
+    #[error("the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`")]
+    NoQueries,
     /// The runtime cannot carry threads with these settings.
     #[error("the runtime cannot carry threads: {0}")]
     Runtime(#[from] AgentLoopError),
@@ -105,7 +107,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Takes the port. Threads that are recorded are there before the first request is, and their open turns go on.
+    /// Takes the port. Threads that are recorded are there, none is read for it, and their open turns go on.
     pub async fn bind(
         runtime: InProcessRuntime,
         settings: Settings,
@@ -143,24 +145,21 @@ impl Server {
         }
         let git = crate::git::GitStates::new(&settings);
         let app = Arc::new(App {
+            queries: runtime.queries().ok_or(StartError::NoQueries)?,
             runtime,
             settings,
-            threads: Directory::new(Arc::clone(&store)),
             store,
-            folds: crate::threads::Folds::default(),
             environments: RwLock::new(Arc::new(environments)),
             local,
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),
-            under_way: Mutex::new(HashMap::new()),
+            under_way: Locks::default(),
+            changing: Locks::default(),
             working: TaskTracker::new(),
             stopping: CancellationToken::new(),
             port: address.port(),
         });
-        for session_id in app.runtime.session_ids().await? {
-            app.threads.add(session_id);
-        }
         let rpc = Rpc::open(&app).await?;
         let router = routes::router(&app).merge(rpc.router());
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
@@ -185,7 +184,6 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = TaskTracker::new();
         self.rpc.watch_over();
-        let keeping = tokio::spawn(keep_digests(Shared::clone(&self.app)));
         if let Some(socket) = self.rpc.listen_on_socket() {
             connections.spawn(serve_unix(
                 Shared::clone(&self.app),
@@ -235,24 +233,6 @@ impl Server {
         if released.is_err() {
             tracing::warn!("turns were not released in time; that they stopped counts as a crash");
         }
-        let _ = keeping.await;
-        // All that is recorded by now, also of turns that go on at the next start.
-        self.app.threads.keep(&self.app.runtime).await;
-    }
-}
-
-/// Stores what lists show of threads as they change, until the server stops.
-async fn keep_digests(app: Shared) {
-    loop {
-        let changed = async {
-            app.threads.behind.wait().await;
-            tokio::time::sleep(DISTANCE).await;
-        };
-        tokio::select! {
-            () = app.stopping.cancelled() => return,
-            () = changed => {}
-        }
-        app.threads.keep(&app.runtime).await;
     }
 }
 

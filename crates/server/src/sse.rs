@@ -11,12 +11,11 @@ use futures_core::Stream;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::RuntimeEventEnvelope;
 use windlass_runtime::EventStream;
 
-use crate::app::{App, Place, Shared};
+use crate::app::{Place, Shared};
 use crate::view::{self, Include};
 
 /// How long a stream may be silent.
@@ -70,13 +69,6 @@ pub(crate) fn channel() -> (mpsc::Sender<Bytes>, Response<Body>) {
     // Proxies that collect an answer before they pass it on would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     (sender, response)
-}
-
-/// Remembers whose approval a reader is about to see.
-pub(crate) fn note_approval(app: &App, event: &Event) {
-    if let (EventData::ApprovalRequired(_), Some(exec_id)) = (&event.data, event.context.exec_id) {
-        app.threads.note_approval(exec_id, event.session_id);
-    }
 }
 
 /// A reader of a thread's events.
@@ -152,7 +144,6 @@ impl Reader {
             let Some(mut shown) = view::view(&event, self.include) else {
                 continue;
             };
-            note_approval(&self.app, &event);
             shown.link(self.previous);
             self.previous = shown.seq;
             if frames

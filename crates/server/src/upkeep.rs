@@ -43,12 +43,12 @@ fn jitter(wait: Duration) -> Duration {
     Duration::from_millis((high ^ low) % millis.max(1))
 }
 
-/// Waits until nobody asks for anything and no thread has changed for a while.
+/// Waits until nobody asks for anything and no turn has begun for a while.
 async fn idle(app: &App) {
     let mut before = None;
     loop {
         let turns = app.counters.turns.load(Ordering::Relaxed);
-        let is_quiet = app.working.is_empty() && app.threads.behind.is_empty();
+        let is_quiet = app.working.is_empty();
         if is_quiet && before == Some(turns) {
             return;
         }
@@ -61,11 +61,6 @@ impl App {
     /// Does the upkeep once, and notes what came of it.
     pub(crate) async fn maintain(&self) {
         let counters = &self.counters;
-        if self.settings.upkeep.removes_records {
-            // What lists show of a thread outlives its records.
-            self.threads.all(&self.runtime).await;
-            self.threads.keep(&self.runtime).await;
-        }
         match self.store.maintain(Utc::now()).await {
             Ok(done) => {
                 let removed = done.records + done.chunks;

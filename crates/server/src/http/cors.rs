@@ -60,6 +60,10 @@ pub(crate) fn layer(further: &[String]) -> CorsLayer {
             Method::OPTIONS,
         ])
         .allow_headers(headers)
-        .expose_headers([scope::IGNORED, scope::REQUEST_ID])
+        .expose_headers([
+            scope::IGNORED,
+            scope::REQUEST_ID,
+            crate::routes::NEXT_CURSOR,
+        ])
         .vary([header::ORIGIN])
 }

@@ -1,7 +1,5 @@
 //! Repeating a request safely: the same key and body give the first answer again.
 
-use std::sync::{Arc, PoisonError};
-
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -63,8 +61,7 @@ async fn once(
     digest.update(&content);
     let digest = digest.finalize().to_hex().to_string();
     scope::name_repeatable(&blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex());
-    let turnstile = Turnstile::at(app, key);
-    let _passed = turnstile.lock.lock().await;
+    let _alone = app.under_way.lock(key).await;
     if let Some(kept) = app.store.answer(key).await? {
         if kept.request != digest {
             return Err(ApiError::new(
@@ -110,37 +107,4 @@ fn replay(kept: StoredAnswer) -> Response {
     }
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
     response
-}
-
-/// Lets requests with one key pass one after the other.
-struct Turnstile {
-    app: Shared,
-    key: String,
-    lock: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Turnstile {
-    fn at(app: &Shared, key: &str) -> Self {
-        let mut under_way = app.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = Arc::clone(under_way.entry(key.to_owned()).or_default());
-        Self {
-            app: Arc::clone(app),
-            key: key.to_owned(),
-            lock,
-        }
-    }
-}
-
-impl Drop for Turnstile {
-    fn drop(&mut self) {
-        let mut under_way = self
-            .app
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        // The map's and this one: nobody else waits.
-        if Arc::strong_count(&self.lock) <= 2 {
-            under_way.remove(&self.key);
-        }
-    }
 }

@@ -43,8 +43,7 @@ impl App {
 
     /// What belongs to others does not exist for an agent.
     async fn check_owner(&self, agent: &str, id: &str) -> Result<(), ApiError> {
-        let entry = self.threads.find(&self.runtime, id).await?;
-        match entry.thread()?.agent.as_deref() {
+        match self.find(id).await?.thread.agent.as_deref() {
             Some(owner) if owner == agent => Ok(()),
             _ => Err(ApiError::thread_not_found(id)),
         }

@@ -32,14 +32,14 @@ pub(super) async fn decide(
         )
     };
     let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
-    let entry = app.threads.of_approval(&app.runtime, exec_id).await;
-    let entry = entry.ok_or_else(not_pending)?;
+    let wait = app.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
+    let session_id = wait.stream.as_str().parse().map_err(|_| not_pending())?;
     let allow = decision == ApprovalDecision::Allow;
     let (runtime, call) = (&app.runtime, exec_id.to_string());
     let remember = allow && request.remember;
     let decided = match remember {
-        true => runtime.allow_rest_of_turn(entry.id, call).await,
-        false => runtime.decide_tool_call(entry.id, call, allow).await,
+        true => runtime.allow_rest_of_turn(session_id, call).await,
+        false => runtime.decide_tool_call(session_id, call, allow).await,
     };
     match decided {
         Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => {}
@@ -51,7 +51,7 @@ pub(super) async fn decide(
             auto_approve: Some(true),
             ..PatchThread::default()
         };
-        app.change(&entry, remembered).await?;
+        app.change(session_id, remembered).await?;
     }
     ok(&ApprovalAnswered {
         ok: true,

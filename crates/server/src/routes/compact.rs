@@ -18,14 +18,14 @@ pub(super) async fn compact(
     Path(id): Path<String>,
     Optional(request): Optional<CompactThread>,
 ) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    if let Some(answer) = app.started_before(&entry).await? {
+    let found = app.find(&id).await?;
+    if let Some(answer) = app.started_before(&found).await? {
         return json(StatusCode::ACCEPTED, &answer);
     }
     let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
     let input = app
-        .input(&entry.thread()?, &reason, StartTurn::default())
+        .input(&found.thread, &reason, StartTurn::default())
         .await?;
-    let (_, answer) = app.begin(&entry, input, Work::Compact).await?;
+    let (_, answer) = app.begin(found, input, Work::Compact).await?;
     json(StatusCode::ACCEPTED, &answer)
 }

@@ -1,7 +1,6 @@
 //! Making a thread.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -18,19 +17,19 @@ use crate::error::ApiError;
 use crate::http::body::Optional;
 use crate::http::{rules, scope};
 use crate::store::KEPT_FOR;
-use crate::threads::Entry;
+use crate::threads::FoundThread;
 use crate::{external, ids};
 
 pub(super) async fn create(
     State(app): State<Shared>,
     Optional(request): Optional<CreateThread>,
 ) -> Answer {
-    if let Some(entry) = app.made_before().await? {
-        return json(StatusCode::CREATED, &entry.thread()?);
+    if let Some(made) = app.made_before().await? {
+        return json(StatusCode::CREATED, &made.thread);
     }
     let draft = app.draft(request).await?;
-    let entry = app.open_thread(draft, started).await?;
-    json(StatusCode::CREATED, &entry.thread()?)
+    let made = app.open_thread(draft, started).await?;
+    json(StatusCode::CREATED, &made.thread)
 }
 
 /// What a new thread's first record is.
@@ -100,27 +99,24 @@ impl App {
 
     /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
     /// thread itself is proof, because it is named after the request.
-    pub(super) async fn made_before(&self) -> Result<Option<Arc<Entry>>, ApiError> {
+    pub(super) async fn made_before(&self) -> Result<Option<FoundThread>, ApiError> {
         let Some(request) = scope::repeatable() else {
             return Ok(None);
         };
-        let Some(entry) = self.threads.get(ids::made_by(&request)) else {
-            return Ok(None);
-        };
-        self.threads.bring_up(&self.runtime, &entry).await?;
-        let thread = entry.digest().thread();
+        let made = self.look_up(ids::made_by(&request)).await?;
         let since = ids::time(Utc::now() - KEPT_FOR);
-        Ok(Some(entry).filter(|_| thread.is_some_and(|thread| thread.created_at > since)))
+        Ok(made.filter(|made| made.thread.created_at > since))
     }
 
     /// Names a new thread, after the request if that may come again.
-    fn new_thread_id(&self) -> SessionId {
-        let named = scope::repeatable().map(|request| ids::made_by(&request));
-        let is_free = |id: &SessionId| {
-            let entry = self.threads.get(*id);
-            entry.is_none_or(|entry| !entry.digest().is_thread())
-        };
-        named.filter(is_free).unwrap_or_default()
+    async fn new_thread_id(&self) -> Result<SessionId, ApiError> {
+        if let Some(request) = scope::repeatable() {
+            let named = ids::made_by(&request);
+            if self.look_up(named).await?.is_none() {
+                return Ok(named);
+            }
+        }
+        Ok(SessionId::new())
     }
 
     /// Keeps a thread, with its first record.
@@ -128,13 +124,14 @@ impl App {
         &self,
         mut thread: Thread,
         first: impl FnOnce(&Thread) -> Result<EventData, ApiError>,
-    ) -> Result<Arc<Entry>, ApiError> {
+    ) -> Result<FoundThread, ApiError> {
         let limit = self.settings.limits.threads;
-        if self.threads.len() >= limit {
+        let counts = self.queries.counts().await?;
+        if counts.current + counts.archived >= limit as u64 {
             return Err(ApiError::limit("threads", limit));
         }
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
-        session.id = self.new_thread_id();
+        session.id = self.new_thread_id().await?;
         session.agent_id = self.settings.agent_id;
         session.title.clone_from(&thread.title);
         let id = session.id;
@@ -145,9 +142,6 @@ impl App {
             let _ = self.runtime.remove_session(id).await;
             return Err(error.into());
         }
-        let entry = self.threads.add(id);
-        self.threads.behind.note(id);
-        entry.refresh(&self.runtime).await?;
-        Ok(entry)
+        self.thread(id).await
     }
 }

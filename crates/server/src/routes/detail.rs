@@ -2,32 +2,26 @@
 
 use axum::extract::{Path, State};
 use windlass_core::items::Wait;
-use windlass_protocol::{ErrorCode, ThreadDetail, TurnDetail};
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::{ThreadDetail, TurnDetail};
+use windlass_store::queries;
 
 use super::{Answer, ok};
 use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::query::Query;
-use crate::threads::{Fold, Told, conversation};
-use crate::view;
+use crate::threads::{FoundThread, Told, conversation, told};
+use crate::{ids, view};
 
 pub(super) async fn thread(
     State(app): State<Shared>,
     Path(id): Path<String>,
     query: Query,
 ) -> Answer {
-    let newest = query.get::<usize>("turns")?;
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    let fold = app.folds.now(&app.runtime, entry.id).await?;
-    let mut told = conversation(&app, entry.id, &fold).await?;
-    if let Some(newest) = newest {
-        told.drain(..told.len().saturating_sub(newest));
-    }
-    // Not that of the list, which may be newer than the fold, but where the records are gone that it came with.
-    let mut thread = match fold.digest.thread() {
-        Some(thread) => thread,
-        None => entry.thread()?,
-    };
+    let newest = query.get::<usize>("turns")?.unwrap_or(usize::MAX);
+    let (found, whole) = app.whole(&id, newest).await?;
+    let told = conversation(&app, found.id, &whole, newest).await?;
+    let mut thread = found.thread;
     thread.latest_turn_id = told
         .last()
         .map(|told| told.turn.id.clone())
@@ -36,7 +30,7 @@ pub(super) async fn thread(
         thread,
         turns: Vec::with_capacity(told.len()),
         items: Vec::new(),
-        latest_seq: fold.seq,
+        latest_seq: found.row.seq,
         pending_approvals: Vec::new(),
         pending_user_inputs: Vec::new(),
         pending_dynamic_tool_calls: Vec::new(),
@@ -45,26 +39,35 @@ pub(super) async fn thread(
         detail.turns.push(turn);
         detail.items.extend(items);
     }
-    add_waits(&app, &mut detail, entry.id, &fold);
+    add_waits(&mut detail, found.id, &whole);
     ok(&detail)
 }
 
-fn add_waits(
-    app: &App,
-    detail: &mut ThreadDetail,
-    session_id: windlass_core::typed_id::SessionId,
-    fold: &Fold,
-) {
-    for change in fold.log.open_waits() {
+impl App {
+    /// Finds a thread by the id of the wire, with its newest turns, or at least the one in which something may wait.
+    pub(super) async fn whole(
+        &self,
+        id: &str,
+        newest: usize,
+    ) -> Result<(FoundThread, queries::ThreadDetail), ApiError> {
+        let not_found = || ApiError::thread_not_found(id);
+        let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
+        let whole = self.queries.thread_detail(&stream, newest.max(1)).await?;
+        let whole = whole.ok_or_else(not_found)?;
+        let found = FoundThread::read(whole.thread.clone())?.ok_or_else(not_found)?;
+        Ok((found, whole))
+    }
+}
+
+fn add_waits(detail: &mut ThreadDetail, session_id: SessionId, whole: &queries::ThreadDetail) {
+    for change in whole.turns.iter().flat_map(|turn| turn.log.open_waits()) {
         match change.wait {
             Wait::CallRequested(data) => detail
                 .pending_dynamic_tool_calls
                 .extend(view::pending_call(session_id, &change, data)),
-            Wait::ApprovalRequired(data) => {
-                app.threads.note_approval(change.exec_id, session_id);
-                let pending = view::pending_approval(&change, data);
-                detail.pending_approvals.push(pending);
-            }
+            Wait::ApprovalRequired(data) => detail
+                .pending_approvals
+                .push(view::pending_approval(&change, data)),
             Wait::InputRequired(data) => detail
                 .pending_user_inputs
                 .push(view::pending_input(&change, data)),
@@ -77,12 +80,18 @@ pub(super) async fn turn(
     State(app): State<Shared>,
     Path((id, turn_id)): Path<(String, String)>,
 ) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    let fold = app.folds.now(&app.runtime, entry.id).await?;
-    let told = conversation(&app, entry.id, &fold).await?;
-    let told = told.into_iter().find(|told| told.turn.id == turn_id);
-    let Some(Told { turn, items, .. }) = told else {
-        return Err(ApiError::new(ErrorCode::TurnNotFound, "Turn not found"));
+    let found = app.find(&id).await?;
+    let turn_id = ids::parse_turn(&turn_id).ok_or_else(ApiError::turn_not_found)?;
+    let own = app.queries.turn_detail(&found.row.stream, turn_id).await?;
+    let shown = match own {
+        Some(own) => Some(told(&own)),
+        None if found.row.origin.is_some() => {
+            let (_, whole) = app.whole(&id, usize::MAX).await?;
+            let told = conversation(&app, found.id, &whole, usize::MAX).await?;
+            told.into_iter().find(|told| told.id == turn_id)
+        }
+        None => None,
     };
+    let Told { turn, items, .. } = shown.ok_or_else(ApiError::turn_not_found)?;
     ok(&TurnDetail { turn, items })
 }

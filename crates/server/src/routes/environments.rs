@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{CreateEnvironment, Environment, EnvironmentList, ErrorCode};
+use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use super::{Answer, json, ok};
 use crate::app::Shared;
@@ -11,6 +12,7 @@ use crate::environments::{LOCAL, checked, for_tools, not_found};
 use crate::error::ApiError;
 use crate::http::body::Payload;
 use crate::http::scope;
+use crate::view::Labels;
 
 pub(super) async fn list(State(app): State<Shared>) -> Answer {
     let environments = app.environments().to_vec();
@@ -60,15 +62,21 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
         ));
     }
     app.environment(&id)?;
-    for entry in app.threads.all(&app.runtime).await {
-        let digest = entry.digest();
-        let active = digest.active().and_then(|turn| turn.environment.as_ref());
-        if active.is_some_and(|environment| environment.environment_id == id) {
-            return Err(ApiError::new(
-                ErrorCode::EnvironmentInUse,
-                "a turn works in the environment",
-            ));
-        }
+    let at_work = ThreadQuery {
+        states: vec![ThreadState::Running, ThreadState::Waiting],
+        ..ThreadQuery::first(usize::MAX)
+    };
+    let at_work = app.queries.threads(at_work).await?.entries.into_iter();
+    let mut labels = at_work.filter_map(|thread| thread.latest?.labels);
+    let works_there = |labels| {
+        let environment = Labels::read(Some(&labels)).environment;
+        environment.is_some_and(|environment| environment.environment_id == id)
+    };
+    if labels.any(works_there) {
+        return Err(ApiError::new(
+            ErrorCode::EnvironmentInUse,
+            "a turn works in the environment",
+        ));
     }
     match app.store.remove_environment(&id).await? {
         true => {

@@ -32,10 +32,10 @@ pub(super) async fn events(
         return Err(ApiError::query("replay_limit cannot exceed 4096"));
     }
     let include = include(&query);
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let found = app.find(&id).await?;
     let limit = app.settings.limits.subscribers;
     let place = Place::take(&app, "subscribers", limit, |counters| &counters.subscribers)?;
-    let head = app.runtime.latest_sequence(entry.id).await?;
+    let (id, head) = (found.id, found.row.seq);
     let mut opening = Vec::new();
     let (after, previous) = if since > head {
         opening.push(sse::comment(&format!(
@@ -44,14 +44,14 @@ pub(super) async fn events(
         (head, head)
     } else {
         match replay {
-            Some(newest) => app.left_out(entry.id, since, newest, include).await?,
+            Some(newest) => app.left_out(id, since, newest, include).await?,
             None => (since, since),
         }
     };
-    let events = app.runtime.subscribe_after(entry.id, after).await?;
+    let events = app.runtime.subscribe_after(id, after).await?;
     let reader = Reader {
         app: Shared::clone(&app),
-        session_id: entry.id,
+        session_id: id,
         events,
         include,
         previous,

@@ -3,14 +3,12 @@
 //! What a fork shares is shown under names of its own and read from the parent. The model's history is carried over
 //! message by message, so that the fork goes on as the parent would have.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::Utc;
 use windlass_core::events::{EventData, SessionForkedData};
 use windlass_core::message::{Message, MessageRole};
-use windlass_core::typed_id::{MessageId, TurnId};
+use windlass_core::typed_id::{MessageId, SessionId, TurnId};
 use windlass_protocol::{
     ErrorCode, RetryThread, StartTurn, Status, Thread, ThreadAndTurn, UndoThread, UndoneThread,
 };
@@ -22,7 +20,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::body::{Nothing, Optional};
 use crate::ids::{self, Renamed};
-use crate::threads::{Conversation, Entry, conversation};
+use crate::threads::{Conversation, FoundThread, conversation};
 
 /// Where a fork ends.
 struct Cut {
@@ -38,15 +36,15 @@ struct Cut {
 }
 
 pub(super) async fn fork(State(app): State<Shared>, Path(id): Path<String>, _: Nothing) -> Answer {
-    let parent = app.threads.find(&app.runtime, &id).await?;
-    let (told, sequence) = app.told(&parent).await?;
+    let (parent, told) = app.told(&id).await?;
     // A turn that is not at its end belongs to the parent alone.
     let running = told
         .iter()
         .position(|told| told.turn.status == Status::InProgress);
+    let sequence = parent.row.seq;
     let cut = cut_at(&told, running.unwrap_or(told.len()), sequence, None);
     let fork = app.make_fork(&parent, &cut).await?;
-    json(StatusCode::CREATED, &app.shown(&fork, &cut)?)
+    json(StatusCode::CREATED, &app.shown(fork, &cut))
 }
 
 pub(super) async fn undo(
@@ -54,11 +52,10 @@ pub(super) async fn undo(
     Path(id): Path<String>,
     Optional(request): Optional<UndoThread>,
 ) -> Answer {
-    let parent = app.threads.find(&app.runtime, &id).await?;
-    let cut = app.cut_before(&parent, request.depth).await?;
+    let (parent, cut) = app.cut_before(&id, request.depth).await?;
     let fork = app.make_fork(&parent, &cut).await?;
     let answer = UndoneThread {
-        thread: app.shown(&fork, &cut)?,
+        thread: app.shown(fork, &cut),
         original_user_text: cut.said,
     };
     json(StatusCode::CREATED, &answer)
@@ -69,26 +66,27 @@ pub(super) async fn retry(
     Path(id): Path<String>,
     Optional(request): Optional<RetryThread>,
 ) -> Answer {
-    let parent = app.threads.find(&app.runtime, &id).await?;
+    app.find(&id).await?;
     if let Some(fork) = app.made_before().await?
         && let Some(answer) = app.started_before(&fork).await?
     {
         return json(StatusCode::CREATED, &answer);
     }
-    let cut = app.cut_before(&parent, request.depth).await?;
+    let (parent, cut) = app.cut_before(&id, request.depth).await?;
     let prompt = request.prompt.unwrap_or_else(|| cut.said.clone());
     said(&prompt)?;
     // All that can be refused is, before there is a fork that nobody asked for.
     let input = app
-        .input(&parent.thread()?, &prompt, StartTurn::default())
+        .input(&parent.thread, &prompt, StartTurn::default())
         .await?;
     let fork = app.make_fork(&parent, &cut).await?;
-    match app.start_turn(&fork, input).await {
+    let fork_id = fork.id;
+    match app.start_turn(fork, input).await {
         Ok((_, ThreadAndTurn { thread, turn })) => {
             json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
         }
         Err(error) => {
-            let _ = app.forget(&fork).await;
+            let _ = app.forget(fork_id).await;
             Err(error)
         }
     }
@@ -110,15 +108,15 @@ fn cut_at(told: &Conversation, kept: usize, sequence: u64, depth: Option<u32>) -
 }
 
 impl App {
-    async fn told(&self, entry: &Entry) -> Result<(Conversation, u64), ApiError> {
-        let fold = self.folds.now(&self.runtime, entry.id).await?;
-        let told = conversation(self, entry.id, &fold).await?;
-        Ok((told, fold.seq))
+    async fn told(&self, id: &str) -> Result<(FoundThread, Conversation), ApiError> {
+        let (found, whole) = self.whole(id, usize::MAX).await?;
+        let told = conversation(self, found.id, &whole, usize::MAX).await?;
+        Ok((found, told))
     }
 
     /// Finds the turn to go back to.
-    async fn cut_before(&self, parent: &Entry, depth: u32) -> Result<Cut, ApiError> {
-        let (told, sequence) = self.told(parent).await?;
+    async fn cut_before(&self, id: &str, depth: u32) -> Result<(FoundThread, Cut), ApiError> {
+        let (parent, told) = self.told(id).await?;
         let mut said = (0..told.len()).filter(|place| told[*place].is_said);
         let back = usize::try_from(depth).unwrap_or(usize::MAX);
         let Some(kept) = said.clone().nth_back(back) else {
@@ -128,21 +126,21 @@ impl App {
             );
             return Err(ApiError::new(ErrorCode::DepthOutOfRange, text));
         };
-        Ok(cut_at(&told, kept, sequence, Some(depth)))
+        let cut = cut_at(&told, kept, parent.row.seq, Some(depth));
+        Ok((parent, cut))
     }
 
-    async fn forget(&self, entry: &Entry) -> Result<(), ApiError> {
-        self.threads.remove(entry.id);
-        Ok(self.runtime.remove_session(entry.id).await?)
+    async fn forget(&self, id: SessionId) -> Result<(), ApiError> {
+        Ok(self.runtime.remove_session(id).await?)
     }
 
-    async fn make_fork(&self, parent: &Entry, cut: &Cut) -> Result<Arc<Entry>, ApiError> {
+    async fn make_fork(&self, parent: &FoundThread, cut: &Cut) -> Result<FoundThread, ApiError> {
         if let Some(made) = self.made_before().await? {
-            if made.digest().latest.is_some() {
+            if made.row.latest.is_some() {
                 return Ok(made);
             }
             // Nobody was told of it, and it may lack what comes last.
-            self.forget(&made).await?;
+            self.forget(made.id).await?;
         }
         let history = self.shared_history(parent, cut).await?;
         let now = ids::time(Utc::now());
@@ -151,7 +149,7 @@ impl App {
             updated_at: now,
             latest_turn_id: None,
             archived: false,
-            ..parent.thread()?
+            ..parent.thread.clone()
         };
         let fork = self
             .open_thread(thread, |thread| forked(thread, parent, cut))
@@ -161,17 +159,20 @@ impl App {
         for mut message in history {
             message.id = names.message(message.id);
             if let Err(error) = messages.store_message(fork.id, message).await {
-                let _ = self.forget(&fork).await;
+                let _ = self.forget(fork.id).await;
                 return Err(error.into());
             }
         }
-        fork.refresh(&self.runtime).await?;
-        Ok(fork)
+        self.thread(fork.id).await
     }
 
     /// Returns what the model of a fork remembers: what that of the parent does, up to the message that started the first
     /// dropped turn. Where a summary stands for that turn, it is all that was said before.
-    async fn shared_history(&self, parent: &Entry, cut: &Cut) -> Result<Vec<Message>, ApiError> {
+    async fn shared_history(
+        &self,
+        parent: &FoundThread,
+        cut: &Cut,
+    ) -> Result<Vec<Message>, ApiError> {
         let mut history = self.runtime.context_messages(parent.id).await?;
         if let Some((_, Some(input))) = cut.dropped {
             let place_in = |messages: &[Message]| {
@@ -193,15 +194,15 @@ impl App {
     }
 
     /// Shows a fork; its newest turn is the one that it shares.
-    fn shown(&self, fork: &Entry, cut: &Cut) -> Result<Thread, ApiError> {
-        let mut thread = fork.thread()?;
+    fn shown(&self, fork: FoundThread, cut: &Cut) -> Thread {
+        let mut thread = fork.thread;
         let shared = cut.latest.map(|id| Renamed(fork.id).turn(id).to_string());
         thread.latest_turn_id = thread.latest_turn_id.or(shared);
-        Ok(thread)
+        thread
     }
 }
 
-fn forked(thread: &Thread, parent: &Entry, cut: &Cut) -> Result<EventData, ApiError> {
+fn forked(thread: &Thread, parent: &FoundThread, cut: &Cut) -> Result<EventData, ApiError> {
     let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
     Ok(SessionForkedData {
         parent_session_id: parent.id,

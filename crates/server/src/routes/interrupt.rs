@@ -16,24 +16,24 @@ pub(super) async fn interrupt(
     Path((id, turn_id)): Path<(String, String)>,
     _: Nothing,
 ) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    let active = entry.digest().active().map(|active| active.id);
+    let found = app.find(&id).await?;
+    let active = found.row.open_turn().map(|turn| turn.id);
     let Some(active) = active else {
-        return Err(no_active_turn(&entry));
+        return Err(no_active_turn(&found));
     };
     if active.to_string() != turn_id {
         return Err(ApiError::new(
             ErrorCode::TurnNotActive,
             format!(
                 "Turn {turn_id} is not active on thread {}",
-                ids::thread(entry.id)
+                ids::thread(found.id)
             ),
         ));
     }
-    match app.runtime.interrupt(entry.id, Some(active), None).await {
+    match app.runtime.interrupt(found.id, Some(active), None).await {
         Ok(()) => {}
-        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&entry)),
+        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&found)),
         Err(error) => return Err(error.into()),
     }
-    app.shown_turn(&entry, &turn_id).await
+    app.shown_turn(&found, &turn_id).await
 }

@@ -82,7 +82,22 @@ pub(super) async fn metrics(State(app): State<Shared>) -> Answer {
         "Bytes of the database in use at the last upkeep.",
         read(&counters.stored_bytes),
     );
-    add("threads", "gauge", "Threads.", number(app.threads.len()));
+    match app.queries.counts().await {
+        Ok(counts) => {
+            let threads = counts.current + counts.archived;
+            add("threads", "gauge", "Threads.", threads);
+            add(
+                "turns_open",
+                "gauge",
+                "Turns that have no end.",
+                counts.open,
+            );
+            let help = "Turns that wait for somebody.";
+            add("turns_waiting", "gauge", help, counts.waiting);
+        }
+        // A figure that is not known is left out: none would be wrong.
+        Err(error) => tracing::warn!(%error, "threads cannot be counted"),
+    }
     let media = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
     Ok((media, text).into_response())
 }

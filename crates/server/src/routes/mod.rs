@@ -37,6 +37,8 @@ use crate::app::Shared;
 use crate::error::ApiError;
 use crate::http::{auth, cors, idempotency, scope, whole};
 
+pub(crate) use list::NEXT_CURSOR;
+
 /// What a handler answers.
 type Answer<T = Response> = Result<T, ApiError>;
 

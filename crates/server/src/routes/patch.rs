@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
+use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
 use super::create::filled;
@@ -13,35 +14,38 @@ use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
 use crate::http::rules;
-use crate::threads::Entry;
+use crate::threads::FoundThread;
 
 pub(super) async fn patch(
     State(app): State<Shared>,
     Path(id): Path<String>,
     Payload(request): Payload<PatchThread>,
 ) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let found = app.find(&id).await?;
     if request == PatchThread::default() {
         return Err(ApiError::new(
             ErrorCode::NoChanges,
             "At least one thread field is required",
         ));
     }
-    ok(&app.change(&entry, request).await?)
+    ok(&app.change(found.id, request).await?)
 }
 
 impl App {
     /// Changes a thread's record. What is as it was makes no event.
     pub(super) async fn change(
         &self,
-        entry: &Entry,
+        id: SessionId,
         request: PatchThread,
     ) -> Result<Thread, ApiError> {
-        let _alone = entry.changing.lock().await;
-        entry.refresh(&self.runtime).await?;
-        let before = entry.thread()?;
+        let _alone = self.changing.lock(&id.to_string()).await;
+        let FoundThread {
+            row,
+            thread: before,
+            ..
+        } = self.thread(id).await?;
         if request.workspace.is_some()
-            && let Some(active) = entry.digest().active()
+            && let Some(active) = row.open_turn()
         {
             return Err(ApiError::turn_active(active.id));
         }
@@ -56,10 +60,8 @@ impl App {
             record: Some(record),
             changes: Some(Value::Object(changes)),
         };
-        self.runtime.note_session(entry.id, data).await?;
-        self.threads.behind.note(entry.id);
-        entry.refresh(&self.runtime).await?;
-        entry.thread()
+        self.runtime.note_session(id, data).await?;
+        Ok(self.thread(id).await?.thread)
     }
 
     async fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{ToolResult, ToolResultImage};
-use windlass_core::typed_id::{ExecId, ItemId};
+use windlass_core::typed_id::ExecId;
 use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
 
 use super::Answer;
@@ -28,20 +28,16 @@ pub(super) async fn submit(
             format!("No pending dynamic tool call '{call_id}'"),
         )
     };
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let found = app.find(&id).await?;
     let exec_id = ids::parse_call(&call_id).ok_or_else(not_pending)?;
-    {
-        let fold = app.folds.now(&app.runtime, entry.id).await?;
-        let item = fold.log.item(ItemId::from_uuid(exec_id.uuid()));
-        let item = item.ok_or_else(not_pending)?;
-        if item.turn_id.to_string() != turn_id {
-            return Err(not_pending());
-        }
+    let wait = app.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
+    if wait.stream != found.row.stream || wait.turn_id.to_string() != turn_id {
+        return Err(not_pending());
     }
     let result = read(exec_id, result)?;
     match app
         .runtime
-        .submit_tool_results(entry.id, vec![result])
+        .submit_tool_results(found.id, vec![result])
         .await
     {
         // An equal repeat after the turn's end is taken, and has no turn to go on with.

@@ -6,6 +6,5 @@ use super::{Answer, ok};
 use crate::app::Shared;
 
 pub(super) async fn resume(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    ok(&entry.thread()?)
+    ok(&app.find(&id).await?.thread)
 }

@@ -16,7 +16,7 @@ use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::http::body::Payload;
 use crate::http::scope;
-use crate::threads::Entry;
+use crate::threads::FoundThread;
 use crate::{ids, view};
 
 /// The name under which a message's metadata holds the digest of the request that brought it.
@@ -28,68 +28,62 @@ pub(super) async fn steer(
     Payload(request): Payload<SteerTurn>,
 ) -> Answer {
     said(&request.prompt)?;
-    let entry = app.threads.find(&app.runtime, &id).await?;
-    if app.steered_before(&entry, &turn_id).await? {
-        return app.shown_turn(&entry, &turn_id).await;
+    let found = app.find(&id).await?;
+    if app.steered_before(&found, &turn_id).await? {
+        return app.shown_turn(&found, &turn_id).await;
     }
-    let active = app.check_active(&entry, &turn_id)?;
+    let active = app.check_active(&found, &turn_id)?;
     let mut input = InputMessage::user(request.prompt);
     if let Some(request) = scope::repeatable() {
         input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
     }
-    match app.runtime.steer_turn(entry.id, active, input).await {
+    match app.runtime.steer_turn(found.id, active, input).await {
         Ok(_) => {}
         // It ended between the look and the word.
-        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&entry)),
+        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&found)),
         Err(error) => return Err(error.into()),
     }
-    app.shown_turn(&entry, &turn_id).await
+    app.shown_turn(&found, &turn_id).await
 }
 
-pub(super) fn no_active_turn(entry: &Entry) -> ApiError {
-    let text = format!("No active turn on thread {}", ids::thread(entry.id));
+pub(super) fn no_active_turn(found: &FoundThread) -> ApiError {
+    let text = format!("No active turn on thread {}", ids::thread(found.id));
     ApiError::new(ErrorCode::NoActiveTurn, text)
 }
 
 impl App {
     /// Checks that a turn is the one that runs.
-    fn check_active(&self, entry: &Entry, turn_id: &str) -> Result<TurnId, ApiError> {
-        let digest = entry.digest();
-        let latest = digest.latest.as_ref();
-        match latest {
+    fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId, ApiError> {
+        match &found.row.latest {
             Some(latest) if latest.id.to_string() == turn_id => match latest.status {
                 TurnStatus::InProgress => Ok(latest.id),
                 TurnStatus::Interrupted => Err(ApiError::new(
                     ErrorCode::TurnStopping,
                     format!("Turn {turn_id} is stopping and cannot be steered"),
                 )),
-                _ => Err(no_active_turn(entry)),
+                _ => Err(no_active_turn(found)),
             },
             _ => Err(ApiError::new(
                 ErrorCode::TurnNotActive,
                 format!(
                     "Turn {turn_id} is not active on thread {}",
-                    ids::thread(entry.id)
+                    ids::thread(found.id)
                 ),
             )),
         }
     }
 
     /// Tells whether the same request was said to the turn already, though its answer was lost.
-    async fn steered_before(&self, entry: &Entry, turn_id: &str) -> Result<bool, ApiError> {
+    async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool, ApiError> {
         let Some(request) = scope::repeatable() else {
             return Ok(false);
         };
-        let begun = {
-            let digest = entry.digest();
-            let latest = digest.latest.as_ref();
-            let latest = latest.filter(|latest| latest.id.to_string() == turn_id);
-            latest.map(|latest| latest.seq)
-        };
-        let Some(begun) = begun else {
+        let latest = found.row.latest.as_ref();
+        let Some(latest) = latest.filter(|latest| latest.id.to_string() == turn_id) else {
             return Ok(false);
         };
-        let events = self.runtime.events_since(entry.id, begun, usize::MAX);
+        let begun = latest.first_seq;
+        let events = self.runtime.events_since(found.id, begun, usize::MAX);
         Ok(events.await?.iter().any(|event| {
             let EventData::InputMessage(data) = &event.data else {
                 return false;
@@ -100,10 +94,12 @@ impl App {
     }
 
     /// Shows a turn of the thread's own as it is now.
-    pub(super) async fn shown_turn(&self, entry: &Entry, turn_id: &str) -> Answer {
-        let fold = self.folds.now(&self.runtime, entry.id).await?;
-        let turn = ids::parse_turn(turn_id).and_then(|id| fold.log.turn(id));
-        let turn = turn.ok_or_else(|| ApiError::new(ErrorCode::TurnNotFound, "Turn not found"))?;
-        ok(&view::turn(turn))
+    pub(super) async fn shown_turn(&self, found: &FoundThread, turn_id: &str) -> Answer {
+        let turn = match ids::parse_turn(turn_id) {
+            Some(id) => self.queries.turn(&found.row.stream, id).await?,
+            None => None,
+        };
+        let turn = turn.ok_or_else(ApiError::turn_not_found)?;
+        ok(&view::turn(&turn.view))
     }
 }

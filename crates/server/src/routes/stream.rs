@@ -15,7 +15,7 @@ use windlass_runtime::EventStream;
 use super::Answer;
 use super::create::started;
 use super::turns::said;
-use crate::app::{App, Place, Shared};
+use crate::app::{Place, Shared};
 use crate::http::body::Payload;
 use crate::view::{self, Include};
 use crate::{ids, sse};
@@ -39,9 +39,10 @@ pub(super) async fn one_shot(
     };
     let draft = app.draft(draft).await?;
     let input = app.input(&draft, &prompt, StartTurn::default()).await?;
-    let entry = app.open_thread(draft, started).await?;
-    let (turn_id, answer) = app.start_turn(&entry, input).await?;
-    let events = app.runtime.subscribe_after(entry.id, 0).await?;
+    let found = app.open_thread(draft, started).await?;
+    let id = found.id;
+    let (turn_id, answer) = app.start_turn(found, input).await?;
+    let events = app.runtime.subscribe_after(id, 0).await?;
     let opening = OneShotStarted {
         thread_id: answer.thread.id,
         turn_id: answer.turn.id,
@@ -55,7 +56,7 @@ pub(super) async fn one_shot(
         let first = sse::named("turn.started", &opening);
         let telling = async {
             if frames.send(first).await.is_ok() {
-                tell(&app, events, turn_id, &frames).await;
+                tell(events, turn_id, &frames).await;
             }
         };
         tokio::select! {
@@ -70,7 +71,7 @@ pub(super) async fn one_shot(
 }
 
 /// Tells a turn until its end, or until nobody listens.
-async fn tell(app: &App, mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<Bytes>) {
+async fn tell(mut events: EventStream, turn_id: TurnId, frames: &mpsc::Sender<Bytes>) {
     while let Some(event) = events.next().await {
         if event.context.turn_id != Some(turn_id) {
             continue;
@@ -78,7 +79,6 @@ async fn tell(app: &App, mut events: EventStream, turn_id: TurnId, frames: &mpsc
         let Some(change) = change(&event) else {
             continue;
         };
-        sse::note_approval(app, &event);
         let is_end = matches!(change, Change::TurnEnded(_));
         for frame in frames_of(&event, change) {
             if frames.send(frame).await.is_err() {

@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use chrono::{DateTime, SubsecRound, Utc};
 use windlass_core::events::EventData;
 use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_core::turn_wishes::TurnWishes;
-use windlass_core::typed_id::TurnId;
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{EventObserver, OnBusy, TurnOptions};
 
@@ -19,7 +20,8 @@ use crate::error::ApiError;
 use crate::external;
 use crate::http::body::Payload;
 use crate::http::{rules, scope};
-use crate::threads::Entry;
+use crate::ids;
+use crate::threads::FoundThread;
 use crate::view::{self, Labels};
 
 pub(super) async fn start(
@@ -28,16 +30,12 @@ pub(super) async fn start(
     Payload(request): Payload<StartTurn>,
 ) -> Answer {
     let prompt = said(&request.prompt)?.to_owned();
-    let entry = match scope::repeatable() {
-        Some(_) => app.threads.find(&app.runtime, &id).await?,
-        // Whether a turn runs is for the runtime to say.
-        None => app.threads.find_known(&app.runtime, &id).await?,
-    };
-    if let Some(answer) = app.started_before(&entry).await? {
+    let found = app.find(&id).await?;
+    if let Some(answer) = app.started_before(&found).await? {
         return json(StatusCode::CREATED, &answer);
     }
-    let input = app.input(&entry.thread()?, &prompt, request).await?;
-    let (_, answer) = app.start_turn(&entry, input).await?;
+    let input = app.input(&found.thread, &prompt, request).await?;
+    let (_, answer) = app.start_turn(found, input).await?;
     json(StatusCode::CREATED, &answer)
 }
 
@@ -130,39 +128,37 @@ impl App {
     /// process for example; the turn itself is proof.
     pub(super) async fn started_before(
         &self,
-        entry: &Entry,
+        found: &FoundThread,
     ) -> Result<Option<ThreadAndTurn>, ApiError> {
-        let Some(request) = scope::repeatable() else {
+        let (Some(request), Some(latest)) = (scope::repeatable(), &found.row.latest) else {
             return Ok(None);
         };
-        let found = {
-            let digest = entry.digest();
-            let latest = digest.latest.as_ref();
-            latest
-                .filter(|latest| latest.request.as_deref() == Some(&request))
-                .map(|latest| (latest.id, latest.seq))
-        };
-        let Some((turn_id, seq)) = found else {
+        if Labels::read(latest.labels.as_ref()).request != Some(request) {
             return Ok(None);
-        };
-        let turn = self.as_started(entry, turn_id, seq - 1).await?;
-        let thread = entry.thread()?;
+        }
+        let before = latest.first_seq.saturating_sub(1);
+        let (turn, _) = self.as_started(found.id, latest.id, before).await?;
+        let thread = found.thread.clone();
         Ok(Some(ThreadAndTurn { thread, turn }))
     }
 
     /// Starts a turn that answers an input.
     pub(super) async fn start_turn(
         &self,
-        entry: &Arc<Entry>,
+        found: FoundThread,
         input: InputMessage,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
-        self.begin(entry, input, Work::Answer).await
+        self.begin(found, input, Work::Answer).await
     }
 
     /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
     pub(super) async fn begin(
         &self,
-        entry: &Arc<Entry>,
+        FoundThread {
+            id,
+            row,
+            mut thread,
+        }: FoundThread,
         input: InputMessage,
         work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
@@ -172,67 +168,43 @@ impl App {
                 "the daemon is stopping and starts no more turns",
             ));
         }
-        let seen = entry.digest().seq;
-        let (handle, started) = match work {
+        let started = Arc::new(OnceLock::new());
+        let handle = match work {
             Work::Answer => {
-                let started = Arc::new(OnceLock::new());
                 let options = TurnOptions {
                     on_busy: OnBusy::Refuse,
-                    on_event: Some(self.follower(entry, &started)),
+                    on_event: Some(first_record(&started)),
                     ..TurnOptions::default()
                 };
-                let handle = self.runtime.submit_with(entry.id, input, options).await?;
-                (handle, started.get().cloned())
+                self.runtime.submit_with(id, input, options).await?
             }
-            Work::Compact => (self.runtime.compact(entry.id, input).await?, None),
+            Work::Compact => self.runtime.compact(id, input).await?,
         };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
-        self.threads.behind.note(entry.id);
         let turn_id = handle.turn_id();
-        let turn = match started {
-            Some(turn) => turn,
-            None => self.as_started(entry, turn_id, seen).await?,
+        let (turn, at) = match started.get() {
+            Some(started) => started.clone(),
+            None => self.as_started(id, turn_id, row.seq).await?,
         };
-        let is_followed = entry.digest().is_latest(turn_id);
-        if !is_followed {
-            entry.refresh(&self.runtime).await?;
-        }
-        let thread = entry.thread()?;
+        thread.latest_turn_id = Some(turn.id.clone());
+        thread.updated_at = ids::time(at.trunc_subsecs(6));
         Ok((turn_id, ThreadAndTurn { thread, turn }))
-    }
-
-    /// Lets a thread's digest follow a turn as it is recorded, so that nobody has to read the turn for it.
-    /// `started` gets the turn as its first record shows it.
-    fn follower(&self, entry: &Arc<Entry>, started: &Arc<OnceLock<Turn>>) -> EventObserver {
-        let (entry, behind) = (Arc::clone(entry), Arc::clone(&self.threads.behind));
-        let started = Arc::downgrade(started);
-        Arc::new(move |event| {
-            entry.digest().follow(event);
-            if let (EventData::TurnStarted(_), Some(started)) = (&event.data, started.upgrade())
-                && let Some(Change::TurnStarted(turn)) = change(event)
-            {
-                let _ = started.set(view::turn(&turn));
-            }
-            if event.data.ends_turn() {
-                behind.note(entry.id);
-            }
-        })
     }
 
     /// Shows a turn as its first record does, however far it has come meanwhile.
     async fn as_started(
         &self,
-        entry: &Entry,
+        id: SessionId,
         turn_id: TurnId,
         mut seen: u64,
-    ) -> Result<Turn, ApiError> {
+    ) -> Result<Started, ApiError> {
         loop {
-            let events = self.runtime.events_since(entry.id, seen, 64).await?;
+            let events = self.runtime.events_since(id, seen, 64).await?;
             for event in &events {
                 seen = event.seq();
                 match change(event) {
                     Some(Change::TurnStarted(turn)) if turn.id == turn_id => {
-                        return Ok(view::turn(&turn));
+                        return Ok((view::turn(&turn), event.ts));
                     }
                     _ => {}
                 }
@@ -244,4 +216,19 @@ impl App {
             }
         }
     }
+}
+
+/// A turn as its first record shows it, and when that was written.
+type Started = (Turn, DateTime<Utc>);
+
+/// Takes a turn's first record as it is written, so that nobody has to read it.
+fn first_record(started: &Arc<OnceLock<Started>>) -> EventObserver {
+    let started = Arc::downgrade(started);
+    Arc::new(move |event| {
+        if let (EventData::TurnStarted(_), Some(started)) = (&event.data, started.upgrade())
+            && let Some(Change::TurnStarted(turn)) = change(event)
+        {
+            let _ = started.set((view::turn(&turn), event.ts));
+        }
+    })
 }

@@ -14,11 +14,11 @@ pub(super) async fn answer(
     Path((id, input_id)): Path<(String, String)>,
     Payload(answers): Payload<UserInputAnswers>,
 ) -> Answer {
-    let entry = app.threads.find(&app.runtime, &id).await?;
+    let found = app.find(&id).await?;
     let answer = serde_json::to_value(&answers).map_err(ApiError::internal)?;
     match app
         .runtime
-        .answer_user_input(entry.id, &input_id, answer)
+        .answer_user_input(found.id, &input_id, answer)
         .await
     {
         Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => ok(&UserInputAnswered {

@@ -33,15 +33,6 @@ pub struct StoredAnswer {
     pub at: DateTime<Utc>,
 }
 
-/// What is stored of a thread, so that lists need not read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredDigest {
-    /// What changes with each turn.
-    pub digest: Vec<u8>,
-    /// What clients have set; `None` leaves what is stored as it is.
-    pub record: Option<Vec<u8>>,
-}
-
 /// What upkeep did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Upkept {
@@ -68,18 +59,6 @@ pub trait WireStore: Send + Sync {
     async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
     /// Removes an environment; tells whether it was there.
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
-    /// Returns what is stored of all threads, by name. It is a copy that saves reading, and may be missing.
-    async fn digests(&self) -> Result<Vec<(String, StoredDigest)>, ApiError> {
-        Ok(Vec::new())
-    }
-    /// Returns what is stored of one thread.
-    async fn digest(&self, _name: &str) -> Result<Option<StoredDigest>, ApiError> {
-        Ok(None)
-    }
-    /// Stores what lists show of threads, all or nothing.
-    async fn keep_digests(&self, _digests: Vec<(String, StoredDigest)>) -> Result<(), ApiError> {
-        Ok(())
-    }
     /// Removes what is not to be kept any more, and writes back what waits to be.
     async fn maintain(&self, _now: DateTime<Utc>) -> Result<Upkept, ApiError> {
         Ok(Upkept::default())

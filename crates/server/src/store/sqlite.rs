@@ -1,6 +1,5 @@
 //! What only the API knows, in the database that holds the threads.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,13 +10,10 @@ use windlass_protocol::{Environment, ErrorCode};
 use windlass_runtime::{HostRecord, SqliteError, SqliteHostRecords, SqliteStore};
 use windlass_store::RunLog;
 
-use super::{KEPT_FOR, StoredAnswer, StoredDigest, Upkept, WireStore};
+use super::{KEPT_FOR, StoredAnswer, Upkept, WireStore};
 use crate::error::ApiError;
 
 const ANSWER: &str = "answer";
-/// What lists show of a thread, and what its clients have set.
-const DIGEST: &str = "digest";
-const RECORD: &str = "record";
 const ENVIRONMENT: &str = "environment";
 /// After how many answers the old ones are removed.
 const TRIM_EVERY: usize = 256;
@@ -114,45 +110,6 @@ impl WireStore for SqliteWireStore {
             self.records.trim(ANSWER, at - KEPT_FOR, newest).await?;
         }
         Ok(())
-    }
-
-    async fn digests(&self) -> Result<Vec<(String, StoredDigest)>, ApiError> {
-        let records = self.records.list(RECORD).await?.into_iter();
-        let mut records: HashMap<_, _> = records.map(|record| (record.name, record.body)).collect();
-        let digests = self.records.list(DIGEST).await?.into_iter();
-        Ok(digests
-            .map(|HostRecord { name, body }| {
-                let record = records.remove(&name);
-                let digest = StoredDigest {
-                    digest: body,
-                    record,
-                };
-                (name, digest)
-            })
-            .collect())
-    }
-
-    async fn digest(&self, name: &str) -> Result<Option<StoredDigest>, ApiError> {
-        let Some(digest) = self.records.get(DIGEST, name).await? else {
-            return Ok(None);
-        };
-        let record = self.records.get(RECORD, name).await?;
-        Ok(Some(StoredDigest {
-            digest: digest.body,
-            record: record.map(|record| record.body),
-        }))
-    }
-
-    async fn keep_digests(&self, digests: Vec<(String, StoredDigest)>) -> Result<(), ApiError> {
-        let mut records = Vec::with_capacity(digests.len());
-        for (name, StoredDigest { digest, record }) in digests {
-            if let Some(body) = record {
-                let name = name.clone();
-                records.push((RECORD, HostRecord { name, body }));
-            }
-            records.push((DIGEST, HostRecord { name, body: digest }));
-        }
-        Ok(self.records.put_all(records, Utc::now()).await?)
     }
 
     async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept, ApiError> {

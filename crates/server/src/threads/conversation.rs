@@ -4,9 +4,8 @@ use std::pin::Pin;
 
 use windlass_core::typed_id::{ItemId, MessageId, SessionId, TurnId};
 use windlass_protocol::{Item, Turn};
+use windlass_store::queries::{Origin, ThreadDetail, TurnDetail};
 
-use super::digest::Origin;
-use super::folds::Fold;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ids::{self, Renamed};
@@ -27,32 +26,31 @@ pub(crate) struct Told {
 /// The turns of a thread, oldest first.
 pub(crate) type Conversation = Vec<Told>;
 
-/// Reads the turns of a fold.
-fn told(fold: &Fold) -> Conversation {
-    let turns = fold.log.turns().iter();
-    turns
-        .map(|turn| Told {
-            id: turn.id,
-            turn: view::turn(turn),
-            items: fold
-                .log
-                .items_of(turn.id)
-                .map(|item| view::item(&item))
-                .collect(),
-            input: turn.input_message_id,
-            is_said: turn.outline.compaction.is_none(),
-        })
-        .collect()
+/// Shows a turn with its items.
+pub(crate) fn told(TurnDetail { row, log, .. }: &TurnDetail) -> Told {
+    let items = log.items_of(row.view.id);
+    Told {
+        id: row.view.id,
+        turn: view::turn(&row.view),
+        items: items.map(|item| view::item(&item)).collect(),
+        input: row.view.input_message_id,
+        is_said: row.view.outline.compaction.is_none(),
+    }
 }
 
-/// Reads a thread as it is now, and what it shares with its parents. `own` is its fold.
+/// Shows the newest turns of a thread, those that it shares with its parents included. `own` has its own ones.
 pub(crate) async fn conversation(
     app: &App,
     id: SessionId,
-    own: &Fold,
+    own: &ThreadDetail,
+    newest: usize,
 ) -> Result<Conversation, ApiError> {
-    let mut all = inherited(app, id, own.digest.origin).await?;
-    all.extend(told(own));
+    let mut all = match own.turns.len() < newest {
+        true => inherited(app, id, own.thread.origin).await?,
+        false => Vec::new(),
+    };
+    all.extend(own.turns.iter().map(told));
+    all.drain(..all.len().saturating_sub(newest));
     Ok(all)
 }
 
@@ -63,14 +61,14 @@ fn inherited(app: &App, id: SessionId, origin: Option<Origin>) -> Boxed<'_> {
         let Some(origin) = origin else {
             return Ok(Vec::new());
         };
-        let parent = app.threads.add(origin.parent);
-        app.threads.bring_up(&app.runtime, &parent).await?;
-        let further = parent.digest().origin;
-        let mut all = inherited(app, origin.parent, further).await?;
-        let mut fold = Fold::default();
-        fold.advance(&app.runtime, origin.parent, origin.sequence)
-            .await?;
-        all.extend(told(&fold));
+        let stream = origin.parent.into();
+        let parent = app.queries.thread_detail(&stream, usize::MAX).await?;
+        let Some(mut parent) = parent else {
+            return Ok(Vec::new());
+        };
+        let is_shared = |turn: &TurnDetail| turn.row.first_seq <= origin.sequence;
+        parent.turns.retain(is_shared);
+        let mut all = conversation(app, origin.parent, &parent, usize::MAX).await?;
         if let Some(dropped) = origin.dropped {
             let kept = all.iter().position(|told| told.id == dropped);
             all.truncate(kept.unwrap_or(all.len()));

@@ -1,16 +1,66 @@
-//! The threads that the API shows: a directory of small digests, and folds of whole threads where they are asked for.
+//! Threads as the read model has them when a request asks. Nothing of them stays in memory.
 
 mod conversation;
-mod digest;
-mod directory;
-mod entry;
-mod folds;
-mod keeping;
-mod used;
 
-pub(crate) use conversation::{Conversation, Told, conversation};
-pub(crate) use directory::Directory;
-pub(crate) use entry::Entry;
-pub(crate) use folds::{Fold, Folds};
-pub(crate) use keeping::DISTANCE;
-pub(crate) use used::Ended;
+use serde::Deserialize;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::Thread;
+use windlass_store::queries::ThreadRow;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::ids;
+
+pub(crate) use conversation::{Conversation, Told, conversation, told};
+
+/// A thread as it was recorded at one moment.
+pub(crate) struct FoundThread {
+    pub(crate) id: SessionId,
+    pub(crate) row: ThreadRow,
+    /// The thread as the wire shows it.
+    pub(crate) thread: Thread,
+}
+
+impl FoundThread {
+    /// Reads a row; `None` for a session that no client made.
+    pub(crate) fn read(row: ThreadRow) -> Result<Option<Self>, ApiError> {
+        let (Some(record), Ok(id)) = (&row.record, row.stream.as_str().parse()) else {
+            return Ok(None);
+        };
+        let unreadable = |error| {
+            let (stream, seq) = (&row.stream, record.seq);
+            ApiError::internal(format!(
+                "record {seq} of {stream} is no thread that this version knows: {error}"
+            ))
+        };
+        let mut thread = Thread::deserialize(&record.value).map_err(unreadable)?;
+        if let Some(latest) = &row.latest {
+            thread.latest_turn_id = Some(latest.id.to_string());
+        }
+        thread.updated_at = ids::time(row.updated_at);
+        Ok(Some(Self { id, row, thread }))
+    }
+}
+
+impl App {
+    /// Finds a thread by the id of the wire.
+    pub(crate) async fn find(&self, id: &str) -> Result<FoundThread, ApiError> {
+        let found = match ids::parse_thread(id) {
+            Some(id) => self.look_up(id).await?,
+            None => None,
+        };
+        found.ok_or_else(|| ApiError::thread_not_found(id))
+    }
+
+    /// Finds a thread that was there before.
+    pub(crate) async fn thread(&self, id: SessionId) -> Result<FoundThread, ApiError> {
+        let found = self.look_up(id).await?;
+        found.ok_or_else(|| ApiError::thread_not_found(&ids::thread(id)))
+    }
+
+    /// Looks a thread up; `None` where no client has made one.
+    pub(crate) async fn look_up(&self, id: SessionId) -> Result<Option<FoundThread>, ApiError> {
+        let row = self.queries.thread(&id.into()).await?;
+        row.map_or(Ok(None), FoundThread::read)
+    }
+}

@@ -19,7 +19,6 @@ use windlass_protocol::{EventName, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION, Runtim
 use crate::ids;
 
 pub(crate) use item::item;
-pub(crate) use thread::record_of;
 pub(crate) use turn::{Labels, status, turn};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 

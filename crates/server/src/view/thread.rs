@@ -8,7 +8,7 @@ use windlass_protocol::{EventName, Thread};
 use crate::ids;
 
 /// Returns the record of the thread that an event brings.
-pub(crate) fn record_of(event: &Event) -> Option<Thread> {
+fn record_of(event: &Event) -> Option<Thread> {
     let record = match &event.data {
         EventData::SessionStarted(data) => data.record.as_ref(),
         EventData::SessionUpdated(data) => data.record.as_ref(),

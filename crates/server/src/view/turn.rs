@@ -1,6 +1,7 @@
 //! A turn on the wire.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use windlass_core::events as core;
 use windlass_core::items::{TurnStatus, TurnView, WaitKind as CoreWait};
 use windlass_protocol::{
@@ -26,8 +27,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    pub(crate) fn of(view: &TurnView) -> Self {
-        let labels = view.outline.labels.as_ref();
+    pub(crate) fn read(labels: Option<&Value>) -> Self {
         labels
             .and_then(|labels| Self::deserialize(labels).ok())
             .unwrap_or_default()
@@ -61,7 +61,7 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         environment,
         provider,
         ..
-    } = Labels::of(view);
+    } = Labels::read(view.outline.labels.as_ref());
     let outline = &view.outline;
     let created_at = outline.created_at.or(outline.started_at);
     let provider = provider.or_else(|| outline.provider.clone());
