@@ -144,6 +144,7 @@ impl ThreadRow {
         let said = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
         let shown = [
             Some(self.stream.as_str()),
+            self.text("id"),
             self.text("title").or(said),
             self.text("model"),
             Some(self.preview.as_str()),
