@@ -16,7 +16,7 @@ const SERVICE: &str = "windlass";
 /// The version of the original whose API is matched.
 const MATCHED: &str = "0.9.3";
 /// What a client may rely on beside the original's API; names are only ever added.
-const FEATURES: [&str; 9] = [
+const FEATURES: [&str; 10] = [
     "sse_id",
     "last_event_id",
     "idempotency_key",
@@ -26,6 +26,7 @@ const FEATURES: [&str; 9] = [
     "environments",
     "allowed_tools",
     "error_codes",
+    "thread_cursor",
 ];
 
 pub(super) async fn health() -> Answer {

@@ -360,3 +360,123 @@ async fn a_detail_shows_no_change_that_is_newer_than_its_number() {
         assert_eq!(title, at.1, "the detail at {seq}");
     }
 }
+
+#[tokio::test]
+async fn a_list_is_read_in_pages_and_each_thread_is_on_one_of_them() {
+    let daemon = Daemon::start().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        let thread = daemon.thread(json!({"title": "one of five"})).await;
+        made.push(thread.trim_start_matches("/v1/threads/").to_owned());
+    }
+    daemon.thread(json!({"title": "another"})).await;
+    made.reverse();
+    for list in ["/v1/threads?limit=2", "/v1/threads/summary?limit=2"] {
+        let list = format!("{list}&search=five");
+        let (mut seen, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = daemon.client.get(&format!("{list}{next}")).await;
+            let cursor = page.header("x-windlass-next-cursor");
+            next = match cursor {
+                Some(cursor) => format!("&cursor={cursor}"),
+                None => String::new(),
+            };
+            let page = ids(&page.expect(200));
+            assert!(page.len() <= 2);
+            seen.extend(page);
+            if next.is_empty() {
+                break;
+            }
+        }
+        // Only a summary is searched.
+        match list.contains("summary") {
+            true => assert_eq!(seen, made),
+            false => assert_eq!(seen[1..], made),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_or_filter_that_does_not_exist_is_refused() {
+    let daemon = Daemon::start().await;
+    let other = Daemon::start().await;
+    for daemon in [&daemon, &other] {
+        for _ in 0..3 {
+            daemon.thread(json!({})).await;
+        }
+    }
+    let cursor = |daemon: &Daemon| {
+        let client = daemon.client.clone();
+        async move {
+            let page = client.get("/v1/threads?limit=1").await;
+            text(&page.header("x-windlass-next-cursor").unwrap().into())
+        }
+    };
+    let (own, foreign) = (cursor(&daemon).await, cursor(&other).await);
+    let cut = &own[..own.len() - 1];
+    let wrong = [
+        format!("cursor={foreign}"),
+        format!("cursor={cut}"),
+        "cursor=nonsense".to_owned(),
+        "cursor=%00%F0%9F%98%80".to_owned(),
+        "state=asleep".to_owned(),
+        "state=idle,".to_owned(),
+        "limit=-1".to_owned(),
+        "archived_only=maybe".to_owned(),
+    ];
+    for query in wrong {
+        for list in ["/v1/threads", "/v1/threads/summary"] {
+            let refused = daemon.client.get(&format!("{list}?{query}")).await;
+            let found = (refused.status, refused.code());
+            assert_eq!(found, (400, "invalid_query".to_owned()), "{query}");
+        }
+    }
+    let page = daemon.client.get(&format!("/v1/threads?cursor={own}"));
+    assert_eq!(ids(&page.await.expect(200)).len(), 2);
+}
+
+#[tokio::test]
+async fn lists_and_figures_tell_what_threads_do_now() {
+    let daemon = Daemon::start().await;
+    let idle = daemon.thread(json!({})).await;
+    daemon.say(&idle, "hello").await;
+    let waiting = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&waiting, 0).await;
+    daemon.turn(&waiting, json!({"prompt": "SHELL now"})).await;
+    events.until("approval.required").await;
+    let running = daemon.thread(json!({})).await;
+    daemon
+        .turn(&running, json!({"prompt": "SLOW please"}))
+        .await;
+    for (state, threads) in [
+        ("idle", vec![&idle]),
+        ("running", vec![&running]),
+        ("waiting", vec![&waiting]),
+        ("waiting,running", vec![&running, &waiting]),
+    ] {
+        let list = daemon.client.get(&format!("/v1/threads?state={state}"));
+        let threads: Vec<_> = threads
+            .iter()
+            .map(|path| path.trim_start_matches("/v1/threads/"))
+            .collect();
+        assert_eq!(ids(&list.await.expect(200)), threads, "{state}");
+    }
+    let figures = daemon.client.get("/metrics").await;
+    let figures = String::from_utf8(figures.body.to_vec()).unwrap();
+    for line in ["threads 3", "turns_open 2", "turns_waiting 1"] {
+        let line = format!("windlass_{line}");
+        assert!(figures.lines().any(|known| known == line), "{figures}");
+    }
+    daemon.model.open();
+}
+
+#[tokio::test]
+async fn a_search_finds_a_thread_by_the_id_that_clients_know() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.thread(json!({})).await;
+    let id = thread.trim_start_matches("/v1/threads/");
+    let search = format!("/v1/threads/summary?search={}", id.to_uppercase());
+    let found = daemon.client.get(&search).await.expect(200);
+    assert_eq!(ids(&found), [id]);
+}

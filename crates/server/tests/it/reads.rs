@@ -4,20 +4,35 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Setup, Tap, soon};
+use crate::support::{Asked, Daemon, Setup, Tap, soon, text};
 
 const THREADS: usize = 40;
 
+/// What is read, and what is asked.
+#[derive(Default)]
+struct Counted {
+    tap: Arc<Tap>,
+    asked: Arc<Asked>,
+}
+
+impl Counted {
+    /// Returns what was asked since the last time, and how many events were read beside it.
+    fn so_far(&self) -> (Vec<String>, usize) {
+        (self.asked.questions(), self.tap.events_read())
+    }
+}
+
 /// Starts a daemon on a directory, with what it reads counted.
-async fn started(data: &tempfile::TempDir) -> (Daemon, Arc<Tap>) {
-    let tap = Arc::<Tap>::default();
+async fn started(data: &tempfile::TempDir) -> (Daemon, Counted) {
+    let counted = Counted::default();
     let workspace = data.path().to_owned();
     let setup = Setup {
         data: Some(data.path().join("store")),
-        tap: Some(Arc::clone(&tap)),
+        tap: Some(Arc::clone(&counted.tap)),
+        asked: Some(Arc::clone(&counted.asked)),
         ..Setup::settings(|settings| settings.workspace = workspace)
     };
-    (setup.start().await, tap)
+    (setup.start().await, counted)
 }
 
 async fn stopped(daemon: Daemon) {
@@ -45,60 +60,59 @@ async fn filled(data: &tempfile::TempDir) -> (Vec<String>, Value) {
 }
 
 #[tokio::test]
-async fn r12_the_summary_after_a_start_reads_no_thread() {
+async fn r12_a_start_reads_no_thread_and_a_list_asks_for_one_page() {
     let data = tempfile::tempdir().unwrap();
     let (threads, list) = filled(&data).await;
-    let (daemon, tap) = started(&data).await;
-    assert_eq!(tap.events_read(), 0, "nor does the start");
+    let (daemon, counted) = started(&data).await;
+    assert_eq!(counted.so_far(), (vec![], 0), "the start");
     let again = daemon.client.get("/v1/threads/summary?limit=1000").await;
     assert_eq!(again.expect(200), list);
-    assert_eq!(tap.events_read(), 0);
+    assert_eq!(counted.so_far(), (vec!["1000 threads".to_owned()], 0));
     assert_eq!(list.as_array().unwrap().len(), THREADS);
 
     daemon.say(&threads[3], "once more").await;
-    tap.events_read();
-    let moved = daemon.client.get("/v1/threads/summary?limit=1000").await;
-    let moved = moved.expect(200);
+    counted.so_far();
+    let moved = daemon.client.get("/v1/threads?limit=5").await.expect(200);
+    assert_eq!(counted.so_far(), (vec!["5 threads".to_owned()], 0));
     assert_eq!(
-        moved[0]["preview"],
-        "Hello from the model. You said: once more"
+        text(&moved[0]["id"]),
+        threads[3].trim_start_matches("/v1/threads/")
     );
-    let read = tap.events_read();
-    assert!(read < 20, "{read} events for one turn in one thread");
 }
 
 #[tokio::test]
-async fn r12_what_is_stored_of_a_thread_is_only_a_copy() {
-    let data = tempfile::tempdir().unwrap();
-    let (_, list) = filled(&data).await;
-    for damage in [
-        "DELETE FROM host_records WHERE kind = 'record' AND substr(name, -1) < '8'",
-        "UPDATE host_records SET body = x'5b5d' WHERE kind = 'digest' AND substr(name, -1) >= '8'",
-        "DELETE FROM host_records WHERE kind = 'digest'",
-    ] {
-        let database = rusqlite::Connection::open(data.path().join("store/windlass.db")).unwrap();
-        assert!(database.execute(damage, []).unwrap() > 0);
-        database.close().unwrap();
-        let (daemon, _) = started(&data).await;
-        let again = daemon.client.get("/v1/threads/summary?limit=1000").await;
-        assert_eq!(again.expect(200), list, "{damage}");
-        stopped(daemon).await;
-    }
-}
-
-#[tokio::test]
-async fn r15_the_detail_of_a_thread_reads_that_thread_and_no_other() {
+async fn r15_a_question_about_one_thread_or_turn_reads_that_and_no_other() {
     let data = tempfile::tempdir().unwrap();
     let (threads, _) = filled(&data).await;
-    let (daemon, tap) = started(&data).await;
-    let detail = daemon.detail(&threads[7]).await;
-    let own = usize::try_from(detail["latest_seq"].as_u64().unwrap()).unwrap();
-    let read = tap.events_read();
-    assert!(
-        read <= own,
-        "{read} events were read, the thread has {own}, and all have {}",
-        own * THREADS
-    );
-    daemon.detail(&threads[7]).await;
-    assert_eq!(tap.events_read(), 0, "what has not moved is not read again");
+    let (daemon, counted) = started(&data).await;
+    let thread = &threads[7];
+    let newest = daemon.client.get(&format!("{thread}?turns=1")).await;
+    let newest = newest.expect(200);
+    assert_eq!(newest["turns"].as_array().unwrap().len(), 1);
+    let one = "thread with 1 turns".to_owned();
+    assert_eq!(counted.so_far(), (vec![one], 0));
+
+    let id = text(&newest["turns"][0]["id"]);
+    let turn = daemon.client.get(&format!("{thread}/turns/{id}")).await;
+    let turn = turn.expect(200);
+    assert_eq!(turn["turn"], newest["turns"][0]);
+    assert_eq!(turn["items"], newest["items"]);
+    let asked = ["thread", "turn with items"].map(str::to_owned).to_vec();
+    assert_eq!(counted.so_far(), (asked, 0));
+
+    daemon.client.get("/v1/usage").await.expect(200);
+    daemon.client.get("/metrics").await;
+    let asked = ["usage", "counts"].map(str::to_owned).to_vec();
+    assert_eq!(counted.so_far(), (asked, 0));
+}
+
+#[tokio::test]
+async fn starting_a_turn_looks_its_thread_up_and_reads_no_event_for_the_answer() {
+    let data = tempfile::tempdir().unwrap();
+    let (daemon, counted) = started(&data).await;
+    let thread = daemon.thread(json!({})).await;
+    counted.so_far();
+    daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    assert_eq!(counted.asked.questions(), ["thread"]);
+    daemon.model.open();
 }

@@ -19,7 +19,7 @@ use windlass_server::{
 use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
-use super::{Client, FakeModel, Frame, Stream, Tap, text};
+use super::{Asked, Client, FakeModel, Frame, Stream, Tap, text};
 
 /// The token of every daemon that has one.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
@@ -37,6 +37,8 @@ pub(crate) struct Setup {
     pub(crate) has_tools: bool,
     /// Counts what is read.
     pub(crate) tap: Option<Arc<Tap>>,
+    /// Writes down what is asked of the read model.
+    pub(crate) asked: Option<Arc<Asked>>,
     /// What upkeep removes.
     pub(crate) retention: SqliteRetention,
 }
@@ -52,6 +54,7 @@ impl Default for Setup {
             data: None,
             has_tools: false,
             tap: None,
+            asked: None,
             retention: SqliteRetention::default(),
         }
     }
@@ -80,6 +83,9 @@ impl Setup {
         };
         if let Some(tap) = &self.tap {
             backends.journal = tap.before(backends.journal);
+        }
+        if let (Some(asked), Some(queries)) = (&self.asked, &mut backends.queries) {
+            *queries = asked.before(Arc::clone(queries));
         }
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();

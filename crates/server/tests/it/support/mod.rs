@@ -1,5 +1,6 @@
 //! What the tests share: a daemon on a loopback port, a tiny client, and a model that answers by keyword.
 
+mod asked;
 mod client;
 mod daemon;
 mod model;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub(crate) use asked::Asked;
 pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Setup, TOKEN};
 pub(crate) use model::FakeModel;
