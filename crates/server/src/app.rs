@@ -23,6 +23,8 @@ pub(crate) struct App {
     pub(crate) store: Arc<dyn WireStore>,
     /// What is recorded of threads, turns and what waits in them.
     pub(crate) queries: Arc<dyn Queries>,
+    /// How many threads may be made before they are counted again.
+    pub(crate) room: AtomicU64,
     pub(crate) local: Environment,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use axum::Router;
@@ -150,6 +151,7 @@ impl Server {
             settings,
             store,
             environments: RwLock::new(Arc::new(environments)),
+            room: AtomicU64::new(0),
             local,
             builtin_tools,
             git,

@@ -1,6 +1,7 @@
 //! Making a thread.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -119,17 +120,27 @@ impl App {
         Ok(SessionId::new())
     }
 
+    /// Takes room for one more thread. All are counted only when as many were made as there was room for the last time.
+    async fn take_room(&self) -> Result<(), ApiError> {
+        let (relaxed, take) = (Ordering::Relaxed, |left: u64| left.checked_sub(1));
+        if self.room.fetch_update(relaxed, relaxed, take).is_ok() {
+            return Ok(());
+        }
+        let limit = self.settings.limits.threads;
+        let counts = self.queries.counts().await?;
+        let left = (limit as u64).saturating_sub(counts.current + counts.archived);
+        let left = take(left).ok_or_else(|| ApiError::limit("threads", limit))?;
+        self.room.store(left, relaxed);
+        Ok(())
+    }
+
     /// Keeps a thread, with its first record.
     pub(super) async fn open_thread(
         &self,
         mut thread: Thread,
         first: impl FnOnce(&Thread) -> Result<EventData, ApiError>,
     ) -> Result<FoundThread, ApiError> {
-        let limit = self.settings.limits.threads;
-        let counts = self.queries.counts().await?;
-        if counts.current + counts.archived >= limit as u64 {
-            return Err(ApiError::limit("threads", limit));
-        }
+        self.take_room().await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
         session.id = self.new_thread_id().await?;
         session.agent_id = self.settings.agent_id;

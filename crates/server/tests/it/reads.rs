@@ -107,11 +107,13 @@ async fn r15_a_question_about_one_thread_or_turn_reads_that_and_no_other() {
 }
 
 #[tokio::test]
-async fn starting_a_turn_looks_its_thread_up_and_reads_no_event_for_the_answer() {
+async fn making_a_thread_and_starting_a_turn_look_it_up_and_count_nothing_again() {
     let data = tempfile::tempdir().unwrap();
     let (daemon, counted) = started(&data).await;
+    daemon.thread(json!({})).await;
+    assert_eq!(counted.asked.questions(), ["counts", "thread"]);
     let thread = daemon.thread(json!({})).await;
-    counted.so_far();
+    assert_eq!(counted.asked.questions(), ["thread"], "there is room");
     daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
     assert_eq!(counted.asked.questions(), ["thread"]);
     daemon.model.open();
