@@ -60,13 +60,11 @@ impl Rpc {
         let clock = Arc::new(SystemClock::default());
         let runs = Runs::open_log(app.store.runs(), clock, run_settings).await?;
         let turns = Arc::new(turns::OwnTurns(app.runtime.clone()));
-        let runs = match app.runtime.queries() {
-            Some(queries) => {
-                let journal = app.runtime.journal();
-                runs.with_turns(OwnTurns { journal, queries }, turns)
-            }
-            None => runs,
+        let own = OwnTurns {
+            journal: app.runtime.journal(),
+            queries: Arc::clone(&app.queries),
         };
+        let runs = runs.with_turns(own, turns);
         let unix = match &settings.unix_socket {
             Some(path) => Some(Arc::new(UnixSocket::bind(path)?)),
             None => None,
