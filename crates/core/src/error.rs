@@ -94,6 +94,14 @@ pub enum AgentLoopError {
         /// The turn as named.
         turn_id: TurnId,
     },
+    /// A fork cannot begin at that place; nothing was changed.
+    #[error("Session {session_id} cannot be forked there: {reason}")]
+    NotForkable {
+        /// The session asked for.
+        session_id: SessionId,
+        /// What is in the way.
+        reason: String,
+    },
     /// An answer names a call that does not wait for one.
     #[error("No pending call `{call_id}`: {reason}")]
     NoPendingCall {

@@ -2,37 +2,29 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
-use windlass_store::StreamKey;
 use windlass_store::queries::{Order, TurnQuery};
+use windlass_store::{JournalError, StreamKey};
 
 use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
+use super::fork_point::{ForkAt, fork_point};
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
 use crate::thread::Mail;
-
-/// Among how many events behind the end of a turn its last record is.
-const LAST_RECORDS: usize = 16;
-
-/// Where a fork leaves its parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForkAt {
-    /// At the end of a turn, also of one that was rewound since.
-    Turn(TurnId),
-    /// Where the conversation stands; no turn may be open or waiting.
-    Latest,
-    /// Before anything was said.
-    Start,
-}
 
 /// What is different in a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForkOptions {
     title: Option<String>,
+    id: Option<SessionId>,
+    record: Option<Value>,
+    dropped_turn: Option<TurnId>,
+    depth: Option<u32>,
 }
 
 impl ForkOptions {
@@ -46,6 +38,34 @@ impl ForkOptions {
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
+        self
+    }
+
+    /// Names the new session, so that whoever asks again finds it. One that exists is left alone, and the fork refused.
+    #[must_use]
+    pub fn id(mut self, id: SessionId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Adds what the host keeps of the new session; it travels in the fork's own first event.
+    #[must_use]
+    pub fn record(mut self, record: Value) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    /// Says which turn is the first that the fork does not have, as the host calls it.
+    #[must_use]
+    pub fn dropped_turn(mut self, turn_id: TurnId) -> Self {
+        self.dropped_turn = Some(turn_id);
+        self
+    }
+
+    /// Says how many turns the host went back.
+    #[must_use]
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = Some(depth);
         self
     }
 }
@@ -74,12 +94,8 @@ impl InProcessRuntime {
         // In a task of its own: whoever goes away leaves no half of a session behind.
         let forking = tokio::spawn(async move {
             let at_seq = fork_point(&inner, session_id, at).await?;
-            let fork = Fork::new(&inner, session_id, at_seq);
-            let forked = fork.make(options).await;
-            if forked.is_err() {
-                fork.unmake().await;
-            }
-            forked
+            let fork = Fork::new(&inner, session_id, at_seq, options.id);
+            fork.make(options).await
         });
         forking
             .await
@@ -96,40 +112,69 @@ struct Fork<'a> {
 }
 
 impl<'a> Fork<'a> {
-    fn new(inner: &'a Arc<Inner>, parent: SessionId, at_seq: u64) -> Self {
+    fn new(inner: &'a Arc<Inner>, parent: SessionId, at_seq: u64, id: Option<SessionId>) -> Self {
         Self {
             inner,
             parent,
             at_seq,
-            child: SessionId::from_uuid(inner.world.uuid()),
+            child: id.unwrap_or_else(|| SessionId::from_uuid(inner.world.uuid())),
         }
     }
 
-    /// The record comes last: until it is there, nobody sees the session.
     async fn make(&self, options: ForkOptions) -> Result<SessionId> {
-        let Self { inner, child, .. } = *self;
-        let backends = &inner.backends;
+        let backends = &self.inner.backends;
         let record = backends.session_store.get_session(self.parent).await?;
         let record = record.ok_or(AgentLoopError::SessionNotFound(self.parent))?;
+        if options.id.is_some() {
+            self.clear_place().await?;
+        }
+        let (from, to) = (StreamKey::from(self.parent), StreamKey::from(self.child));
+        let forked = self.forked(&options);
+        // Where the journal refuses, nothing was made.
+        let forking = backends.journal.fork(&from, self.at_seq, &to, forked);
+        let forking = forking.await.map(drop);
+        forking.map_err(|error| from_fork(self.parent, error))?;
+        let made = self.complete(record, options).await;
+        if made.is_err() {
+            self.unmake().await;
+        }
+        made.map(|()| self.child)
+    }
+
+    /// Makes sure that nothing is where the fork will be. What a process left there that was killed before the session's
+    /// record was kept is nobody's, and is taken away.
+    async fn clear_place(&self) -> Result<()> {
+        let (backends, child) = (&self.inner.backends, self.child);
+        if backends.session_store.has_session(child).await? {
+            return Err(AgentLoopError::NotForkable {
+                session_id: self.parent,
+                reason: format!("the session {child} that it is to become exists"),
+            });
+        }
+        let left = backends.journal.standing(&StreamKey::from(child)).await;
+        if left.map_err(from_journal)?.head > 0 {
+            self.unmake().await;
+        }
+        Ok(())
+    }
+
+    /// Adds what a session is beside its conversation. The record comes last: until it is there, nobody sees the session.
+    async fn complete(&self, record: Session, options: ForkOptions) -> Result<()> {
+        let Self { inner, child, .. } = *self;
+        let backends = &inner.backends;
         copy_files(inner.files.as_ref(), self.parent, child).await?;
         copy_values(backends.storage_store.as_ref(), self.parent, child).await?;
-        let (from, to) = (StreamKey::from(self.parent), StreamKey::from(child));
-        let forking = backends
-            .journal
-            .fork(&from, self.at_seq, &to, self.forked());
-        forking.await.map_err(from_journal)?;
-        let record = self.record(record, options, self.has_turns(&to).await?);
-        backends.session_store.add_session(record).await?;
-        Ok(child)
+        let record = self.record(record, options, self.has_turns().await?);
+        backends.session_store.add_session(record).await
     }
 
     /// Tells whether the fork begins with a turn. It is looked up, because a thread that is opened reads all that was said.
-    async fn has_turns(&self, fork: &StreamKey) -> Result<bool> {
+    async fn has_turns(&self) -> Result<bool> {
         if self.at_seq == 0 {
             return Ok(false);
         }
         let query = TurnQuery {
-            stream: fork.clone(),
+            stream: StreamKey::from(self.child),
             order: Order::NewestFirst,
             after: None,
             limit: 1,
@@ -138,13 +183,13 @@ impl<'a> Fork<'a> {
         Ok(!turns.map_err(from_query)?.entries.is_empty())
     }
 
-    fn forked(&self) -> Event {
+    fn forked(&self, options: &ForkOptions) -> Event {
         let data = EventData::from(SessionForkedData {
             parent_session_id: self.parent,
             parent_sequence: self.at_seq,
-            record: None,
-            dropped_turn_id: None,
-            depth: None,
+            record: options.record.clone(),
+            dropped_turn_id: options.dropped_turn,
+            depth: options.depth,
         });
         Event {
             id: EventId::from_uuid(self.inner.world.uuid()),
@@ -206,42 +251,14 @@ impl<'a> Fork<'a> {
     }
 }
 
-/// Returns the number of the last event that a fork takes over.
-pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
-    let (journal, key) = (&inner.backends.journal, StreamKey::from(session_id));
-    let busy = |turn_id| AgentLoopError::TurnBusy {
-        session_id,
-        turn_id,
-    };
-    let turn_id = match at {
-        ForkAt::Start => return Ok(0),
-        ForkAt::Turn(turn_id) => turn_id,
-        ForkAt::Latest => {
-            let standing = journal.standing(&key).await.map_err(from_journal)?;
-            let open = standing.open.first();
-            return open.map_or(Ok(standing.head), |turn_id| Err(busy(*turn_id)));
-        }
-    };
-    let turn = inner.backends.queries()?.turn(&key, turn_id).await;
-    let turn = turn.map_err(from_query)?;
-    if let Some(end) = turn.and_then(|turn| turn.last_seq) {
-        let reading = journal.read(&key, end, LAST_RECORDS).await;
-        let events = reading.map_err(from_journal)?.events;
-        if let Some(last) = events.iter().find(|event| is_last_of(event, turn_id)) {
-            return Ok(last.seq());
-        }
-    }
-    let standing = journal.standing(&key).await.map_err(from_journal)?;
-    match standing.open.contains(&turn_id) {
-        true => Err(busy(turn_id)),
-        false => Err(AgentLoopError::TurnNotFound {
+/// Says why the journal made no fork.
+fn from_fork(session_id: SessionId, error: JournalError) -> AgentLoopError {
+    match error {
+        JournalError::NotForkable { reason, .. } => AgentLoopError::NotForkable {
             session_id,
-            turn_id,
-        }),
+            reason: reason.to_owned(),
+        },
+        JournalError::Removed(_) => AgentLoopError::SessionNotFound(session_id),
+        error => from_journal(error),
     }
-}
-
-/// Tells whether an event is the last record of a turn that has begun; it comes with the end of the turn.
-fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
-    matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod copies;
 mod events;
+mod fork_point;
 mod forks;
 mod host_adapter;
 mod look;
@@ -27,8 +28,9 @@ use crate::inner::Inner;
 use crate::turn_context::{Wishes, assemble, assemble_unkept};
 
 pub use events::EventStream;
-pub(crate) use forks::fork_point;
-pub use forks::{ForkAt, ForkOptions};
+pub use fork_point::ForkAt;
+pub(crate) use fork_point::fork_point;
+pub use forks::ForkOptions;
 pub use host_adapter::RuntimeHostAdapter;
 pub use look::OpenTurn;
 pub(crate) use sessions::open_session;

@@ -225,6 +225,89 @@ async fn an_open_turn_and_an_unknown_one_are_no_places_to_fork_at() {
 }
 
 #[tokio::test]
+async fn a_fork_before_a_turn_is_as_if_it_had_never_been_started() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        let first = fixture.run("one").await;
+        let second = fixture.run("two").await;
+        let gate = Gate::shut();
+        fixture
+            .model
+            .then(Call::new().wait(&gate).text("late").done());
+        let handle = runtime.submit(parent, "three").await.unwrap();
+        gate.reached(1).await;
+        for (turn_id, expected) in [
+            (first.turn_id, &[][..]),
+            (second.turn_id, &["one", "ok"]),
+            (handle.turn_id(), &["one", "ok", "two", "ok"]),
+        ] {
+            let child = fork(&fixture, ForkAt::Before(turn_id)).await.unwrap();
+            assert_eq!(said(runtime, child).await, expected);
+            assert_sound(&runtime.events_for(child).await.unwrap());
+            // What is shared is known by its place too.
+            if turn_id != first.turn_id {
+                let at = ForkAt::Before(first.turn_id);
+                let forking = runtime.fork_session(child, at, ForkOptions::new());
+                let again = soon(forking).await.unwrap();
+                assert!(said(runtime, again).await.is_empty());
+            }
+        }
+        let unknown = fork(&fixture, ForkAt::Before(TurnId::from_seed(9))).await;
+        assert!(
+            matches!(unknown, Err(AgentLoopError::TurnNotFound { .. })),
+            "{unknown:?}"
+        );
+        gate.open();
+        assert!(soon(handle.wait()).await.unwrap().success);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_carries_what_its_host_says_and_takes_the_name_that_it_is_given() {
+    each_store(async |setup: Setup| {
+        let backends = setup.backends.clone();
+        let fixture = setup.build().await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        let turn = fixture.run("one").await;
+        let id = SessionId::from_seed(77);
+        let options = || {
+            let options = ForkOptions::new().id(id).depth(2);
+            let options = options.dropped_turn(turn.turn_id);
+            options.record(serde_json::json!({"a": 1}))
+        };
+        // A process that was killed may have left half of it behind.
+        if let Some(backends) = backends {
+            let half = runtime.fork_session(parent, ForkAt::Latest, ForkOptions::new().id(id));
+            half.await.unwrap();
+            assert!(backends.session_store.remove_session(id).await.unwrap());
+        }
+        let made = runtime.fork_session(parent, ForkAt::Latest, options());
+        assert_eq!(soon(made).await.unwrap(), id);
+        let events = runtime.events_for(id).await.unwrap();
+        let Some(EventData::SessionForked(data)) = events.last().map(|event| &event.data) else {
+            panic!("{events:?}")
+        };
+        assert_eq!(data.record, Some(serde_json::json!({"a": 1})));
+        assert_eq!(
+            (data.dropped_turn_id, data.depth),
+            (Some(turn.turn_id), Some(2))
+        );
+
+        let again = runtime.fork_session(parent, ForkAt::Latest, options());
+        let again = soon(again).await;
+        assert!(
+            matches!(again, Err(AgentLoopError::NotForkable { session_id, .. }) if session_id == parent),
+            "{again:?}"
+        );
+        assert_eq!(runtime.events_for(id).await.unwrap(), events);
+        assert_eq!(said(runtime, id).await, ["one", "ok"]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_input_that_waited_in_the_parent_starts_no_turn_in_the_fork() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;

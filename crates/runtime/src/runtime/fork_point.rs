@@ -1,0 +1,144 @@
+//! Where a fork leaves its parent.
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_store::StreamKey;
+use windlass_store::queries::TurnRow;
+
+use crate::errors::{from_journal, from_query};
+use crate::inner::Inner;
+
+/// Among how many events behind the end of a turn its last record is.
+const LAST_RECORDS: usize = 16;
+/// How many events are looked at together in search of a turn's beginning.
+const PAGE: u64 = 256;
+const PRUNED: &str = "the records of that turn are no longer kept";
+
+/// Where a fork leaves its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForkAt {
+    /// At the end of a turn, also of one that was rewound since.
+    Turn(TurnId),
+    /// Just before a turn, which may be open.
+    Before(TurnId),
+    /// Where the conversation stands; no turn may be open or waiting.
+    Latest,
+    /// Before anything was said.
+    Start,
+}
+
+/// Returns the number of the last event that a fork takes over.
+pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
+    let parent = Parent {
+        inner,
+        session_id,
+        key: StreamKey::from(session_id),
+    };
+    match at {
+        ForkAt::Start => Ok(0),
+        ForkAt::Turn(turn_id) => parent.last_of(turn_id).await,
+        ForkAt::Before(turn_id) => Ok(parent.first_of(turn_id).await? - 1),
+        ForkAt::Latest => {
+            let standing = inner.backends.journal.standing(&parent.key).await;
+            let standing = standing.map_err(from_journal)?;
+            let open = standing.open.first();
+            open.map_or(Ok(standing.head), |turn_id| Err(parent.busy(*turn_id)))
+        }
+    }
+}
+
+struct Parent<'a> {
+    inner: &'a Inner,
+    session_id: SessionId,
+    key: StreamKey,
+}
+
+impl Parent<'_> {
+    fn busy(&self, turn_id: TurnId) -> AgentLoopError {
+        AgentLoopError::TurnBusy {
+            session_id: self.session_id,
+            turn_id,
+        }
+    }
+
+    fn pruned(&self) -> AgentLoopError {
+        AgentLoopError::NotForkable {
+            session_id: self.session_id,
+            reason: PRUNED.to_owned(),
+        }
+    }
+
+    async fn row(&self, turn_id: TurnId) -> Result<Option<TurnRow>> {
+        let queries = self.inner.backends.queries()?;
+        queries.turn(&self.key, turn_id).await.map_err(from_query)
+    }
+
+    /// Returns the number of the record that ended a turn; `None` while it is open.
+    async fn end_of(&self, turn_id: TurnId) -> Result<Option<u64>> {
+        if let Some(end) = self.row(turn_id).await?.and_then(|turn| turn.last_seq) {
+            return Ok(Some(end));
+        }
+        let journal = &self.inner.backends.journal;
+        let standing = journal.standing(&self.key).await.map_err(from_journal)?;
+        match standing.open.contains(&turn_id) {
+            true => Ok(None),
+            false => Err(AgentLoopError::TurnNotFound {
+                session_id: self.session_id,
+                turn_id,
+            }),
+        }
+    }
+
+    async fn last_of(&self, turn_id: TurnId) -> Result<u64> {
+        let end = self.end_of(turn_id).await?;
+        let end = end.ok_or_else(|| self.busy(turn_id))?;
+        let journal = &self.inner.backends.journal;
+        let reading = journal.read(&self.key, end, LAST_RECORDS).await;
+        let events = reading.map_err(from_journal)?.events;
+        let last = events.iter().find(|event| is_last_of(event, turn_id));
+        last.map(|last| last.seq()).ok_or_else(|| self.pruned())
+    }
+
+    /// Returns the number of the record that began a turn; that of an input which still waits is looked for.
+    async fn first_of(&self, turn_id: TurnId) -> Result<u64> {
+        match self.row(turn_id).await? {
+            Some(turn) if turn.is_pruned => return Err(self.pruned()),
+            Some(turn) => return Ok(turn.first_seq),
+            None => {}
+        }
+        let journal = &self.inner.backends.journal;
+        let mut before = match self.end_of(turn_id).await? {
+            Some(end) => end,
+            None => {
+                let standing = journal.standing(&self.key).await;
+                standing.map_err(from_journal)?.head
+            }
+        };
+        while before > 0 {
+            let after = before.saturating_sub(PAGE);
+            let reading = journal.read(&self.key, after, PAGE as usize).await;
+            let events = reading.map_err(from_journal)?.events;
+            let begins = |event: &&std::sync::Arc<Event>| begins(event, turn_id);
+            if let Some(first) = events.iter().rev().find(begins) {
+                return Ok(first.seq());
+            }
+            before = after;
+        }
+        Err(self.pruned())
+    }
+}
+
+/// Tells whether an event is the last record of a turn that has begun; it comes with the end of the turn.
+fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
+    matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
+}
+
+/// Tells whether an event begins a turn, or is the input that still waits for it.
+fn begins(event: &Event, turn_id: TurnId) -> bool {
+    match &event.data {
+        EventData::TurnStarted(started) => started.turn_id == turn_id,
+        EventData::InputQueued(queued) => queued.turn_id == turn_id,
+        _ => false,
+    }
+}
