@@ -77,6 +77,8 @@ codes! {
     TurnNotActive = "turn_not_active", 409;
     /// The turn was told to stop.
     TurnStopping = "turn_stopping", 409;
+    /// The thread cannot be forked at that place.
+    NotForkable = "not_forkable", 409;
     /// The same idempotency key came with another request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// An environment of that id exists.

@@ -224,6 +224,19 @@ pub struct ThreadAndTurn {
     pub turn: Turn,
 }
 
+/// The body of `POST …/fork`. What it does not name is refused: a misspelt turn must not become another fork.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ForkThread {
+    /// The last turn that the fork has; without it, the last one that is at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// The model of the fork, if not that of the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
 /// The body of `POST …/undo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -195,6 +195,9 @@ pub struct RetryThread {
     /// What is said instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// The model that answers, if not the one of the turn that is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// The body of `POST …/compact`.

@@ -193,7 +193,15 @@ impl App {
         environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
         let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
         environment.shell = environment.write && allow_shell;
-        let policy = policy(&self.environment(&at.environment_id)?);
+        self.with_idle_tools(environment)
+    }
+
+    /// Finds the tools that have nothing to do where a turn works.
+    pub(crate) fn with_idle_tools(
+        &self,
+        environment: TurnEnvironment,
+    ) -> Result<Narrowed, ApiError> {
+        let policy = policy(&self.environment(&environment.environment_id)?);
         let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
         Ok(Narrowed {
             environment,

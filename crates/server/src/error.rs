@@ -104,6 +104,13 @@ impl From<AgentLoopError> for ApiError {
             AgentLoopError::SessionNotFound(_) => {
                 Self::new(ErrorCode::ThreadNotFound, "Thread not found")
             }
+            AgentLoopError::TurnNotFound { .. } => {
+                Self::new(ErrorCode::TurnNotFound, "Turn not found")
+            }
+            AgentLoopError::NotForkable { reason, .. } => Self::new(
+                ErrorCode::NotForkable,
+                format!("the thread cannot be forked there: {reason}; fork it at a later turn"),
+            ),
             AgentLoopError::TurnBusy { turn_id, .. }
             | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
             AgentLoopError::ShuttingDown => Self::new(

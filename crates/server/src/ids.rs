@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use uuid::Uuid;
-use windlass_core::typed_id::{ExecId, ItemId, MessageId, SessionId, TurnId};
+use windlass_core::typed_id::{ExecId, ItemId, SessionId, TurnId};
 
 pub(crate) fn thread(id: SessionId) -> String {
     format!("thr_{}", id.uuid().as_simple())
@@ -54,23 +54,18 @@ pub(crate) fn made_by(request: &str) -> SessionId {
     SessionId::from_uuid(uuid)
 }
 
-/// Gives what a fork shares with its parent a name of its own, always the same.
+/// Gives what a fork shares with its parent a name of its own, always the same. The name of a name is the id again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renamed(pub(crate) SessionId);
 
 impl Renamed {
     fn uuid(self, id: Uuid) -> Uuid {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(self.0.uuid().as_bytes());
-        hasher.update(id.as_bytes());
-        let mut bytes = [0_u8; 16];
-        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        // The time stamp stays, so that ids still sort by age.
-        bytes[..6].copy_from_slice(&id.as_bytes()[..6]);
-        uuid::Builder::from_bytes(bytes)
-            .with_version(uuid::Version::SortRand)
-            .with_variant(uuid::Variant::RFC4122)
-            .into_uuid()
+        let hash = blake3::hash(self.0.uuid().as_bytes());
+        let mut bytes = *id.as_bytes();
+        // The time stamp stays, so that ids still sort by age; so do version and variant.
+        bytes[7..].iter_mut().zip(hash.as_bytes()).for_each(|(byte, mask)| *byte ^= mask);
+        bytes[8] = (bytes[8] & 0x3f) | (id.as_bytes()[8] & 0xc0);
+        Uuid::from_bytes(bytes)
     }
 
     pub(crate) fn turn(self, id: TurnId) -> TurnId {
@@ -79,10 +74,6 @@ impl Renamed {
 
     pub(crate) fn item(self, id: ItemId) -> ItemId {
         ItemId::from_uuid(self.uuid(id.uuid()))
-    }
-
-    pub(crate) fn message(self, id: MessageId) -> MessageId {
-        MessageId::from_uuid(self.uuid(id.uuid()))
     }
 }
 
@@ -125,5 +116,8 @@ mod tests {
         assert_eq!(a.turn(id), a.turn(id));
         assert_ne!(a.turn(id), b.turn(id));
         assert_ne!(a.turn(id), id);
+        assert_eq!(a.turn(a.turn(id)), id);
+        assert_eq!(a.turn(id).uuid().get_version(), id.uuid().get_version());
+        assert_eq!(a.turn(id).uuid().get_variant(), id.uuid().get_variant());
     }
 }

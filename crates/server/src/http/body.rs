@@ -35,8 +35,9 @@ fields! {
     wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"
         "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools";
     wire::SteerTurn: "prompt";
+    wire::ForkThread: "turn_id" "model";
     wire::UndoThread: "depth";
-    wire::RetryThread: "depth" "prompt";
+    wire::RetryThread: "depth" "prompt" "model";
     wire::CompactThread: "reason";
     wire::DynamicToolCallResult: "success" "content";
     wire::DecideApproval: "decision" "remember";
@@ -80,15 +81,14 @@ fn parse<T: Fields>(bytes: &[u8]) -> Result<T, ApiError> {
             format!("the body is not JSON: {error}"),
         )
     })?;
-    if let Value::Object(fields) = &value {
-        let unread = fields
-            .keys()
-            .filter(|name| !T::FIELDS.contains(&name.as_str()));
-        scope::ignore(unread.cloned());
-    } else {
+    let Value::Object(fields) = &value else {
         return Err(ApiError::field("", "the body must be an object"));
-    }
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    };
+    let names = fields.keys().cloned();
+    let unread: Vec<String> = names
+        .filter(|name| !T::FIELDS.contains(&name.as_str()))
+        .collect();
+    let read = serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let mut pointer = match path.as_str() {
             "." => String::new(),
@@ -101,7 +101,9 @@ fn parse<T: Fields>(bytes: &[u8]) -> Result<T, ApiError> {
             pointer = format!("{pointer}/{name}");
         }
         ApiError::field(&pointer, text)
-    })
+    })?;
+    scope::ignore(unread);
+    Ok(read)
 }
 
 /// A body that must be there.

@@ -110,7 +110,7 @@ impl App {
     }
 
     /// Names a new thread, after the request if that may come again.
-    async fn new_thread_id(&self) -> Result<SessionId, ApiError> {
+    pub(super) async fn new_thread_id(&self) -> Result<SessionId, ApiError> {
         if let Some(request) = scope::repeatable() {
             let named = ids::made_by(&request);
             if self.look_up(named).await?.is_none() {
@@ -121,7 +121,7 @@ impl App {
     }
 
     /// Takes room for one more thread. All are counted only when as many were made as there was room for the last time.
-    async fn take_room(&self) -> Result<(), ApiError> {
+    pub(super) async fn take_room(&self) -> Result<(), ApiError> {
         let (relaxed, take) = (Ordering::Relaxed, |left: u64| left.checked_sub(1));
         if self.room.fetch_update(relaxed, relaxed, take).is_ok() {
             return Ok(());

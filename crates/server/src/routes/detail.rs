@@ -7,10 +7,10 @@ use windlass_protocol::{ThreadDetail, TurnDetail};
 use windlass_store::queries;
 
 use super::{Answer, ok};
-use crate::app::{App, Shared};
+use crate::app::Shared;
 use crate::error::ApiError;
 use crate::http::query::Query;
-use crate::threads::{FoundThread, Told, conversation, told};
+use crate::threads::{FoundThread, told};
 use crate::{ids, view};
 
 pub(super) async fn thread(
@@ -19,48 +19,36 @@ pub(super) async fn thread(
     query: Query,
 ) -> Answer {
     let newest = query.get::<usize>("turns")?.unwrap_or(usize::MAX);
-    let (found, whole) = app.whole(&id, newest).await?;
-    let told = conversation(&app, found.id, &whole, newest).await?;
-    let mut thread = found.thread;
-    thread.latest_turn_id = told
-        .last()
-        .map(|told| told.turn.id.clone())
-        .or(thread.latest_turn_id);
+    let not_found = || ApiError::thread_not_found(&id);
+    let stream = ids::parse_thread(&id).ok_or_else(not_found)?.into();
+    // The newest is where something may wait.
+    let whole = app.queries.thread_detail(&stream, newest.max(1)).await?;
+    let queries::ThreadDetail { thread, turns, .. } = whole.ok_or_else(not_found)?;
+    let FoundThread { id, row, thread } = FoundThread::read(thread)?.ok_or_else(not_found)?;
     let mut detail = ThreadDetail {
         thread,
-        turns: Vec::with_capacity(told.len()),
+        turns: Vec::with_capacity(turns.len()),
         items: Vec::new(),
-        latest_seq: found.row.seq,
+        latest_seq: row.seq,
         pending_approvals: Vec::new(),
         pending_user_inputs: Vec::new(),
         pending_dynamic_tool_calls: Vec::new(),
     };
-    for Told { turn, items, .. } in told {
+    // What nobody keeps any more is not shown.
+    let kept: Vec<_> = turns.iter().filter(|turn| !turn.row.is_pruned).collect();
+    for turn in &kept[kept.len().saturating_sub(newest)..] {
+        let (turn, items) = told(id, turn);
         detail.turns.push(turn);
         detail.items.extend(items);
     }
-    add_waits(&mut detail, found.id, &whole);
+    let newest = detail.turns.last().map(|turn| turn.id.clone());
+    detail.thread.latest_turn_id = newest.or(detail.thread.latest_turn_id);
+    add_waits(&mut detail, id, &turns);
     ok(&detail)
 }
 
-impl App {
-    /// Finds a thread by the id of the wire, with its newest turns, or at least the one in which something may wait.
-    pub(super) async fn whole(
-        &self,
-        id: &str,
-        newest: usize,
-    ) -> Result<(FoundThread, queries::ThreadDetail), ApiError> {
-        let not_found = || ApiError::thread_not_found(id);
-        let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
-        let whole = self.queries.thread_detail(&stream, newest.max(1)).await?;
-        let whole = whole.ok_or_else(not_found)?;
-        let found = FoundThread::read(whole.thread.clone())?.ok_or_else(not_found)?;
-        Ok((found, whole))
-    }
-}
-
-fn add_waits(detail: &mut ThreadDetail, session_id: SessionId, whole: &queries::ThreadDetail) {
-    for change in whole.turns.iter().flat_map(|turn| turn.log.open_waits()) {
+fn add_waits(detail: &mut ThreadDetail, session_id: SessionId, turns: &[queries::TurnDetail]) {
+    for change in turns.iter().flat_map(|turn| turn.log.open_waits()) {
         match change.wait {
             Wait::CallRequested(data) => detail
                 .pending_dynamic_tool_calls
@@ -81,17 +69,14 @@ pub(super) async fn turn(
     Path((id, turn_id)): Path<(String, String)>,
 ) -> Answer {
     let found = app.find(&id).await?;
-    let turn_id = ids::parse_turn(&turn_id).ok_or_else(ApiError::turn_not_found)?;
-    let own = app.queries.turn_detail(&found.row.stream, turn_id).await?;
-    let shown = match own {
-        Some(own) => Some(told(&own)),
-        None if found.row.origin.is_some() => {
-            let (_, whole) = app.whole(&id, usize::MAX).await?;
-            let told = conversation(&app, found.id, &whole, usize::MAX).await?;
-            told.into_iter().find(|told| told.id == turn_id)
+    for recorded in found.recorded(&turn_id) {
+        let detail = app.queries.turn_detail(&found.row.stream, recorded).await?;
+        let kept = detail.filter(|detail| !detail.row.is_pruned);
+        if let Some((turn, items)) = kept.map(|detail| told(found.id, &detail))
+            && turn.id == turn_id
+        {
+            return ok(&TurnDetail { turn, items });
         }
-        None => None,
-    };
-    let Told { turn, items, .. } = shown.ok_or_else(ApiError::turn_not_found)?;
-    ok(&TurnDetail { turn, items })
+    }
+    Err(ApiError::turn_not_found())
 }

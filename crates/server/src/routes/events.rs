@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use windlass_core::events::Event;
-use windlass_core::typed_id::SessionId;
 
 use super::Answer;
 use crate::app::{App, Place, Shared};
 use crate::error::ApiError;
 use crate::http::query::Query;
 use crate::sse::{self, Reader};
+use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
 /// How many records are looked at together, from the newest on.
@@ -44,8 +44,9 @@ pub(super) async fn events(
         (head, head)
     } else {
         match replay {
-            Some(newest) => app.left_out(id, since, newest, include).await?,
-            None => (since, since),
+            Some(newest) => app.left_out(&found, since, newest, include).await?,
+            // What a fork shares is no event of it.
+            None => (since.max(found.shared()), since),
         }
     };
     let events = app.runtime.subscribe_after(id, after).await?;
@@ -90,16 +91,17 @@ impl App {
     /// much there is before. Returns the number to read from, and that of the newest event that is left out.
     async fn left_out(
         &self,
-        id: SessionId,
+        found: &FoundThread,
         since: u64,
         newest: usize,
         include: Include,
     ) -> Result<(u64, u64), ApiError> {
-        let head = self.runtime.latest_sequence(id).await?;
+        let (id, head) = (found.id, found.row.seq);
+        let begin = since.max(found.shared());
         let mut left = newest;
         let mut before = head;
-        while before > since {
-            let after = before.saturating_sub(PAGE).max(since);
+        while before > begin {
+            let after = before.saturating_sub(PAGE).max(begin);
             let page = usize::try_from(before - after).unwrap_or(usize::MAX);
             let events = self.runtime.events_since(id, after, page).await?;
             let is_shown =
@@ -116,6 +118,6 @@ impl App {
             }
             before = after;
         }
-        Ok((since, since))
+        Ok((begin, since))
     }
 }

@@ -1,215 +1,139 @@
 //! Forks: a new thread that begins with what another one said, whole or up to a turn.
 //!
-//! What a fork shares is shown under names of its own and read from the parent. The model's history is carried over
-//! message by message, so that the fork goes on as the parent would have.
+//! The journal shares the records, so a fork costs the same however long the thread is. What is shared is not shown as events of
+//! the fork; its detail shows it under names of the fork.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::Utc;
-use windlass_core::events::{EventData, SessionForkedData};
-use windlass_core::message::{Message, MessageRole};
-use windlass_core::typed_id::{MessageId, SessionId, TurnId};
-use windlass_protocol::{
-    ErrorCode, RetryThread, StartTurn, Status, Thread, ThreadAndTurn, UndoThread, UndoneThread,
-};
-use windlass_runtime::RuntimeHostAdapter;
+use windlass_core::error::AgentLoopError;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::{ErrorCode, ForkThread, Thread};
+use windlass_runtime::{ForkAt, ForkOptions};
+use windlass_store::queries::TurnRow;
 
-use super::turns::said;
 use super::{Answer, json};
 use crate::app::{App, Shared};
 use crate::error::ApiError;
-use crate::http::body::{Nothing, Optional};
-use crate::ids::{self, Renamed};
-use crate::threads::{Conversation, FoundThread, conversation};
+use crate::http::body::Optional;
+use crate::ids;
+use crate::threads::FoundThread;
 
-/// Where a fork ends.
-struct Cut {
-    /// The number of the parent's newest record.
-    sequence: u64,
-    /// The first turn that the fork does not have, and the message that started it.
-    dropped: Option<(TurnId, Option<MessageId>)>,
+/// Where a fork ends, and what is different in it.
+pub(super) struct Cut {
+    at: ForkAt,
+    /// The first turn that the fork does not have, as the thread shows it.
+    dropped: Option<TurnId>,
     depth: Option<u32>,
-    /// The turn before, under its old name.
-    latest: Option<TurnId>,
-    /// What the first dropped turn was told.
-    said: String,
+    model: Option<String>,
 }
 
-pub(super) async fn fork(State(app): State<Shared>, Path(id): Path<String>, _: Nothing) -> Answer {
-    let (parent, told) = app.told(&id).await?;
-    // A turn that is not at its end belongs to the parent alone.
-    let running = told
-        .iter()
-        .position(|told| told.turn.status == Status::InProgress);
-    let sequence = parent.row.seq;
-    let cut = cut_at(&told, running.unwrap_or(told.len()), sequence, None);
-    let fork = app.make_fork(&parent, &cut).await?;
-    json(StatusCode::CREATED, &app.shown(fork, &cut))
+impl Cut {
+    fn at(at: ForkAt) -> Self {
+        Self {
+            at,
+            dropped: None,
+            depth: None,
+            model: None,
+        }
+    }
+
+    /// Cuts before a turn that was found by going back.
+    pub(super) fn before(found: &FoundThread, turn: &TurnRow, depth: u32) -> Self {
+        Self {
+            dropped: Some(found.name_of(turn)),
+            depth: Some(depth),
+            ..Self::at(ForkAt::Before(turn.view.id))
+        }
+    }
 }
 
-pub(super) async fn undo(
+pub(super) async fn fork(
     State(app): State<Shared>,
     Path(id): Path<String>,
-    Optional(request): Optional<UndoThread>,
+    Optional(request): Optional<ForkThread>,
 ) -> Answer {
-    let (parent, cut) = app.cut_before(&id, request.depth).await?;
-    let fork = app.make_fork(&parent, &cut).await?;
-    let answer = UndoneThread {
-        thread: app.shown(fork, &cut),
-        original_user_text: cut.said,
+    let parent = app.find(&id).await?;
+    if let Some(made) = app.made_before().await? {
+        return json(StatusCode::CREATED, &made.thread);
+    }
+    let model = request.model.as_deref();
+    let model = model.map(|name| app.settings.models.name(Some(name)));
+    let at = match &request.turn_id {
+        Some(name) => ForkAt::Turn(app.turn_named(&parent, name).await?.view.id),
+        None => ForkAt::Latest,
     };
-    json(StatusCode::CREATED, &answer)
-}
-
-pub(super) async fn retry(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Optional(request): Optional<RetryThread>,
-) -> Answer {
-    app.find(&id).await?;
-    if let Some(fork) = app.made_before().await?
-        && let Some(answer) = app.started_before(&fork).await?
-    {
-        return json(StatusCode::CREATED, &answer);
-    }
-    let (parent, cut) = app.cut_before(&id, request.depth).await?;
-    let prompt = request.prompt.unwrap_or_else(|| cut.said.clone());
-    said(&prompt)?;
-    // All that can be refused is, before there is a fork that nobody asked for.
-    let input = app
-        .input(&parent.thread, &prompt, StartTurn::default())
-        .await?;
-    let fork = app.make_fork(&parent, &cut).await?;
-    let fork_id = fork.id;
-    match app.start_turn(fork, input).await {
-        Ok((_, ThreadAndTurn { thread, turn })) => {
-            json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
-        }
-        Err(error) => {
-            let _ = app.forget(fork_id).await;
-            Err(error)
-        }
-    }
-}
-
-fn cut_at(told: &Conversation, kept: usize, sequence: u64, depth: Option<u32>) -> Cut {
-    let dropped = told.get(kept);
-    let said = dropped.and_then(|told| told.items.first()?.detail.clone());
-    Cut {
-        sequence,
-        dropped: dropped.map(|told| (told.id, told.input)),
-        depth,
-        latest: kept
-            .checked_sub(1)
-            .and_then(|last| told.get(last))
-            .map(|told| told.id),
-        said: said.unwrap_or_default(),
-    }
+    let cut = Cut {
+        model: model.transpose()?,
+        ..Cut::at(at)
+    };
+    let fork = app.make_fork(&parent, cut).await?;
+    json(StatusCode::CREATED, &fork.thread)
 }
 
 impl App {
-    async fn told(&self, id: &str) -> Result<(FoundThread, Conversation), ApiError> {
-        let (found, whole) = self.whole(id, usize::MAX).await?;
-        let told = conversation(self, found.id, &whole, usize::MAX).await?;
-        Ok((found, told))
-    }
-
-    /// Finds the turn to go back to.
-    async fn cut_before(&self, id: &str, depth: u32) -> Result<(FoundThread, Cut), ApiError> {
-        let (parent, told) = self.told(id).await?;
-        let mut said = (0..told.len()).filter(|place| told[*place].is_said);
-        let back = usize::try_from(depth).unwrap_or(usize::MAX);
-        let Some(kept) = said.clone().nth_back(back) else {
-            let text = format!(
-                "fork_at_user_message: depth {depth} exceeds {} user turn(s)",
-                said.by_ref().count()
-            );
-            return Err(ApiError::new(ErrorCode::DepthOutOfRange, text));
+    /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
+    pub(super) async fn turn_to_drop(
+        &self,
+        found: &FoundThread,
+        depth: u32,
+        made: Option<&FoundThread>,
+    ) -> Result<TurnRow, ApiError> {
+        if let Some(dropped) = made.and_then(|made| made.row.origin?.dropped) {
+            return self.turn_named(found, &dropped.to_string()).await;
+        }
+        let mut said: u32 = 0;
+        let is_meant = |turn: &TurnRow| {
+            // One that makes the history shorter answers nobody.
+            let is_said = turn.view.outline.compaction.is_none();
+            let is_meant = is_said && said == depth;
+            said += u32::from(is_said);
+            is_meant
         };
-        let cut = cut_at(&told, kept, parent.row.seq, Some(depth));
-        Ok((parent, cut))
+        let turn = self.turn_back(found, is_meant).await?;
+        turn.ok_or_else(|| {
+            let text = format!("fork_at_user_message: depth {depth} exceeds {said} user turn(s)");
+            ApiError::new(ErrorCode::DepthOutOfRange, text)
+        })
     }
 
-    async fn forget(&self, id: SessionId) -> Result<(), ApiError> {
+    pub(super) async fn forget(&self, id: SessionId) -> Result<(), ApiError> {
         Ok(self.runtime.remove_session(id).await?)
     }
 
-    async fn make_fork(&self, parent: &FoundThread, cut: &Cut) -> Result<FoundThread, ApiError> {
-        if let Some(made) = self.made_before().await? {
-            if made.row.latest.is_some() {
-                return Ok(made);
-            }
-            // Nobody was told of it, and it may lack what comes last.
-            self.forget(made.id).await?;
-        }
-        let history = self.shared_history(parent, cut).await?;
-        let now = ids::time(Utc::now());
+    /// Makes a fork: one commit of the journal, and one of the session's record.
+    pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread, ApiError> {
+        self.take_room().await?;
+        let id = self.new_thread_id().await?;
+        let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let thread = Thread {
+            id: ids::thread(id),
             created_at: now.clone(),
             updated_at: now,
             latest_turn_id: None,
             archived: false,
-            ..parent.thread.clone()
+            model: cut.model.unwrap_or(of_parent.model),
+            ..of_parent
         };
-        let fork = self
-            .open_thread(thread, |thread| forked(thread, parent, cut))
-            .await?;
-        let messages = self.runtime.message_store();
-        let names = Renamed(fork.id);
-        for mut message in history {
-            message.id = names.message(message.id);
-            if let Err(error) = messages.store_message(fork.id, message).await {
-                let _ = self.forget(fork.id).await;
-                return Err(error.into());
-            }
+        let record = serde_json::to_value(&thread).map_err(ApiError::internal)?;
+        let mut options = ForkOptions::new().id(id).record(record);
+        if let Some(depth) = cut.depth {
+            options = options.depth(depth);
         }
-        self.thread(fork.id).await
-    }
-
-    /// Returns what the model of a fork remembers: what that of the parent does, up to the message that started the first
-    /// dropped turn. Where a summary stands for that turn, it is all that was said before.
-    async fn shared_history(
-        &self,
-        parent: &FoundThread,
-        cut: &Cut,
-    ) -> Result<Vec<Message>, ApiError> {
-        let mut history = self.runtime.context_messages(parent.id).await?;
-        if let Some((_, Some(input))) = cut.dropped {
-            let place_in = |messages: &[Message]| {
-                let mut messages = messages.iter();
-                messages.position(|message| message.id == input)
-            };
-            if let Some(place) = place_in(&history) {
-                history.truncate(place);
-            } else {
-                let mut all = self.runtime.messages(parent.id).await?;
-                if let Some(place) = place_in(&all) {
-                    all.truncate(place);
-                    history = all;
-                }
-            }
+        if let Some(dropped) = cut.dropped {
+            options = options.dropped_turn(dropped);
         }
-        history.retain(|message| message.role != MessageRole::System);
-        Ok(history)
+        let forking = self
+            .runtime
+            .fork_session(parent.id, cut.at, options.clone());
+        match forking.await {
+            // A turn that is not at its end belongs to the parent alone.
+            Err(AgentLoopError::TurnBusy { turn_id, .. }) if cut.at == ForkAt::Latest => {
+                let (at, options) = (ForkAt::Before(turn_id), options.dropped_turn(turn_id));
+                self.runtime.fork_session(parent.id, at, options).await?;
+            }
+            forked => drop(forked?),
+        }
+        self.thread(id).await
     }
-
-    /// Shows a fork; its newest turn is the one that it shares.
-    fn shown(&self, fork: FoundThread, cut: &Cut) -> Thread {
-        let mut thread = fork.thread;
-        let shared = cut.latest.map(|id| Renamed(fork.id).turn(id).to_string());
-        thread.latest_turn_id = thread.latest_turn_id.or(shared);
-        thread
-    }
-}
-
-fn forked(thread: &Thread, parent: &FoundThread, cut: &Cut) -> Result<EventData, ApiError> {
-    let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
-    Ok(SessionForkedData {
-        parent_session_id: parent.id,
-        parent_sequence: cut.sequence,
-        record: Some(record),
-        dropped_turn_id: cut.dropped.map(|(id, _)| id),
-        depth: cut.depth,
-    }
-    .into())
 }

@@ -57,9 +57,11 @@ impl App {
         });
         let listed = listed.await?;
         // One that cannot be read is in the log, and hides no other.
-        let threads = listed.entries.into_iter();
-        let threads = threads.filter_map(|row| FoundThread::read(row).ok().flatten());
-        Ok((threads.collect(), listed.next))
+        let mut threads = Vec::with_capacity(listed.entries.len());
+        for row in listed.entries {
+            threads.extend(self.shown(row).await.ok().flatten());
+        }
+        Ok((threads, listed.next))
     }
 }
 

@@ -16,10 +16,12 @@ mod openapi;
 mod patch;
 mod results;
 mod resume;
+mod retry;
 mod steer;
 mod stream;
 mod summary;
 mod turns;
+mod undo;
 mod usage;
 mod user_input;
 mod workspace;
@@ -59,8 +61,8 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/", get(detail::thread).patch(patch::patch))
         .route("/resume", post(resume::resume))
         .route("/fork", post(fork::fork))
-        .route("/undo", post(fork::undo))
-        .route("/retry", post(fork::retry))
+        .route("/undo", post(undo::undo))
+        .route("/retry", post(retry::retry))
         .route("/compact", post(compact::compact))
         .route("/events", get(events::events))
         .route("/turns", post(turns::start))

@@ -66,7 +66,7 @@ const ROUTES: &[Route] = &[
     route("get", "/v1/threads/{id}", "Returns a whole thread", None, 200, One("ThreadDetail")),
     route("patch", "/v1/threads/{id}", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
     route("post", "/v1/threads/{id}/resume", "Looks a thread up to go on with it", None, 200, One("Thread")),
-    route("post", "/v1/threads/{id}/fork", "Makes a thread that begins with this one", None, 201, One("Thread")),
+    route("post", "/v1/threads/{id}/fork", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
     route("post", "/v1/threads/{id}/undo", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
     route("post", "/v1/threads/{id}/retry", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
     route("post", "/v1/threads/{id}/compact", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
@@ -110,7 +110,13 @@ const QUERIES: &[(&str, &str, &str)] = &[
 ];
 
 /// Bodies in which nothing is required may be left out.
-const OPTIONAL: &[&str] = &["CreateThread", "UndoThread", "RetryThread", "CompactThread"];
+const OPTIONAL: &[&str] = &[
+    "CreateThread",
+    "ForkThread",
+    "UndoThread",
+    "RetryThread",
+    "CompactThread",
+];
 
 fn document() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
@@ -208,6 +214,7 @@ fn schemas() -> BTreeMap<String, RefOr<Schema>> {
     add::<wire::ThreadSummary>(&mut all);
     add::<wire::CreateThread>(&mut all);
     add::<wire::PatchThread>(&mut all);
+    add::<wire::ForkThread>(&mut all);
     add::<wire::UndoThread>(&mut all);
     add::<wire::UndoneThread>(&mut all);
     add::<wire::RetryThread>(&mut all);

@@ -59,6 +59,25 @@ pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
     Ok(prompt)
 }
 
+/// Puts together what a turn is told, what it works with, and what is shown with it.
+pub(super) fn labelled(
+    prompt: &str,
+    controls: Controls,
+    labels: Labels,
+    summary: Option<String>,
+) -> Result<InputMessage, ApiError> {
+    let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
+    let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
+    if let Some(summary) = summary {
+        metadata.insert(INPUT_SUMMARY.to_owned(), summary.into());
+    }
+    Ok(InputMessage {
+        controls: Some(controls),
+        metadata: Some(metadata),
+        ..InputMessage::user(prompt)
+    })
+}
+
 impl App {
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
     /// here, and travels with the input, so that a resumed turn works with the same.
@@ -111,17 +130,8 @@ impl App {
             provider: thread.model_provider.clone(),
             request: scope::repeatable(),
         };
-        let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
-        let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
         let summary = request.input_summary.filter(|text| !text.trim().is_empty());
-        if let Some(summary) = summary {
-            metadata.insert(INPUT_SUMMARY.to_owned(), summary.into());
-        }
-        Ok(InputMessage {
-            controls: Some(controls),
-            metadata: Some(metadata),
-            ..InputMessage::user(prompt)
-        })
+        labelled(prompt, controls, labels, summary)
     }
 
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
@@ -140,6 +150,17 @@ impl App {
         let (turn, _) = self.as_started(found.id, latest.id, before).await?;
         let thread = found.thread.clone();
         Ok(Some(ThreadAndTurn { thread, turn }))
+    }
+
+    /// Refuses turns once the daemon stops.
+    pub(super) fn check_serving(&self) -> Result<(), ApiError> {
+        if self.stopping.is_cancelled() {
+            return Err(ApiError::new(
+                ErrorCode::ShuttingDown,
+                "the daemon is stopping and starts no more turns",
+            ));
+        }
+        Ok(())
     }
 
     /// Starts a turn that answers an input.
@@ -162,12 +183,7 @@ impl App {
         input: InputMessage,
         work: Work,
     ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
-        if self.stopping.is_cancelled() {
-            return Err(ApiError::new(
-                ErrorCode::ShuttingDown,
-                "the daemon is stopping and starts no more turns",
-            ));
-        }
+        self.check_serving()?;
         let started = Arc::new(OnceLock::new());
         let handle = match work {
             Work::Answer => {

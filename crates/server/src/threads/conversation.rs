@@ -1,98 +1,91 @@
-//! All that was said and done in a thread, with what a fork shares with its parent under names of its own.
+//! The turns that a thread shows, those that a fork shares with its parent under names of its own.
 
-use std::pin::Pin;
-
-use windlass_core::typed_id::{ItemId, MessageId, SessionId, TurnId};
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{Item, Turn};
-use windlass_store::queries::{Origin, ThreadDetail, TurnDetail};
+use windlass_store::queries::{Order, TurnDetail, TurnQuery, TurnRow};
 
+use super::FoundThread;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ids::{self, Renamed};
 use crate::view;
 
-/// One turn with its items.
-#[derive(Debug, Clone)]
-pub(crate) struct Told {
-    pub(crate) id: TurnId,
-    pub(crate) turn: Turn,
-    pub(crate) items: Vec<Item>,
-    /// The message that started it.
-    pub(crate) input: Option<MessageId>,
-    /// Whether somebody said something with it: one that makes the history shorter answers nobody.
-    pub(crate) is_said: bool,
-}
+/// How many turns are looked at together in search of one.
+const PAGE: usize = 64;
 
-/// The turns of a thread, oldest first.
-pub(crate) type Conversation = Vec<Told>;
-
-/// Shows a turn with its items.
-pub(crate) fn told(TurnDetail { row, log, .. }: &TurnDetail) -> Told {
+/// One turn with its items, as the thread shows it.
+pub(crate) fn told(id: SessionId, TurnDetail { row, log, .. }: &TurnDetail) -> (Turn, Vec<Item>) {
     let items = log.items_of(row.view.id);
-    Told {
-        id: row.view.id,
-        turn: view::turn(&row.view),
-        items: items.map(|item| view::item(&item)).collect(),
-        input: row.view.input_message_id,
-        is_said: row.view.outline.compaction.is_none(),
+    let mut items: Vec<Item> = items.map(|item| view::item(&item)).collect();
+    let mut turn = view::turn(&row.view);
+    if row.is_shared {
+        view::rename(&mut turn, &mut items, id);
     }
+    (turn, items)
 }
 
-/// Shows the newest turns of a thread, those that it shares with its parents included. `own` has its own ones.
-pub(crate) async fn conversation(
-    app: &App,
-    id: SessionId,
-    own: &ThreadDetail,
-    newest: usize,
-) -> Result<Conversation, ApiError> {
-    let mut all = match own.turns.len() < newest {
-        true => inherited(app, id, own.thread.origin).await?,
-        false => Vec::new(),
-    };
-    all.extend(own.turns.iter().map(told));
-    all.drain(..all.len().saturating_sub(newest));
-    Ok(all)
-}
+impl FoundThread {
+    /// Returns the number of the newest record that a fork shares with its parent.
+    pub(crate) fn shared(&self) -> u64 {
+        self.row.origin.map_or(0, |origin| origin.sequence)
+    }
 
-type Boxed<'a> = Pin<Box<dyn Future<Output = Result<Conversation, ApiError>> + Send + 'a>>;
-
-fn inherited(app: &App, id: SessionId, origin: Option<Origin>) -> Boxed<'_> {
-    Box::pin(async move {
-        let Some(origin) = origin else {
-            return Ok(Vec::new());
-        };
-        let stream = origin.parent.into();
-        let parent = app.queries.thread_detail(&stream, usize::MAX).await?;
-        let Some(mut parent) = parent else {
-            return Ok(Vec::new());
-        };
-        let is_shared = |turn: &TurnDetail| turn.row.first_seq <= origin.sequence;
-        parent.turns.retain(is_shared);
-        let mut all = conversation(app, origin.parent, &parent, usize::MAX).await?;
-        if let Some(dropped) = origin.dropped {
-            let kept = all.iter().position(|told| told.id == dropped);
-            all.truncate(kept.unwrap_or(all.len()));
+    /// Returns the id of a turn as the thread shows it.
+    pub(crate) fn name_of(&self, turn: &TurnRow) -> TurnId {
+        match turn.is_shared {
+            true => Renamed(self.id).turn(turn.view.id),
+            false => turn.view.id,
         }
-        all.iter_mut().for_each(|told| rename(told, id));
-        Ok(all)
-    })
+    }
+
+    /// Returns the ids under which a turn may be recorded that the thread shows under a name.
+    pub(crate) fn recorded(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
+        let name = ids::parse_turn(name);
+        let shared = name.map(|name| Renamed(self.id).turn(name));
+        let shared = shared.filter(|_| self.row.origin.is_some());
+        name.into_iter().chain(shared)
+    }
 }
 
-fn rename(told: &mut Told, fork: SessionId) {
-    let names = Renamed(fork);
-    let item_name = |id: &str| {
-        let id = ItemId::parse(id).map(|id| names.item(id));
-        id.map(|id| id.to_string()).unwrap_or_default()
-    };
-    told.id = names.turn(told.id);
-    told.input = told.input.map(|id| names.message(id));
-    told.turn.id = told.id.to_string();
-    told.turn.thread_id = ids::thread(fork);
-    for id in &mut told.turn.item_ids {
-        *id = item_name(id);
+impl App {
+    /// Finds a turn by the id under which the thread shows it. One whose records are gone is not shown.
+    pub(crate) async fn turn_named(
+        &self,
+        found: &FoundThread,
+        name: &str,
+    ) -> Result<TurnRow, ApiError> {
+        for id in found.recorded(name) {
+            let turn = self.queries.turn(&found.row.stream, id).await?;
+            let is_it = |turn: &TurnRow| found.name_of(turn).to_string() == name;
+            if let Some(turn) = turn.filter(is_it) {
+                return Ok(turn);
+            }
+        }
+        Err(ApiError::turn_not_found())
     }
-    for item in &mut told.items {
-        item.id = item_name(&item.id);
-        item.turn_id.clone_from(&told.turn.id);
+
+    /// Finds the newest turn of a thread that fits and is still kept, and looks at few that are older.
+    pub(crate) async fn turn_back(
+        &self,
+        found: &FoundThread,
+        mut fits: impl FnMut(&TurnRow) -> bool,
+    ) -> Result<Option<TurnRow>, ApiError> {
+        let mut query = TurnQuery {
+            stream: found.row.stream.clone(),
+            order: Order::NewestFirst,
+            after: None,
+            limit: PAGE,
+        };
+        loop {
+            let page = self.queries.turns(query.clone()).await?;
+            let mut turns = page.entries.into_iter().filter(|turn| !turn.is_pruned);
+            if let Some(turn) = turns.find(&mut fits) {
+                return Ok(Some(turn));
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(None);
+            }
+        }
     }
 }

@@ -5,13 +5,13 @@ mod conversation;
 use serde::Deserialize;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::Thread;
-use windlass_store::queries::ThreadRow;
+use windlass_store::queries::{LatestTurn, Order, ThreadRow, TurnQuery};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::ids;
+use crate::ids::{self, Renamed};
 
-pub(crate) use conversation::{Conversation, Told, conversation, told};
+pub(crate) use conversation::told;
 
 /// A thread as it was recorded at one moment.
 pub(crate) struct FoundThread {
@@ -60,7 +60,33 @@ impl App {
 
     /// Looks a thread up; `None` where no client has made one.
     pub(crate) async fn look_up(&self, id: SessionId) -> Result<Option<FoundThread>, ApiError> {
-        let row = self.queries.thread(&id.into()).await?;
-        row.map_or(Ok(None), FoundThread::read)
+        match self.queries.thread(&id.into()).await? {
+            Some(row) => self.shown(row).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Shows a row; `None` for a session that no client made. The newest turn of a fork that has none of its own yet is one
+    /// that it shares.
+    pub(crate) async fn shown(&self, mut row: ThreadRow) -> Result<Option<FoundThread>, ApiError> {
+        if row.latest.is_none() && row.origin.is_some() {
+            let shared = self.queries.turns(TurnQuery {
+                stream: row.stream.clone(),
+                order: Order::NewestFirst,
+                after: None,
+                limit: 1,
+            });
+            let shared = shared.await?.entries.pop();
+            let fork: Option<SessionId> = row.stream.as_str().parse().ok();
+            row.latest = fork.zip(shared).map(|(fork, turn)| LatestTurn {
+                id: Renamed(fork).turn(turn.view.id),
+                first_seq: turn.first_seq,
+                status: turn.view.status,
+                input_summary: turn.view.outline.input_summary,
+                // The request that began it was not for this thread.
+                labels: None,
+            });
+        }
+        FoundThread::read(row)
     }
 }

@@ -4,6 +4,7 @@
 //! clients do not know gives `None`; whoever sends the events links what is shown by `previous_seq`.
 
 mod item;
+mod shared;
 mod thread;
 mod turn;
 mod wait;
@@ -19,6 +20,7 @@ use windlass_protocol::{EventName, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION, Runtim
 use crate::ids;
 
 pub(crate) use item::item;
+pub(crate) use shared::rename;
 pub(crate) use turn::{Labels, status, turn};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 

@@ -7,6 +7,7 @@ mod environments;
 mod events;
 mod external;
 mod first_requests;
+mod forks;
 mod killed;
 mod lists;
 mod openapi;

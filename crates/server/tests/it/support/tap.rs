@@ -1,4 +1,4 @@
-//! A journal that counts what is read from it.
+//! A journal that counts what is read from it and written to it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,11 +9,12 @@ use windlass_core::events::Event;
 use windlass_runtime::Journal;
 use windlass_store::{Batch, Claim, JournalError, Page, Standing, StreamKey};
 
-/// Counts the events that are read; what is asked of the journal itself goes on to the real one.
+/// Counts the events that are read, and the writes; what is asked of the journal itself goes on to the real one.
 #[derive(Default)]
 pub(crate) struct Tap {
     journal: OnceLock<Arc<dyn Journal>>,
     events: AtomicUsize,
+    writes: AtomicUsize,
 }
 
 impl Tap {
@@ -31,6 +32,11 @@ impl Tap {
     pub(crate) fn events_read(&self) -> usize {
         self.events.swap(0, Ordering::SeqCst)
     }
+
+    /// Returns how often something was written since the last time.
+    pub(crate) fn writes(&self) -> usize {
+        self.writes.swap(0, Ordering::SeqCst)
+    }
 }
 
 #[async_trait]
@@ -39,6 +45,7 @@ impl Journal for Tap {
         self.journal().claim(stream).await
     }
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
         self.journal().append(claim, batch).await
     }
     async fn read(
@@ -79,6 +86,7 @@ impl Journal for Tap {
         child: &StreamKey,
         forked: Event,
     ) -> Result<u64, JournalError> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
         self.journal().fork(parent, at_seq, child, forked).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {

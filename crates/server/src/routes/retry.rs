@@ -1,0 +1,240 @@
+//! Trying a turn again: a fork without it, and a turn that works with the same.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::de::DeserializeOwned;
+use windlass_core::events::{Event, EventData};
+use windlass_core::items::{Change, INPUT_SUMMARY, ItemStep, change};
+use windlass_core::message::{Controls, InputMessage};
+use windlass_core::turn_environment::{TURN_ENVIRONMENT, TurnEnvironment};
+use windlass_core::turn_wishes::{TURN_WISHES, TurnWishes};
+use windlass_core::typed_id::ModelId;
+use windlass_protocol::{
+    ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
+    TurnEnvironmentParams,
+};
+use windlass_store::queries::TurnRow;
+
+use super::fork::Cut;
+use super::turns::{labelled, said};
+use super::{Answer, json};
+use crate::app::{App, Shared};
+use crate::environments::{Narrowed, inside};
+use crate::error::ApiError;
+use crate::http::body::Optional;
+use crate::http::{rules, scope};
+use crate::threads::FoundThread;
+use crate::view::Labels;
+
+pub(super) async fn retry(
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+    Optional(request): Optional<RetryThread>,
+) -> Answer {
+    let parent = app.find(&id).await?;
+    let made = app.made_before().await?;
+    if let Some(fork) = &made
+        && let Some(answer) = app.started_before(fork).await?
+    {
+        return json(StatusCode::CREATED, &answer);
+    }
+    let turn = app
+        .turn_to_drop(&parent, request.depth, made.as_ref())
+        .await?;
+    // All that can be refused is, before there is a fork that nobody asked for.
+    app.check_serving()?;
+    let input = app.input_again(&parent, &turn, &request).await?;
+    let fork = match made {
+        Some(made) => made,
+        None => {
+            let cut = Cut::before(&parent, &turn, request.depth);
+            app.make_fork(&parent, cut).await?
+        }
+    };
+    let fork_id = fork.id;
+    match app.start_turn(fork, input).await {
+        Ok((_, ThreadAndTurn { thread, turn })) => {
+            json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
+        }
+        Err(error) => {
+            let _ = app.forget(fork_id).await;
+            Err(error)
+        }
+    }
+}
+
+/// Among how many of a turn's first records its input is.
+const FIRST_RECORDS: usize = 16;
+
+/// Returns what an input says.
+pub(super) fn said_in(input: Option<&Event>) -> String {
+    match input.and_then(change) {
+        Some(Change::Item(ItemStep::Started(item) | ItemStep::Ended(item))) => {
+            item.detail().into_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// What a turn was started with.
+struct Recorded {
+    controls: Controls,
+    wishes: TurnWishes,
+    environment: TurnEnvironment,
+    summary: Option<String>,
+}
+
+impl Recorded {
+    /// Reads it from the record of the turn's input; `None` for a turn that no client of this API has started, which was not
+    /// narrowed either.
+    fn of(input: Option<&Event>) -> Result<Option<Self>, ApiError> {
+        let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
+            return Err(unreadable("its input is no longer kept"));
+        };
+        let message = &data.message;
+        let controls = message.controls.clone().unwrap_or_default();
+        let wishes = hint(&controls, TURN_WISHES)?;
+        let environment = hint(&controls, TURN_ENVIRONMENT)?;
+        let metadata = message.metadata.as_ref();
+        let summary = metadata.and_then(|metadata| metadata.get(INPUT_SUMMARY)?.as_str());
+        Ok(wishes.zip(environment).map(|(wishes, environment)| Self {
+            controls,
+            wishes,
+            environment,
+            summary: summary.map(str::to_owned),
+        }))
+    }
+}
+
+/// Reads a value that was recorded with an input. One that cannot be read is refused: without it the turn would be allowed
+/// more than before.
+fn hint<T: DeserializeOwned>(controls: &Controls, name: &str) -> Result<Option<T>, ApiError> {
+    let hints = controls.hints.as_ref();
+    let hint = hints.and_then(|hints| hints.get(name)).cloned();
+    let read = hint.map(serde_json::from_value).transpose();
+    read.map_err(|error| unreadable(&format!("`{name}` of its input cannot be read: {error}")))
+}
+
+fn unreadable(why: &str) -> ApiError {
+    let text = format!("the turn cannot be tried again: {why}; use undo and start a turn instead");
+    ApiError::new(ErrorCode::NotForkable, text)
+}
+
+impl App {
+    /// Returns the record of what a turn was told first; `None` where it is no longer kept.
+    pub(super) async fn first_input(
+        &self,
+        found: &FoundThread,
+        turn: &TurnRow,
+    ) -> Result<Option<Arc<Event>>, ApiError> {
+        let before = turn.first_seq.saturating_sub(1);
+        let events = self.runtime.events_since(found.id, before, FIRST_RECORDS);
+        let is_its = |event: &Arc<Event>| {
+            matches!(event.data, EventData::InputMessage(_))
+                && event.context.turn_id == Some(turn.view.id)
+        };
+        Ok(events.await?.into_iter().find(is_its))
+    }
+
+    /// Makes the input of a turn that is tried again. What the turn was allowed comes from its own record; what the agent
+    /// is told beside is that of the thread as it is now.
+    async fn input_again(
+        &self,
+        parent: &FoundThread,
+        turn: &TurnRow,
+        request: &RetryThread,
+    ) -> Result<InputMessage, ApiError> {
+        let thread = &parent.thread;
+        let first = self.first_input(parent, turn).await?;
+        let prompt = request.prompt.clone();
+        let prompt = prompt.unwrap_or_else(|| said_in(first.as_deref()));
+        said(&prompt)?;
+        let Some(recorded) = Recorded::of(first.as_deref())? else {
+            let request = StartTurn {
+                model: request.model.clone(),
+                ..StartTurn::default()
+            };
+            return self.input(thread, &prompt, request).await;
+        };
+        let model_id = self.model_again(thread, recorded.controls.model_id, request)?;
+        let mut controls = Controls {
+            model_id,
+            ..recorded.controls
+        };
+        let narrowed = self.environment_again(recorded.environment)?;
+        let environment = TurnEnvironmentParams {
+            environment_id: narrowed.environment.environment_id.clone(),
+            cwd: narrowed.environment.cwd.clone(),
+        };
+        let put = narrowed.environment.put_into(&mut controls);
+        put.map_err(ApiError::internal)?;
+        let wishes = wishes_again(thread, recorded.wishes, narrowed.idle_tools)?;
+        wishes.put_into(&mut controls).map_err(ApiError::internal)?;
+        let labels = Labels {
+            environment: Some(environment),
+            provider: thread.model_provider.clone(),
+            request: scope::repeatable(),
+        };
+        // A summary of other words would be a wrong one.
+        let summary = recorded.summary.filter(|_| request.prompt.is_none());
+        labelled(&prompt, controls, labels, summary)
+    }
+
+    /// Chooses the model: the one that is asked for, else the turn's, which must still be there.
+    fn model_again(
+        &self,
+        thread: &Thread,
+        recorded: Option<ModelId>,
+        request: &RetryThread,
+    ) -> Result<Option<ModelId>, ApiError> {
+        let models = &self.settings.models;
+        match (&request.model, recorded) {
+            (Some(name), _) => Ok(models.id(&models.name(Some(name))?)),
+            (None, None) => models.still(&thread.model).map(|_| None),
+            (None, Some(id)) if models.known.values().any(|known| *known == id) => Ok(Some(id)),
+            (None, Some(_)) => Err(ApiError::field(
+                "/model",
+                "the model of the turn is no longer configured; name another",
+            )),
+        }
+    }
+
+    /// Makes sure that the turn can work where it did.
+    fn environment_again(&self, recorded: TurnEnvironment) -> Result<Narrowed, ApiError> {
+        let id = &recorded.environment_id;
+        let environment = self.environment(id).map_err(|error| {
+            let text = format!(
+                "the turn worked in the environment `{id}`, which is not there any more; register it again, or use undo \
+                 and start a turn elsewhere"
+            );
+            error.saying(text)
+        })?;
+        let cwd = inside(&environment, &recorded.cwd)?;
+        self.with_idle_tools(TurnEnvironment { cwd, ..recorded })
+    }
+}
+
+/// What the turn was allowed, and the rest as the thread has it now.
+fn wishes_again(
+    thread: &Thread,
+    recorded: TurnWishes,
+    idle_tools: Vec<String>,
+) -> Result<TurnWishes, ApiError> {
+    let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
+    if recorded.approve_all && !is_trusted {
+        rules::check_trust(Some(true), None, None)?;
+    }
+    let mut wishes = TurnWishes {
+        system_prompt: thread.system_prompt.clone(),
+        interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
+        ..recorded
+    };
+    for tool in idle_tools {
+        if !wishes.disallowed_tools.contains(&tool) {
+            wishes.disallowed_tools.push(tool);
+        }
+    }
+    Ok(wishes)
+}

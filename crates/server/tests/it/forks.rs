@@ -1,0 +1,551 @@
+//! Forks: going another way, going back, trying again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::SqliteRetention;
+use windlass_store::StreamKey;
+
+use crate::support::{Daemon, Setup, Tap, assert_sound, soon, text};
+
+fn ids(list: &Value) -> Vec<String> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|line| text(&line["id"])).collect()
+}
+
+fn summaries(detail: &Value) -> Vec<String> {
+    let turns = detail["turns"].as_array().unwrap().iter();
+    turns.map(|turn| text(&turn["input_summary"])).collect()
+}
+
+fn session(path: &str) -> SessionId {
+    let id = path.trim_start_matches("/v1/threads/thr_");
+    format!("session_{id}").parse().unwrap()
+}
+
+async fn threads(daemon: &Daemon) -> Value {
+    let list = daemon.client.get("/v1/threads?include_archived=true");
+    list.await.expect(200)
+}
+
+/// Forks a thread and returns the path of the fork.
+async fn forked(daemon: &Daemon, thread: &str, body: Value) -> String {
+    let fork = daemon.client.post(&format!("{thread}/fork"), body).await;
+    format!("/v1/threads/{}", text(&fork.expect(201)["id"]))
+}
+
+async fn said(daemon: &Daemon, prompts: &[&str]) -> String {
+    let thread = daemon.thread(json!({"title": "T"})).await;
+    for prompt in prompts {
+        daemon.say(&thread, prompt).await;
+    }
+    thread
+}
+
+/// Runs a test in memory and on disk.
+async fn each_store(test: impl AsyncFn(Daemon)) {
+    test(Daemon::start().await).await;
+    let data = tempfile::tempdir().unwrap();
+    test(on_disk(&data, None).await).await;
+}
+
+async fn on_disk(data: &tempfile::TempDir, tap: Option<Arc<Tap>>) -> Daemon {
+    let workspace = data.path().to_owned();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        tap,
+        ..Setup::settings(|settings| settings.workspace = workspace)
+    };
+    setup.start().await
+}
+
+async fn stopped(daemon: Daemon) {
+    daemon.stop.cancel();
+    soon(daemon.running).await.unwrap();
+    soon(daemon.opened.unwrap().close()).await;
+}
+
+#[tokio::test]
+async fn r20_a_retry_returns_the_thread_with_the_turn_that_it_started() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({"title": "T"})).await;
+    daemon.say(&thread, "first").await;
+    daemon.say(&thread, "second").await;
+    let answer = daemon
+        .client
+        .post(
+            &format!("{thread}/retry"),
+            json!({"prompt": "second, better"}),
+        )
+        .await
+        .expect(201);
+    assert_eq!(answer["thread"]["latest_turn_id"], answer["turn"]["id"]);
+    assert_eq!(answer["turn"]["input_summary"], "second, better");
+    let fork = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
+    daemon.events(&fork, 0).await.until("turn.completed").await;
+    let told = daemon.model.told();
+    assert_eq!(
+        told,
+        [
+            "user: first",
+            "agent: Hello from the model. You said: first",
+            "user: second, better"
+        ]
+    );
+    let summaries: Vec<String> = daemon.detail(&fork).await["turns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| text(&turn["input_summary"]))
+        .collect();
+    assert_eq!(summaries, ["first", "second, better"]);
+}
+
+#[tokio::test]
+async fn r21_a_retry_that_cannot_start_leaves_no_fork() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "first").await;
+    let refused = daemon
+        .client
+        .post(&format!("{thread}/retry"), json!({"prompt": " "}))
+        .await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (400, "prompt_required")
+    );
+    let deep = daemon
+        .client
+        .post(&format!("{thread}/retry"), json!({"depth": 1}))
+        .await;
+    assert_eq!(
+        (deep.status, deep.code().as_str()),
+        (400, "depth_out_of_range")
+    );
+    let all = daemon
+        .client
+        .get("/v1/threads?include_archived=true")
+        .await
+        .expect(200);
+    assert_eq!(ids(&all).len(), 1);
+}
+
+#[tokio::test]
+async fn r27_a_fork_shows_what_it_shares_under_its_own_names_and_says_where_it_was_cut() {
+    let daemon = Daemon::start().await;
+    let thread = daemon
+        .thread(json!({"system_prompt": "Speak like a pirate."}))
+        .await;
+    for prompt in ["one", "two", "three"] {
+        daemon.say(&thread, prompt).await;
+    }
+    let parent = daemon.detail(&thread).await;
+    let undone = daemon
+        .client
+        .post(&format!("{thread}/undo"), json!({"depth": 1}))
+        .await
+        .expect(201);
+    assert_eq!(undone["original_user_text"], "two");
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    let detail = daemon.detail(&fork).await;
+    assert_eq!(detail["turns"].as_array().unwrap().len(), 1);
+    assert_eq!(detail["turns"][0]["input_summary"], "one");
+    assert_ne!(detail["turns"][0]["id"], parent["turns"][0]["id"]);
+    assert_eq!(detail["turns"][0]["thread_id"], undone["thread"]["id"]);
+    assert_eq!(detail["turns"][0]["id"], undone["thread"]["latest_turn_id"]);
+    assert_eq!(detail["turns"][0]["item_ids"][0], detail["items"][0]["id"]);
+    let mut events = daemon.events(&fork, 0).await;
+    let first = events.next().await.unwrap();
+    assert_eq!(first.event, "thread.forked");
+    assert_eq!(first.id, detail["latest_seq"].as_u64());
+    let payload = &first.data["payload"];
+    assert_eq!(payload["source_seq"].as_u64(), first.id.map(|id| id - 1));
+    assert_eq!(payload["source_thread_id"], parent["thread"]["id"]);
+    assert_eq!(payload["dropped_turn_id"], parent["turns"][1]["id"]);
+    assert_eq!(payload["backtrack_depth_from_tail"], 1);
+    daemon.say(&fork, "instead").await;
+    assert!(
+        daemon
+            .model
+            .requests()
+            .last()
+            .unwrap()
+            .system_prompt
+            .contains("pirate")
+    );
+    assert_eq!(
+        daemon.model.told(),
+        [
+            "user: one",
+            "agent: Hello from the model. You said: one",
+            "user: instead"
+        ]
+    );
+    let again = daemon
+        .client
+        .raw("POST", &format!("{fork}/fork"), None)
+        .await
+        .expect(201);
+    let again = daemon
+        .detail(&format!("/v1/threads/{}", text(&again["id"])))
+        .await;
+    assert_eq!(again["turns"].as_array().unwrap().len(), 2);
+    assert_eq!(daemon.detail(&thread).await, parent);
+}
+
+#[tokio::test]
+async fn a_fork_may_end_at_any_turn_and_have_another_model() {
+    each_store(async |daemon| {
+        let thread = said(&daemon, &["one", "two", "three"]).await;
+        let parent = daemon.detail(&thread).await;
+        let body = json!({"turn_id": parent["turns"][1]["id"], "model": "another"});
+        let fork = forked(&daemon, &thread, body).await;
+        let detail = daemon.detail(&fork).await;
+        assert_eq!(summaries(&detail), ["one", "two"]);
+        assert_eq!(detail["thread"]["model"], "another");
+        assert_eq!(parent["thread"]["model"], "demo-model");
+        assert_eq!(detail["thread"]["title"], "T");
+        daemon.say(&fork, "instead").await;
+        let told = daemon.model.told();
+        assert_eq!((told.len(), told[2].as_str()), (5, "user: two"));
+
+        // Shared turns are named as the fork shows them, and can be forked at too.
+        let body = json!({"turn_id": detail["turns"][0]["id"]});
+        let again = forked(&daemon, &fork, body).await;
+        assert_eq!(summaries(&daemon.detail(&again).await), ["one"]);
+        assert_eq!(daemon.detail(&thread).await, parent);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_that_is_not_understood_or_not_possible_is_refused_and_changes_nothing() {
+    let setup = Setup::settings(|settings| settings.models.any_name = false);
+    let daemon = setup.start().await;
+    let thread = said(&daemon, &["one", "two"]).await;
+    let other = said(&daemon, &["elsewhere"]).await;
+    let strange = daemon.detail(&other).await["turns"][0]["id"].clone();
+    let fork = forked(&daemon, &thread, json!({})).await;
+    let shared = daemon.detail(&thread).await["turns"][0]["id"].clone();
+    let open = daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    let open = open.rsplit('/').next().unwrap().to_owned();
+    let before = threads(&daemon).await;
+    for (path, body, status, code) in [
+        (&thread, json!({"turn_id": "x"}), 404, "turn_not_found"),
+        (&thread, json!({"turn_id": strange}), 404, "turn_not_found"),
+        (&thread, json!({"turn_id": open}), 409, "turn_active"),
+        (&fork, json!({"turn_id": shared}), 404, "turn_not_found"),
+        (&thread, json!({"turn_id": 5}), 422, "invalid_field"),
+        (&thread, json!({"turnid": "x"}), 422, "invalid_field"),
+        (&thread, json!([]), 422, "invalid_field"),
+        (&thread, json!({"model": "nope"}), 422, "invalid_field"),
+    ] {
+        let refused = daemon.client.post(&format!("{path}/fork"), body.clone());
+        let refused = refused.await;
+        let got = (refused.status, refused.code());
+        assert_eq!(got, (status, code.to_owned()), "{body}");
+    }
+    let path = format!("{thread}/fork");
+    let typed = daemon.client.with("content-type", "application/json");
+    let broken = typed.raw("POST", &path, Some("{")).await;
+    assert_eq!(broken.code(), "invalid_json");
+    assert_eq!(threads(&daemon).await, before);
+
+    // Without a turn's id the one that runs is left out.
+    let left_out = forked(&daemon, &thread, json!({})).await;
+    assert_eq!(summaries(&daemon.detail(&left_out).await), ["one", "two"]);
+    let first = daemon.events(&left_out, 0).await.next().await.unwrap();
+    assert_eq!(first.data["payload"]["dropped_turn_id"], json!(open));
+    daemon.model.open();
+    let mut events = daemon.events(&thread, 0).await;
+    for _ in 0..3 {
+        events.until("turn.completed").await;
+    }
+}
+
+#[tokio::test]
+async fn r27_what_a_fork_shares_is_no_event_of_it() {
+    each_store(async |daemon| {
+        let thread = said(&daemon, &["one", "two"]).await;
+        let fork = forked(&daemon, &thread, json!({})).await;
+        daemon.say(&fork, "three").await;
+        let again = forked(&daemon, &fork, json!({})).await;
+        daemon.say(&again, "four").await;
+        for fork in [&fork, &again] {
+            let latest = daemon.detail(fork).await["latest_seq"].as_u64().unwrap();
+            let whole = daemon.events(fork, 0).await.until("turn.completed").await;
+            assert_sound(&whole, 0);
+            assert_eq!(whole[0].event, "thread.forked");
+            assert_eq!(whole.last().unwrap().id, Some(latest - 1), "then it rests");
+            let begin = whole[0].id.unwrap();
+            let own = format!("thr_{}", fork.trim_start_matches("/v1/threads/thr_"));
+            assert!(
+                whole
+                    .iter()
+                    .all(|frame| frame.data["thread_id"] == json!(own))
+            );
+
+            // A cursor in what is shared shows nothing of it, and is where the reader says it is.
+            for since in [1, begin / 2, begin - 1] {
+                let mut events = daemon.events(fork, since).await;
+                let frames = events.until("turn.completed").await;
+                assert_sound(&frames, since);
+                assert_eq!(frames.len(), whole.len());
+                assert_eq!(frames[0].id, Some(begin));
+            }
+            for (limit, since) in [(4096, 0), (4096, 2), (2, 0)] {
+                let query = format!("{fork}/events?since_seq={since}&replay_limit={limit}");
+                let mut events = daemon.client.stream(&query).await;
+                let frames = events.until("turn.completed").await;
+                let count = whole.len().min(limit);
+                assert_eq!(frames.len(), count, "{query}");
+                let before = match count < whole.len() {
+                    true => whole[whole.len() - count - 1].id.unwrap(),
+                    false => since,
+                };
+                assert_sound_links(&frames, before);
+            }
+        }
+    })
+    .await;
+}
+
+/// Checks the links alone: what is cut off may begin in the middle of a turn.
+fn assert_sound_links(frames: &[crate::support::Frame], cursor: u64) {
+    let mut previous = cursor;
+    for frame in frames {
+        assert_eq!(frame.data["previous_seq"].as_u64(), Some(previous));
+        previous = frame.id.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_a_fork_shares_has_lasting_names_and_can_no_longer_be_answered() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = on_disk(&data, None).await;
+    let tool = json!({"name": "look", "description": "", "input_schema": {"type": "object"}});
+    let thread = daemon.thread(json!({"dynamic_tools": [tool]})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let turn = daemon
+        .turn(&thread, json!({"prompt": "CALL look {}"}))
+        .await;
+    let asked = events.until("tool_call.requested").await.pop().unwrap();
+    let call = text(&asked.data["payload"]["call_id"]);
+    let result = json!({"success": true, "content": [{"type": "input_text", "text": "x"}]});
+    let path = format!("{turn}/tool-calls/{call}/result");
+    let answered = daemon.client.post(&path, result.clone()).await;
+    assert_eq!(answered.status, 202);
+    events.until("turn.completed").await;
+    let fork = forked(&daemon, &thread, json!({})).await;
+    let again = forked(&daemon, &fork, json!({})).await;
+
+    let parent = daemon.detail(&thread).await;
+    let (of_fork, of_again) = (daemon.detail(&fork).await, daemon.detail(&again).await);
+    let mut names: Vec<&Value> = Vec::new();
+    for detail in [&parent, &of_fork, &of_again] {
+        assert_eq!(detail["thread"]["latest_turn_id"], detail["turns"][0]["id"]);
+        assert_eq!(detail["turns"][0]["item_ids"][1], detail["items"][1]["id"]);
+        assert_eq!(detail["items"][1]["turn_id"], detail["turns"][0]["id"]);
+        assert_eq!(detail["items"][1]["detail"], "x");
+        names.extend([&detail["turns"][0]["id"], &detail["items"][1]["id"]]);
+    }
+    names.sort_by_key(|name| name.to_string());
+    names.dedup();
+    assert_eq!(names.len(), 6, "{names:?}");
+
+    let old = parent["turns"][0]["id"].as_str().unwrap();
+    let new = of_fork["turns"][0]["id"].as_str().unwrap();
+    let shown = daemon.client.get(&format!("{fork}/turns/{new}")).await;
+    assert_eq!(shown.expect(200)["turn"], of_fork["turns"][0]);
+    let hidden = daemon.client.get(&format!("{fork}/turns/{old}")).await;
+    assert_eq!(hidden.code(), "turn_not_found");
+    for name in [old, new] {
+        let turn = format!("{fork}/turns/{name}");
+        let words = json!({"prompt": "more"});
+        let steered = daemon.client.post(&format!("{turn}/steer"), words).await;
+        assert_eq!(steered.status, 409);
+        let path = format!("{turn}/interrupt");
+        let interrupted = daemon.client.raw("POST", &path, None).await;
+        assert_eq!(interrupted.code(), "no_active_turn");
+        let path = format!("{turn}/tool-calls/{call}/result");
+        let answered = daemon.client.post(&path, result.clone()).await;
+        assert_eq!(answered.code(), "tool_call_not_pending");
+    }
+
+    // Another life shows the same, also without the parent.
+    let lists = daemon.client.get("/v1/threads/summary").await.expect(200);
+    stopped(daemon).await;
+    let daemon = on_disk(&data, None).await;
+    assert_eq!(
+        daemon.client.get("/v1/threads/summary").await.expect(200),
+        lists
+    );
+    assert_eq!(daemon.detail(&fork).await, of_fork);
+    daemon
+        .runtime
+        .remove_session(session(&thread))
+        .await
+        .unwrap();
+    assert_eq!(daemon.detail(&again).await, of_again);
+    let refused = daemon.client.raw("POST", &format!("{thread}/fork"), None);
+    assert_eq!(refused.await.code(), "thread_not_found");
+}
+
+#[tokio::test]
+async fn a_fork_is_one_commit_of_the_journal_and_reads_its_newest_turn_only() {
+    let data = tempfile::tempdir().unwrap();
+    let tap = Arc::<Tap>::default();
+    let daemon = on_disk(&data, Some(Arc::clone(&tap))).await;
+    let thread = said(&daemon, &["one"]).await;
+    let mut read = Vec::new();
+    for turns in [40, 80] {
+        for _ in 0..turns {
+            daemon.say(&thread, "more").await;
+        }
+        let key = StreamKey::from(session(&thread));
+        let store = daemon.opened.as_ref().unwrap();
+        let head = store.verify_stream(&key, None).await.unwrap().heads;
+        tap.events_read();
+        tap.writes();
+        forked(&daemon, &thread, json!({})).await;
+        assert_eq!(tap.writes(), 1);
+        read.push(tap.events_read());
+        let after = store.verify_stream(&key, None).await.unwrap();
+        assert_eq!((after.heads, after.findings), (head, Vec::new()));
+    }
+    assert_eq!(read[0], read[1]);
+}
+
+#[tokio::test]
+async fn what_a_fork_shares_was_used_by_its_parent() {
+    let daemon = Daemon::start().await;
+    let thread = said(&daemon, &["one", "two"]).await;
+    let fork = forked(&daemon, &thread, json!({})).await;
+    daemon.say(&fork, "three").await;
+    let report = daemon.client.get("/v1/usage?group_by=thread").await;
+    let report = report.expect(200);
+    assert_eq!(report["totals"]["turns"], 3);
+    let mut turns: Vec<_> = report["buckets"].as_array().unwrap().iter().collect();
+    turns.sort_by_key(|bucket| bucket["turns"].as_u64());
+    assert_eq!(
+        (&turns[0]["turns"], &turns[1]["turns"]),
+        (&json!(1), &json!(2))
+    );
+}
+
+#[tokio::test]
+async fn a_retry_may_do_what_the_turn_was_allowed_and_no_more() {
+    let setup = Setup {
+        has_tools: true,
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let body = json!({"id": "staging", "root": elsewhere.path()});
+    let made = daemon.client.post("/v1/environments", body).await;
+    made.expect(201);
+    let thread = daemon.thread(json!({})).await;
+    let retry = |body: Value| daemon.client.post(&format!("{thread}/retry"), body);
+    for narrow in [
+        json!({"mode": "plan"}),
+        json!({"allow_shell": false}),
+        json!({"disallowed_tools": ["read", "shell"]}),
+        json!({"allowed_tools": ["rea*"]}),
+        json!({"environment_id": "staging", "reasoning_effort": "high", "input_summary": "in short"}),
+        json!({"auto_approve": true}),
+    ] {
+        let mut body = narrow.clone();
+        body["prompt"] = "hello".into();
+        let mut events = daemon.events(&thread, 0).await;
+        let turn = daemon.turn(&thread, body).await;
+        while events.until("turn.completed").await.last().unwrap().data["turn_id"]
+            != json!(turn.rsplit('/').next().unwrap())
+        {}
+        let before = daemon.model.requests().pop().unwrap().config;
+        let turn = daemon.client.get(&turn).await.expect(200)["turn"].clone();
+        for body in [json!({}), json!({"prompt": "hello!"})] {
+            let is_same = body == json!({});
+            let answer = retry(body).await.expect(201);
+            let fork = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
+            daemon.events(&fork, 0).await.until("turn.completed").await;
+            let after = daemon.model.requests().pop().unwrap().config;
+            assert_eq!(after.tools, before.tools, "{narrow}");
+            assert_eq!(after.reasoning_effort, before.reasoning_effort);
+            assert_eq!(answer["turn"]["environment"], turn["environment"]);
+            let summary = if is_same {
+                turn["input_summary"].clone()
+            } else {
+                json!("hello!")
+            };
+            assert_eq!(answer["turn"]["input_summary"], summary);
+        }
+    }
+}
+
+#[tokio::test]
+async fn r21_a_retry_where_the_turn_can_no_longer_work_leaves_no_fork() {
+    let daemon = Daemon::start().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let body = json!({"id": "staging", "root": elsewhere.path()});
+    daemon
+        .client
+        .post("/v1/environments", body)
+        .await
+        .expect(201);
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let body = json!({"prompt": "hello", "environment_id": "staging"});
+    daemon.turn(&thread, body).await;
+    events.until("turn.completed").await;
+    let path = "/v1/environments/staging";
+    let removed = daemon.client.raw("DELETE", path, None).await;
+    assert!(removed.status < 300, "{}", removed.status);
+    let before = threads(&daemon).await;
+    let refused = daemon.client.post(&format!("{thread}/retry"), json!({}));
+    assert_eq!(refused.await.code(), "environment_not_found");
+    assert_eq!(threads(&daemon).await, before);
+}
+
+#[tokio::test]
+async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
+    let data = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        retention: SqliteRetention {
+            max_age: Some(Duration::ZERO),
+            ..SqliteRetention::default()
+        },
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let turn = daemon.turn(&thread, json!({"prompt": "hello"})).await;
+        turns.push(text(&json!(turn.rsplit('/').next())));
+        events.until("turn.completed").await;
+    }
+    let store = daemon.opened.as_ref().unwrap();
+    let later = chrono::Utc::now() + chrono::TimeDelta::days(1);
+    store.maintain(later).await.unwrap();
+    let left = summaries(&daemon.detail(&thread).await);
+    assert!(left.len() < 2, "something was removed");
+    let before = threads(&daemon).await;
+    let body = json!({"turn_id": turns[0]});
+    let refused = daemon.client.post(&format!("{thread}/fork"), body).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "not_forkable")
+    );
+    for (verb, depth) in [("undo", 1), ("retry", 1)] {
+        let path = format!("{thread}/{verb}");
+        let refused = daemon.client.post(&path, json!({ "depth": depth })).await;
+        assert_eq!(refused.code(), "depth_out_of_range", "{verb}");
+    }
+    assert_eq!(threads(&daemon).await, before);
+    let whole = forked(&daemon, &thread, json!({})).await;
+    assert_eq!(summaries(&daemon.detail(&whole).await), left);
+}
