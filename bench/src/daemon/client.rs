@@ -39,6 +39,14 @@ impl Client {
         Ok(id.to_owned())
     }
 
+    /// Forks a thread and returns the id of the fork.
+    pub async fn fork(&self, thread: &str) -> Result<String> {
+        let path = format!("/threads/{thread}/fork");
+        let fork = self.post(&path, &json!({})).await?;
+        let id = fork["id"].as_str().ok_or("a fork without an id")?;
+        Ok(id.to_owned())
+    }
+
     pub async fn turn(&self, thread: &str, prompt: &str) -> Result<()> {
         let path = format!("/threads/{thread}/turns");
         self.post(&path, &json!({"prompt": prompt})).await.map(drop)

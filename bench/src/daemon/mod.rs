@@ -2,6 +2,7 @@
 
 pub mod child;
 mod client;
+mod forks;
 mod load;
 
 use std::path::Path;
@@ -39,6 +40,7 @@ pub fn run(mut report: Report) -> Result<Report> {
         let home = tempfile::tempdir()?;
         turns(&mut report, &binary, home.path(), library).await?;
         kept_threads(&mut report, &binary).await?;
+        forks::measure(&mut report, &binary).await?;
         let home = tempfile::tempdir()?;
         load::measure(&mut report, &Daemon::start(&binary, home.path())?).await?;
         Ok(report)

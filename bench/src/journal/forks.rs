@@ -29,7 +29,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
 }
 
 /// Ends what the recorded turns left open, so that the session can be forked at its end.
-async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<()> {
+pub async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<()> {
     let (journal, key) = (store.journal(), StreamKey::from(session_id));
     let standing = journal.standing(&key).await.map_err(broke)?;
     let first_seq = standing.head + 1;

@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use windlass_core::AgentLoopError;
 
+pub use forks::lay_to_rest;
 pub use idle::{CHILD, live_as_child};
+pub use reading::{LONG, PAGE};
+pub use workload::{batches, open, record};
 
 use crate::report::Report;
 

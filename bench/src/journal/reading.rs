@@ -17,7 +17,7 @@ use crate::report::{Report, Target};
 pub const LONG: usize = 100_000;
 const SHORT: u64 = 1_000;
 /// How many events a reader asks for at a time.
-const PAGE: usize = 1_000;
+pub const PAGE: usize = 1_000;
 /// How many events of the end are asked for.
 const LAST: u64 = 100;
 pub const TRIES: usize = 12;

@@ -8,7 +8,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_runtime::SqliteRetention;
 use windlass_store::StreamKey;
 
-use crate::support::{Daemon, Setup, Tap, assert_sound, soon, text};
+use crate::support::{Daemon, Setup, Tap, assert_sound, other_model, soon, text};
 
 fn ids(list: &Value) -> Vec<String> {
     let list = list.as_array().unwrap().iter();
@@ -548,4 +548,103 @@ async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
     assert_eq!(threads(&daemon).await, before);
     let whole = forked(&daemon, &thread, json!({})).await;
     assert_eq!(summaries(&daemon.detail(&whole).await), left);
+}
+
+#[tokio::test]
+async fn going_back_over_what_is_shared_names_it_as_the_fork_does() {
+    each_store(async |daemon| {
+        let thread = said(&daemon, &["one", "two"]).await;
+        let fork = forked(&daemon, &thread, json!({})).await;
+        daemon.say(&fork, "three").await;
+        let shown = daemon.detail(&fork).await;
+        for (verb, expected) in [("undo", vec!["one"]), ("retry", vec!["one", "two"])] {
+            let path = format!("{fork}/{verb}");
+            let answer = daemon.client.post(&path, json!({"depth": 1})).await;
+            let answer = answer.expect(201);
+            let again = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
+            let mut events = daemon.events(&again, 0).await;
+            let first = events.next().await.unwrap();
+            let payload = &first.data["payload"];
+            assert_eq!(payload["dropped_turn_id"], shown["turns"][1]["id"]);
+            assert_eq!(payload["source_thread_id"], shown["thread"]["id"]);
+            if verb == "retry" {
+                events.until("turn.completed").await;
+                assert_eq!(daemon.model.told().last().unwrap(), "user: two");
+            } else {
+                assert_eq!(answer["original_user_text"], "two");
+            }
+            assert_eq!(summaries(&daemon.detail(&again).await), expected, "{verb}");
+        }
+        let path = format!("{fork}/undo");
+        let deep = daemon.client.post(&path, json!({"depth": 3})).await;
+        assert_eq!(deep.code(), "depth_out_of_range");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thread_in_which_nothing_was_said_can_be_forked_as_long_as_there_is_room() {
+    let setup = Setup::settings(|settings| settings.limits.threads = 2);
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({"archived": true})).await;
+    let fork = forked(&daemon, &thread, json!({})).await;
+    let detail = daemon.detail(&fork).await;
+    assert_eq!(
+        (&detail["turns"], &detail["thread"]["archived"]),
+        (&json!([]), &json!(false))
+    );
+    let first = daemon.events(&fork, 0).await.next().await.unwrap();
+    assert_eq!(first.event, "thread.forked");
+    let full = daemon
+        .client
+        .raw("POST", &format!("{thread}/fork"), None)
+        .await;
+    assert_eq!(full.code(), "limit_reached");
+}
+
+#[tokio::test]
+async fn a_retry_keeps_the_model_of_the_turn_unless_another_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let start = async |has_other: bool| {
+        let setup = Setup {
+            data: Some(data.path().join("store")),
+            ..Setup::settings(move |settings| {
+                settings.models.any_name = false;
+                let other = has_other.then(|| ("other".to_owned(), other_model()));
+                settings.models.known.extend(other);
+            })
+        };
+        setup.start().await
+    };
+    let used = |daemon: &Daemon| daemon.model.requests().pop().unwrap().config.model.clone();
+    let daemon = start(true).await;
+    let thread = daemon.thread(json!({})).await;
+    let mut events = daemon.events(&thread, 0).await;
+    let body = json!({"prompt": "hello", "model": "other"});
+    daemon.turn(&thread, body).await;
+    events.until("turn.completed").await;
+    assert_eq!(used(&daemon), "other-model");
+    for (body, model) in [
+        (json!({}), "other-model"),
+        (json!({"model": "demo-model"}), "demo-model"),
+    ] {
+        let answer = daemon.client.post(&format!("{thread}/retry"), body);
+        let answer = answer.await.expect(201);
+        let fork = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
+        daemon.events(&fork, 0).await.until("turn.completed").await;
+        assert_eq!(used(&daemon), model);
+    }
+    let fork = forked(&daemon, &thread, json!({"model": "other"})).await;
+    daemon.say(&fork, "go on").await;
+    assert_eq!(used(&daemon), "other-model");
+    stopped(daemon).await;
+
+    let daemon = start(false).await;
+    let before = threads(&daemon).await;
+    let refused = daemon
+        .client
+        .post(&format!("{thread}/retry"), json!({}))
+        .await;
+    assert_eq!(refused.code(), "invalid_field");
+    assert_eq!(threads(&daemon).await, before);
 }

@@ -114,4 +114,13 @@ fn an_agent_has_its_own_threads_and_allows_itself_nothing() {
     }
     let fork = agent.post(&format!("{path}/fork"), &json!({})).expect(201);
     assert_eq!(fork["agent"], "one");
+
+    // Nor may it repeat what somebody else let a turn do without approvals.
+    let trusting = json!({"prompt": "hi", "auto_approve": true});
+    daemon.client.post(&turns, &trusting).expect(201);
+    events.until("turn.completed");
+    let retry = format!("{path}/retry");
+    let refused = refusal(&agent, "POST", &retry, "{}");
+    assert_eq!(refused, (403, "forbidden".to_owned()));
+    daemon.client.post(&retry, &json!({})).expect(201);
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
-use windlass_core::typed_id::HarnessId;
+use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
     RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
@@ -23,6 +24,11 @@ use super::{Asked, Client, FakeModel, Frame, Stream, Tap, text};
 
 /// The token of every daemon that has one.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
+
+/// The id of a model that the runtime has beside the default one.
+pub(crate) fn other_model() -> ModelId {
+    ModelId::from_seed(2)
+}
 
 /// What a test wants different.
 pub(crate) struct Setup {
@@ -87,6 +93,17 @@ impl Setup {
         if let (Some(asked), Some(queries)) = (&self.asked, &mut backends.queries) {
             *queries = asked.before(Arc::clone(queries));
         }
+        let demo = |name: &str| ModelWithProvider {
+            model: name.to_owned(),
+            provider_type: LlmProviderType::LlmSim,
+            api_key: None,
+            base_url: None,
+        };
+        let providers = InMemoryLlmProviderStore::new();
+        providers
+            .add_model(other_model(), demo("other-model"))
+            .await;
+        backends = backends.with_provider_store(Arc::new(providers));
         let model = FakeModel::default();
         let mut drivers = DriverRegistry::new();
         let driver = model.clone();
@@ -130,12 +147,7 @@ impl Setup {
                 gate: model.gate(),
                 scratch: scratch.to_owned(),
             })
-            .default_model(ModelWithProvider {
-                model: "demo-model".to_owned(),
-                provider_type: LlmProviderType::LlmSim,
-                api_key: None,
-                base_url: None,
-            })
+            .default_model(demo("demo-model"))
             .settings(runtime_settings)
             .harness(harness);
         if let Some(world) = self.world {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 pub(crate) use asked::Asked;
 pub(crate) use client::{Client, Frame, Stream};
-pub(crate) use daemon::{Daemon, Setup, TOKEN};
+pub(crate) use daemon::{Daemon, Setup, TOKEN, other_model};
 pub(crate) use model::FakeModel;
 pub(crate) use tap::Tap;
 

@@ -1,0 +1,117 @@
+//! A fork of a long thread over HTTP: what it costs must not depend on the length.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::SessionId;
+use windlass_store::sqlite::SqliteStore;
+use windlass_store::{Batch, Journal, StreamKey};
+
+use super::child::Daemon;
+use super::client::Client;
+use super::{REST, Result};
+use crate::journal::{LONG, PAGE, batches, lay_to_rest, open, record};
+use crate::report::{Report, Target};
+
+const TRIES: usize = 12;
+
+/// What was seen of forks.
+struct Seen {
+    spans: Vec<Duration>,
+    commits: u64,
+}
+
+pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
+    report.progress("forking a thread of 100,000 events");
+    let home = tempfile::tempdir()?;
+    let data = home.path().join("data");
+    let thread = {
+        let daemon = Daemon::start(binary, home.path())?;
+        Client::of(&daemon.address)?.thread().await?
+    };
+    let session: SessionId = thread.replacen("thr_", "session_", 1).parse()?;
+    let key = StreamKey::from(session);
+    let store = open(&data).await?;
+    fill(&store, &key, session).await?;
+    lay_to_rest(&store, session).await?;
+    let head = store.verify_stream(&key, None).await?.heads;
+    store.close().await;
+
+    let seen = fork(&Daemon::start(binary, home.path())?, &data, &thread).await?;
+    let store = open(&data).await?;
+    let after = store.verify_stream(&key, None).await?;
+    store.close().await;
+    if after.heads != head || !after.findings.is_empty() {
+        return Err("a fork changed its parent".into());
+    }
+    let best = seen.spans.iter().min().copied().unwrap_or_default();
+    let worst = seen.spans.iter().max().copied().unwrap_or_default();
+    for (what, span) in [("", best), (", the slowest", worst)] {
+        report.figure(
+            &format!("fork of a thread of 100,000 events{what}"),
+            span.as_secs_f64() * 1e3,
+            "ms",
+            Target::AtMost(10.0),
+        );
+    }
+    report.figure(
+        "commits of a fork, the record of its session included",
+        seen.commits as f64 / TRIES as f64,
+        "",
+        Target::AtMost(2.0),
+    );
+    Ok(())
+}
+
+/// Adds ordinary turns to a thread.
+async fn fill(store: &SqliteStore, key: &StreamKey, session: SessionId) -> Result<()> {
+    let groups = record(50).await?;
+    let journal = store.journal();
+    let claim = journal.claim(key).await?;
+    let cycle: usize = groups.iter().map(Vec::len).sum();
+    let count = LONG * groups.len() / cycle + groups.len();
+    let events = batches(&groups, claim.head, count).into_iter();
+    let events = events.flat_map(|batch| batch.records).take(LONG);
+    let records = events.map(|event| {
+        let mut event = (*event).clone();
+        event.session_id = session;
+        Arc::new(event)
+    });
+    for records in records.collect::<Vec<_>>().chunks(PAGE) {
+        let batch = Batch {
+            first_seq: records[0].seq(),
+            records: records.to_vec(),
+        };
+        journal.append(&claim, batch).await?;
+    }
+    Ok(())
+}
+
+async fn fork(daemon: &Daemon, data: &Path, thread: &str) -> Result<Seen> {
+    let client = Client::of(&daemon.address)?;
+    client
+        .get(&format!("/threads/{thread}/turns/none"))
+        .await
+        .ok();
+    let mut seen = Seen {
+        spans: Vec::new(),
+        commits: 0,
+    };
+    for _ in 0..TRIES {
+        // What the daemon does a little later is no part of the next fork.
+        tokio::time::sleep(REST).await;
+        let (before, started) = (commits(data)?, Instant::now());
+        client.fork(thread).await?;
+        seen.spans.push(started.elapsed());
+        seen.commits += commits(data)? - before;
+    }
+    Ok(seen)
+}
+
+/// Reads how many commits the database of a running daemon has seen: it keeps the number in a file.
+fn commits(data: &Path) -> Result<u64> {
+    let bytes = std::fs::read(data.join("windlass.commits"))?;
+    let number = bytes.get(24..32).ok_or("the counter is too short")?;
+    Ok(u64::from_le_bytes(number.try_into()?))
+}
