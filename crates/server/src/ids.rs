@@ -63,7 +63,10 @@ impl Renamed {
         let hash = blake3::hash(self.0.uuid().as_bytes());
         let mut bytes = *id.as_bytes();
         // The time stamp stays, so that ids still sort by age; so do version and variant.
-        bytes[7..].iter_mut().zip(hash.as_bytes()).for_each(|(byte, mask)| *byte ^= mask);
+        bytes[7..]
+            .iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(byte, mask)| *byte ^= mask);
         bytes[8] = (bytes[8] & 0x3f) | (id.as_bytes()[8] & 0xc0);
         Uuid::from_bytes(bytes)
     }

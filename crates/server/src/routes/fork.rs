@@ -102,7 +102,11 @@ impl App {
     }
 
     /// Makes a fork: one commit of the journal, and one of the session's record.
-    pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread, ApiError> {
+    pub(super) async fn make_fork(
+        &self,
+        parent: &FoundThread,
+        cut: Cut,
+    ) -> Result<FoundThread, ApiError> {
         self.take_room().await?;
         let id = self.new_thread_id().await?;
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());

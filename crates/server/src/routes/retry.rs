@@ -158,7 +158,7 @@ impl App {
             };
             return self.input(thread, &prompt, request).await;
         };
-        let model_id = self.model_again(thread, recorded.controls.model_id, request)?;
+        let (model_id, model) = self.model_again(thread, &recorded, request)?;
         let mut controls = Controls {
             model_id,
             ..recorded.controls
@@ -170,7 +170,10 @@ impl App {
         };
         let put = narrowed.environment.put_into(&mut controls);
         put.map_err(ApiError::internal)?;
-        let wishes = wishes_again(thread, recorded.wishes, narrowed.idle_tools)?;
+        let wishes = TurnWishes {
+            model,
+            ..wishes_again(thread, recorded.wishes, narrowed.idle_tools)?
+        };
         wishes.put_into(&mut controls).map_err(ApiError::internal)?;
         let labels = Labels {
             environment: Some(environment),
@@ -182,19 +185,25 @@ impl App {
         labelled(&prompt, controls, labels, summary)
     }
 
-    /// Chooses the model: the one that is asked for, else the turn's, which must still be there.
+    /// Chooses the model: the one that is asked for, else the turn's, which must still be there. Returns its id, and its name
+    /// where it is not configured.
     fn model_again(
         &self,
         thread: &Thread,
-        recorded: Option<ModelId>,
+        recorded: &Recorded,
         request: &RetryThread,
-    ) -> Result<Option<ModelId>, ApiError> {
+    ) -> Result<(Option<ModelId>, Option<String>), ApiError> {
         let models = &self.settings.models;
-        match (&request.model, recorded) {
-            (Some(name), _) => Ok(models.id(&models.name(Some(name))?)),
-            (None, None) => models.still(&thread.model).map(|_| None),
-            (None, Some(id)) if models.known.values().any(|known| *known == id) => Ok(Some(id)),
-            (None, Some(_)) => Err(ApiError::field(
+        let named = |name: &str| (models.id(name), models.other_name(name));
+        let other = recorded.wishes.model.as_deref();
+        match (&request.model, recorded.controls.model_id, other) {
+            (Some(name), ..) => Ok(named(&models.name(Some(name))?)),
+            (None, None, Some(other)) => Ok(named(&models.still(other)?)),
+            (None, None, None) => models.still(&thread.model).map(|_| (None, None)),
+            (None, Some(id), _) if models.known.values().any(|known| *known == id) => {
+                Ok((Some(id), None))
+            }
+            (None, Some(_), _) => Err(ApiError::field(
                 "/model",
                 "the model of the turn is no longer configured; name another",
             )),

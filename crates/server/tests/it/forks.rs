@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::SqliteRetention;
+use windlass_server::UnknownModels;
 use windlass_store::StreamKey;
 
 use crate::support::{Daemon, Setup, Tap, assert_sound, other_model, soon, text};
@@ -222,7 +223,7 @@ async fn a_fork_may_end_at_any_turn_and_have_another_model() {
 
 #[tokio::test]
 async fn a_fork_that_is_not_understood_or_not_possible_is_refused_and_changes_nothing() {
-    let setup = Setup::settings(|settings| settings.models.any_name = false);
+    let setup = Setup::settings(|settings| settings.models.unknown = UnknownModels::Refuse);
     let daemon = setup.start().await;
     let thread = said(&daemon, &["one", "two"]).await;
     let other = said(&daemon, &["elsewhere"]).await;
@@ -609,7 +610,7 @@ async fn a_retry_keeps_the_model_of_the_turn_unless_another_is_named() {
         let setup = Setup {
             data: Some(data.path().join("store")),
             ..Setup::settings(move |settings| {
-                settings.models.any_name = false;
+                settings.models.unknown = UnknownModels::Refuse;
                 let other = has_other.then(|| ("other".to_owned(), other_model()));
                 settings.models.known.extend(other);
             })
