@@ -121,6 +121,7 @@ async fn append(journal: SqliteJournal, stop: Arc<AtomicBool>) -> Result<Vec<Dur
         let batch = Batch {
             first_seq: seq,
             records: vec![event(seq, Utc::now())],
+            ..Batch::default()
         };
         let begun = Instant::now();
         journal.append(&claim, batch).await?;
@@ -176,6 +177,7 @@ async fn sweep(report: &mut Report, directory: &Path) -> Result<()> {
             records: (1..=EVENTS)
                 .map(|seq| event(claim.head + seq, old))
                 .collect(),
+            ..Batch::default()
         };
         journal.append(&claim, batch).await?;
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_store::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
+use windlass_store::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
 
 /// Every point, by name.
 pub const POINTS: &[&str] = &[
@@ -83,8 +83,15 @@ impl<J: Journal> Journal for FaultyJournal<J> {
     ) -> Result<Page, JournalError> {
         self.0.read(stream, after, limit).await
     }
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        self.0.read_all().await
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        self.0.read_after(cursor, limit).await
+    }
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.0.watch_all()
     }
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.0.watch(stream).await

@@ -219,11 +219,11 @@ fn listen(stdout: Option<ChildStdout>) -> Receiver<String> {
 }
 
 /// A child that does not outlive the harness.
-struct Killed(Child);
+pub(crate) struct Killed(pub(crate) Child);
 
 impl Killed {
     /// Ends the child with SIGKILL and waits until it is gone.
-    fn kill(&mut self) -> Result<(), String> {
+    pub(crate) fn kill(&mut self) -> Result<(), String> {
         let killed = self.0.kill().and_then(|()| self.0.wait());
         killed
             .map(drop)

@@ -4,12 +4,13 @@
 //! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
 //! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
 //!
-//! The [`soak`] lets such a runtime live on without a death, and watches what it takes up.
+//! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up.
 
 pub mod chance;
 pub mod check;
 pub mod child;
 pub mod faults;
+pub mod feed;
 pub mod harness;
 pub mod look;
 mod model;

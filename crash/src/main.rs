@@ -10,14 +10,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{child, faults, harness, look, soak};
+use windlass_crash::{child, faults, feed, harness, look, soak};
 
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
 
+With `feed` 64 writers are killed together while three readers follow the feed over all streams from their cursors.
+
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
 Usage: windlass-crash [--kills N] [--seed S]
+       windlass-crash feed [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
 
 Options:
@@ -29,6 +32,7 @@ Options:
 Examples:
   cargo xtask crash
   cargo xtask crash --kills 50 --seed 7
+  cargo xtask crash feed
   cargo xtask soak --seconds 45
 ";
 
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
     let done = match args.split_first() {
         Some((word, rest)) if word == "child" => live(rest),
         Some((word, rest)) if word == "look" => see(rest),
+        Some((word, rest)) if word == "feed" => follow(rest),
+        Some((word, rest)) if word == "write" => write(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
         _ => kill(&args),
     };
@@ -112,6 +118,37 @@ fn see(args: &[String]) -> Result<(), String> {
     println!("{}", seen.map_err(|error| error.to_string())?);
     // Nothing is closed: what is left of the runtime ends with the process.
     std::process::exit(0)
+}
+
+fn follow(args: &[String]) -> Result<(), String> {
+    let plan = harness::Plan {
+        program: std::env::current_exe().map_err(|error| error.to_string())?,
+        kills: number(args, "--kills")?.unwrap_or(200),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = executor()?.block_on(feed::run(&plan, |life| {
+        if life % 50 == 0 {
+            eprintln!("{life} of {kills} kills");
+        }
+    }))?;
+    println!(
+        "seed {seed}: {} kills of {} writers, {} records, {} readers began {} times: each record once and in order",
+        summary.kills,
+        feed::WRITERS,
+        summary.records,
+        feed::READERS,
+        summary.restarts
+    );
+    Ok(())
+}
+
+fn write(args: &[String]) -> Result<(), String> {
+    let directory = value(args, "--data").map(PathBuf::from);
+    let directory = directory.ok_or("--data is missing")?;
+    let seed = number(args, "--seed")?.unwrap_or(1);
+    executor()?.block_on(feed::write(directory, seed))
 }
 
 fn watch(args: &[String]) -> Result<(), String> {

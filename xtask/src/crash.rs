@@ -12,11 +12,14 @@ Builds the package windlass-crash in release mode and runs it: a child process w
 with SIGKILL at random moments and at named points; after each death the journal and the effects of tools are checked.
 `cargo xtask test` does the same 200 times. The seed is printed, so that a failure can be repeated.
 
-Usage: cargo xtask crash [--kills N] [--seed S]
+With `feed` 64 writers are killed together, 200 times, while three readers follow the feed over all streams from their cursors.
+
+Usage: cargo xtask crash [feed] [--kills N] [--seed S]
 
 Examples:
   cargo xtask crash
   cargo xtask crash --kills 100 --seed 7
+  cargo xtask crash feed
 ",
     run,
 };
@@ -24,9 +27,10 @@ Examples:
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut cargo = command::cargo();
     cargo.args(["run", "--release", "-p", "windlass-crash", "--"]);
-    if !arguments.iter().any(|argument| argument == "--kills") {
-        cargo.args(["--kills", "2000"]);
-    }
     cargo.args(arguments);
+    if !arguments.iter().any(|argument| argument == "--kills") {
+        let is_feed = arguments.first().is_some_and(|word| word == "feed");
+        cargo.args(["--kills", if is_feed { "200" } else { "2000" }]);
+    }
     command::run(cargo)
 }

@@ -80,6 +80,7 @@ async fn fill(store: &SqliteStore, key: &StreamKey, session: SessionId) -> Resul
         let batch = Batch {
             first_seq: records[0].seq(),
             records: records.to_vec(),
+            ..Batch::default()
         };
         journal.append(&claim, batch).await?;
     }

@@ -36,7 +36,10 @@ pub fn run(mut report: Report) -> Result<Report> {
     let binary = child::build()?;
     let executor = tokio::runtime::Runtime::new()?;
     executor.block_on(async {
-        if std::env::var_os("ONLY_FORKS").is_some() { forks::measure(&mut report, &binary).await?; return Ok(report); }
+        if std::env::var_os("ONLY_FORKS").is_some() {
+            forks::measure(&mut report, &binary).await?;
+            return Ok(report);
+        }
         let library = library_turn(&mut report).await?;
         let home = tempfile::tempdir()?;
         turns(&mut report, &binary, home.path(), library).await?;

@@ -42,7 +42,11 @@ pub async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<(
     });
     let records = ended.collect::<Result<_>>()?;
     let claim = journal.claim(&key).await.map_err(broke)?;
-    let batch = Batch { first_seq, records };
+    let batch = Batch {
+        first_seq,
+        records,
+        ..Batch::default()
+    };
     journal.append(&claim, batch).await.map_err(broke)
 }
 

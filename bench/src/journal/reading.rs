@@ -54,6 +54,7 @@ pub async fn write_long(directory: &Path) -> Result<SessionId> {
         let batch = Batch {
             first_seq: records[0].seq(),
             records: records.to_vec(),
+            ..Batch::default()
         };
         journal.append(&claim, batch).await.map_err(broke)?;
     }

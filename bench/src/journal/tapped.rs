@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_store::{
-    Batch, Claim, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
+    Batch, Claim, FeedPage, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
 };
 
 use super::bare::Bare;
@@ -88,8 +88,15 @@ impl Journal for Tapped {
     ) -> Result<Page, JournalError> {
         self.inner.read(stream, after, limit).await
     }
-    async fn read_all(&self) -> Result<Events, JournalError> {
-        self.inner.read_all().await
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        self.inner.read_after(cursor, limit).await
+    }
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.inner.watch_all()
     }
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.inner.watch(stream).await

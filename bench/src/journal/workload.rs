@@ -75,6 +75,7 @@ pub fn batches(groups: &[Events], head: u64, count: usize) -> Vec<Batch> {
                 Arc::new(event)
             })
             .collect(),
+        ..Batch::default()
     });
     numbered.collect()
 }

@@ -6,6 +6,7 @@
 )]
 
 mod crash;
+mod feed;
 mod lock;
 mod restarts;
 mod soak;

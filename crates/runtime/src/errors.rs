@@ -13,9 +13,7 @@ pub(crate) fn from_query(error: QueryError) -> AgentLoopError {
     match error {
         QueryError::Journal(error) => from_journal(error),
         // The caller can do something about it.
-        QueryError::BadCursor { .. }
-        | QueryError::ForeignCursor(_)
-        | QueryError::FutureCursor(_) => AgentLoopError::config(error.to_string()),
+        QueryError::Cursor(_) => AgentLoopError::config(error.to_string()),
         error => AgentLoopError::StoreUnavailable(error.to_string()),
     }
 }

@@ -10,6 +10,7 @@ use windlass_core::message_filter::MessageQuery;
 use windlass_core::traits::{EventEmitter, MessageRetriever};
 use windlass_core::typed_id::{MessageId, SessionId};
 use windlass_store::Journal;
+use windlass_store::journal::all_events;
 
 use crate::backends::{EventBus, RuntimeMessageStore};
 use crate::errors::from_journal;
@@ -139,12 +140,8 @@ impl EventEmitter for JournalEvents {
 #[async_trait]
 impl EventBus for JournalEvents {
     async fn collected_events(&self) -> Vec<Event> {
-        let events = self
-            .journal
-            .read_all()
-            .await
-            .map_err(from_journal)
-            .unwrap_or_default();
+        let events = all_events(&*self.journal).await;
+        let events = events.map_err(from_journal).unwrap_or_default();
         events.iter().map(|event| Event::clone(event)).collect()
     }
 }

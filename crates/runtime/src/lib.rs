@@ -115,6 +115,8 @@ mod backends;
 mod builder;
 mod builders;
 mod drivers;
+#[cfg(feature = "sqlite")]
+mod durable_backends;
 mod easy;
 mod errors;
 mod inner;
@@ -125,8 +127,6 @@ mod replay;
 mod runtime;
 mod secrets;
 mod settings;
-#[cfg(feature = "sqlite")]
-mod sqlite_backends;
 mod steps;
 mod thread;
 mod turn_context;
@@ -139,6 +139,8 @@ pub use backends::{
 };
 pub use builder::InProcessRuntimeBuilder;
 pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBuilder};
+#[cfg(feature = "sqlite")]
+pub use durable_backends::DurableParts;
 pub use easy::{
     AnswerStream, Conversation, ConversationBuilder, ConversationError, FnTool, Need, PendingCall,
     Reply, ToolFnError, ToolSet, client_tool, tool_fn,
@@ -159,8 +161,7 @@ pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnRe
 pub use windlass_core::runtime_context::AssembledTurnContext;
 #[cfg(feature = "sqlite")]
 pub use windlass_store::sqlite::{
-    HostRecord, OnLostCommits, SecretsKey, SqliteError, SqliteHostRecords, SqliteOptions,
-    SqliteRetention, SqliteStore,
+    OnLostCommits, SecretsKey, SqliteError, SqliteOptions, SqliteRetention, SqliteStore,
 };
 pub use windlass_store::{
     ApprovalGatingFileStore, DEFAULT_WRITE_BLOCKLIST, EventSink, FileApprovalGate, FileQuota,

@@ -142,9 +142,7 @@ impl From<AgentLoopError> for ApiError {
 impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         match &error {
-            QueryError::BadCursor { .. }
-            | QueryError::ForeignCursor(_)
-            | QueryError::FutureCursor(_) => Self::query(error.to_string()),
+            QueryError::Cursor(_) => Self::query(error.to_string()),
             _ => AgentLoopError::StoreUnavailable(error.to_string()).into(),
         }
     }

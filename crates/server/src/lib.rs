@@ -32,5 +32,5 @@ pub use error::ApiError;
 pub use models::{Models, UnknownModels};
 pub use serve::{Server, StartError, listen};
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
-pub use store::{MemoryWireStore, SqliteWireStore, StoredAnswer, Upkept, WireStore};
-pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope};
+pub use store::{HostWireStore, StoredAnswer, WireStore};
+pub use tokens::{BadScope, Token, TokenBook, TokenBookError, TokenRecord, TokenScope, Tokens};

@@ -74,7 +74,9 @@ pub enum StartError {
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
     /// Nobody can say which threads there are.
-    #[error("the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`")]
+    #[error(
+        "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
+    )]
     NoQueries,
     /// The runtime cannot carry threads with these settings.
     #[error("the runtime cannot carry threads: {0}")]

@@ -10,7 +10,7 @@ use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::models::Models;
-use crate::tokens::{Token, TokenBook};
+use crate::tokens::{Token, Tokens};
 
 /// Who may use the API.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub enum Access {
         /// The operator's own.
         operator: Option<Token>,
         /// Those that are stored.
-        book: Arc<TokenBook>,
+        stored: Arc<dyn Tokens>,
     },
     /// Everybody. Only on a loopback address.
     Open,

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData};
 use windlass_core::typed_id::{EventId, SessionId};
+use windlass_store::journal::all_events;
 use windlass_store::{JournalError, Page, StreamKey};
 
 use super::InProcessRuntime;
@@ -24,15 +25,10 @@ const PAGE: usize = 256;
 const READ_AGAIN: Duration = Duration::from_millis(250);
 
 impl InProcessRuntime {
-    /// Returns the events of all sessions in the order in which they were recorded.
+    /// Returns the events of all sessions in the order in which they were recorded. What a fork shares came with its parent.
     pub async fn events(&self) -> Result<Vec<Event>> {
-        let events = self
-            .inner
-            .backends
-            .journal
-            .read_all()
-            .await
-            .map_err(from_journal)?;
+        let journal = &*self.inner.backends.journal;
+        let events = all_events(journal).await.map_err(from_journal)?;
         Ok(events.iter().map(|event| Event::clone(event)).collect())
     }
 

@@ -17,6 +17,9 @@ use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
 use crate::thread::Mail;
 
+/// How many records are looked at together for a first turn.
+const PAGE: usize = 64;
+
 /// What is different in a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForkOptions {
@@ -173,14 +176,33 @@ impl<'a> Fork<'a> {
         if self.at_seq == 0 {
             return Ok(false);
         }
+        let backends = &self.inner.backends;
+        let Some(queries) = &backends.queries else {
+            return self.reads_turns().await;
+        };
         let query = TurnQuery {
             stream: StreamKey::from(self.child),
             order: Order::NewestFirst,
             after: None,
             limit: 1,
         };
-        let turns = self.inner.backends.queries()?.turns(query).await;
+        let turns = queries.turns(query).await;
         Ok(!turns.map_err(from_query)?.entries.is_empty())
+    }
+
+    /// The same for a host that brings a journal alone: reads up to the first turn.
+    async fn reads_turns(&self) -> Result<bool> {
+        let (key, mut after) = (StreamKey::from(self.child), 0);
+        loop {
+            let page = self.inner.backends.journal.read(&key, after, PAGE).await;
+            let events = page.map_err(from_journal)?.events;
+            let is_turn = |event: &Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
+            match events.last() {
+                _ if events.iter().any(is_turn) => return Ok(true),
+                Some(last) if last.seq() < self.at_seq => after = last.seq(),
+                _ => return Ok(false),
+            }
+        }
     }
 
     fn forked(&self, options: &ForkOptions) -> Event {

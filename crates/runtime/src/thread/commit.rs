@@ -30,6 +30,7 @@ impl Actor {
             let batch = Batch {
                 first_seq: self.thread.head() + 1,
                 records: decision.events.clone(),
+                ..Batch::default()
             };
             let appended = self.inner.backends.journal.append(&self.claim, batch);
             if let Err(error) = appended.await {

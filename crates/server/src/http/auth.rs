@@ -53,15 +53,15 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Option<Caller> {
 
 /// Finds out whose token it is; where nobody is asked, it is nobody's.
 pub(crate) fn who_shows(access: &Access, secret: &[u8]) -> Option<Caller> {
-    let (operator, book) = match access {
+    let (operator, stored) = match access {
         Access::Open => return None,
         Access::Token(token) => (Some(token), None),
-        Access::Tokens { operator, book } => (operator.as_ref(), Some(book)),
+        Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
     };
     if operator.is_some_and(|token| token.is(secret)) {
         return Some(Caller::operator());
     }
-    let record = book?.find(secret)?;
+    let record = stored?.find(secret)?;
     Some(Caller {
         token_id: Some(record.id),
         scope: record.scope,

@@ -41,7 +41,7 @@ pub(super) fn standing(scope: TokenScope) -> Standing {
 
 pub(super) fn has_token(access: &Access, agent_id: &str) -> bool {
     match access {
-        Access::Tokens { book, .. } => book.has_agent(agent_id),
+        Access::Tokens { stored, .. } => stored.has_agent(agent_id),
         Access::Token(_) | Access::Open => false,
     }
 }

@@ -1,19 +1,17 @@
 //! What only the API knows, and the library does not.
 
-mod memory;
-mod sqlite;
+mod kept;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_protocol::Environment;
-use windlass_store::RunLog;
+use windlass_store::{RunLog, Upkept};
 
 use crate::error::ApiError;
 
-pub use memory::MemoryWireStore;
-pub use sqlite::SqliteWireStore;
+pub use kept::HostWireStore;
 
 /// How long an answer is kept for a repeated request.
 pub(crate) const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
@@ -31,19 +29,6 @@ pub struct StoredAnswer {
     pub body: Vec<u8>,
     /// When it was given.
     pub at: DateTime<Utc>,
-}
-
-/// What upkeep did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Upkept {
-    /// Records that were removed, but for pieces of text.
-    pub records: u64,
-    /// Pieces of streamed text that were removed.
-    pub chunks: u64,
-    /// How many bytes are in use afterwards.
-    pub stored_bytes: u64,
-    /// What is damaged and was left alone.
-    pub findings: Vec<String>,
 }
 
 /// Keeps what only the API knows. A durable one makes it survive restarts.

@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::TokenScope;
+use super::{TokenScope, Tokens};
 
 const FILE: &str = "tokens.json";
 const LOCK: &str = "tokens.lock";
@@ -164,28 +164,6 @@ impl TokenBook {
         Ok(result)
     }
 
-    /// Tells whether an agent has a token.
-    pub(crate) fn has_agent(&self, agent_id: &str) -> bool {
-        self.refresh();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut scopes = known.tokens.iter().map(|(_, record)| &record.scope);
-        scopes.any(|scope| matches!(scope, TokenScope::Agent(id) if id == agent_id))
-    }
-
-    /// Finds the token of a secret. All are looked at, whichever it is.
-    pub(crate) fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
-        let digest = blake3::hash(secret);
-        self.refresh();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut found = None;
-        for (of, record) in &known.tokens {
-            if *of == digest {
-                found = Some(record);
-            }
-        }
-        found.cloned()
-    }
-
     /// Reads the file if it is another one. What cannot be read lets nobody in.
     fn refresh(&self) {
         let mark = fs::metadata(self.directory.join(FILE)).ok();
@@ -211,6 +189,29 @@ impl TokenBook {
         let tokens = tokens.into_iter().filter_map(digested).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         *known = Known { mark, tokens };
+    }
+}
+
+impl Tokens for TokenBook {
+    fn has_agent(&self, agent_id: &str) -> bool {
+        self.refresh();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = known.tokens.iter().map(|(_, record)| &record.scope);
+        scopes.any(|scope| matches!(scope, TokenScope::Agent(id) if id == agent_id))
+    }
+
+    /// All are looked at, whichever it is.
+    fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
+        let digest = blake3::hash(secret);
+        self.refresh();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for (of, record) in &known.tokens {
+            if *of == digest {
+                found = Some(record);
+            }
+        }
+        found.cloned()
     }
 }
 

@@ -6,6 +6,15 @@ mod scope;
 pub use book::{TokenBook, TokenBookError, TokenRecord};
 pub use scope::{BadScope, TokenScope};
 
+/// Tokens that are stored somewhere. Whoever looks sees at once what was made or revoked, also by others.
+pub trait Tokens: std::fmt::Debug + Send + Sync {
+    /// Finds the token of a secret.
+    fn find(&self, secret: &[u8]) -> Option<TokenRecord>;
+
+    /// Tells whether an agent has a token.
+    fn has_agent(&self, agent_id: &str) -> bool;
+}
+
 /// A secret that clients show. `Debug` does not print it, and comparing takes the same time for any difference.
 #[derive(Clone)]
 pub struct Token(blake3::Hash);

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use windlass_protocol::{Environment, ErrorCode};
-use windlass_server::{ApiError, MemoryWireStore, StoredAnswer, WireStore};
+use windlass_server::{ApiError, HostWireStore, StoredAnswer, WireStore};
 
 use crate::support::{Daemon, Setup, TOKEN, soon, text};
 
@@ -72,7 +72,7 @@ async fn r37_an_equal_repeat_is_known_after_later_turns_too() {
 
 /// A store that keeps an answer only when it is let.
 struct Slow {
-    store: MemoryWireStore,
+    store: HostWireStore,
     asked: Notify,
     released: Notify,
 }
@@ -104,7 +104,7 @@ impl WireStore for Slow {
 #[tokio::test]
 async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
     let store = Arc::new(Slow {
-        store: MemoryWireStore::new(10),
+        store: HostWireStore::in_memory(10),
         asked: Notify::new(),
         released: Notify::new(),
     });
@@ -152,14 +152,14 @@ async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
 
 /// A store that cannot keep its first answer.
 struct Forgetful {
-    store: MemoryWireStore,
+    store: HostWireStore,
     has_forgotten: AtomicBool,
 }
 
 #[async_trait]
 impl WireStore for Forgetful {
     fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
-        MemoryWireStore::new(1).runs()
+        HostWireStore::in_memory(1).runs()
     }
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
@@ -185,7 +185,7 @@ impl WireStore for Forgetful {
 async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
     let setup = Setup {
         store: Arc::new(Forgetful {
-            store: MemoryWireStore::new(10),
+            store: HostWireStore::in_memory(10),
             has_forgotten: AtomicBool::new(false),
         }),
         ..Setup::default()
@@ -212,7 +212,7 @@ async fn r8_a_turn_whose_answer_was_lost_is_found_again_by_its_key() {
 async fn forgetful() -> Daemon {
     let setup = Setup {
         store: Arc::new(Forgetful {
-            store: MemoryWireStore::new(10),
+            store: HostWireStore::in_memory(10),
             has_forgotten: AtomicBool::new(false),
         }),
         ..Setup::default()

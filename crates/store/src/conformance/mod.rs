@@ -16,6 +16,7 @@
 #[macro_use]
 mod check;
 mod files;
+mod host_records;
 mod journal;
 mod queries;
 mod runs;
@@ -30,6 +31,7 @@ use crate::runs::RunLog;
 
 pub use check::{Check, Violation, Violations};
 pub use files::{FILE_CHECKS, FILE_CHECKS_OF_SEPARATE_SESSIONS};
+pub use host_records::{HOST_RECORD_CHECKS, Hosted};
 pub use journal::{JOURNAL_CHECKS, gaps};
 pub use queries::{QUERY_CHECKS, Stored};
 pub use runs::RUN_CHECKS;
@@ -65,6 +67,11 @@ pub async fn storage(make: impl Fn() -> Arc<dyn SessionStorageStore>) -> Result<
 /// Checks a journal; `make` gives an empty one for each rule. Run it inside a tokio runtime.
 pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Violations> {
     check::all_of(JOURNAL_CHECKS.iter(), make).await
+}
+
+/// Checks what a host keeps beside its sessions; `make` gives an empty store for each rule. Run it inside a tokio runtime.
+pub async fn host_records(make: impl AsyncFn() -> Arc<Hosted>) -> Result<(), Violations> {
+    check::all_of(HOST_RECORD_CHECKS.iter(), make).await
 }
 
 /// Checks a log of runs; `make` gives an empty one for each rule. Run it inside a tokio runtime.

@@ -1,5 +1,6 @@
 //! A journal in memory: events are shared, never serialised.
 
+mod feed;
 pub(crate) mod rows;
 mod shared;
 pub(crate) mod stream;
@@ -7,17 +8,19 @@ pub(crate) mod stream;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use chrono::Utc;
 use tokio::sync::watch;
 use uuid::Uuid;
 use windlass_core::events::Event;
 
 use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
-use super::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
-use crate::queries::Cursors;
+use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
+use crate::cursor::Cursors;
+use crate::host_records::MemoryHostRecords;
+use feed::Feed;
 use rows::Places;
 use stream::Stream;
 
@@ -50,7 +53,8 @@ impl fmt::Debug for Retention {
 pub struct MemoryJournal {
     retention: Retention,
     cursors: Cursors,
-    position: AtomicU64,
+    feed: Feed,
+    host_records: Arc<MemoryHostRecords>,
     /// Where turns stand among all runs.
     places: Places,
     streams: RwLock<Streams>,
@@ -87,10 +91,17 @@ impl MemoryJournal {
         Self {
             retention,
             cursors: Cursors::new(*Uuid::now_v7().as_bytes()),
-            position: AtomicU64::default(),
+            feed: Feed::default(),
+            host_records: Arc::default(),
             places: Places::default(),
             streams: RwLock::default(),
         }
+    }
+
+    /// Returns what the host keeps with its appends.
+    #[must_use]
+    pub fn host_records(&self) -> Arc<MemoryHostRecords> {
+        Arc::clone(&self.host_records)
     }
 
     fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
@@ -125,7 +136,7 @@ impl MemoryJournal {
 
     /// Returns how many records there were so far.
     pub(crate) fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
+        self.feed.newest()
     }
 
     pub(crate) fn cursors(&self) -> &Cursors {
@@ -176,10 +187,12 @@ impl Journal for MemoryJournal {
         let retired = {
             let mut stream = lock(&stream);
             check(&stream, claim, &batch)?;
-            let count = batch.records.len() as u64;
-            let first_position = self.position.fetch_add(count, Ordering::Relaxed);
-            for (position, event) in (first_position..).zip(batch.records) {
-                stream.push(position, event, &self.places);
+            if !batch.puts.is_empty() {
+                let at = batch.records.last().map_or_else(Utc::now, |event| event.ts);
+                self.host_records.apply(batch.puts, at);
+            }
+            for record in self.feed.add(&stream.key, batch.records) {
+                stream.push(record, &self.places);
             }
             let retired = self
                 .retention
@@ -189,8 +202,12 @@ impl Journal for MemoryJournal {
             stream.ring();
             retired
         };
+        self.feed.ring();
+        self.feed
+            .remove(retired.iter().map(|record| record.position));
         if let (Some(sink), false) = (&self.retention.sink, retired.is_empty()) {
-            sink.retire(&retired);
+            let events: Vec<_> = retired.into_iter().map(|record| record.event).collect();
+            sink.retire(&events);
         }
         Ok(())
     }
@@ -203,18 +220,16 @@ impl Journal for MemoryJournal {
         Ok(page)
     }
 
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        let streams: Vec<_> = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-            streams.by_number.values().cloned().collect()
-        };
-        let mut records = Vec::new();
-        for stream in streams {
-            lock(&stream).add_to(&mut records);
-        }
-        // What a fork has taken over came with its first own record.
-        records.sort_unstable_by_key(|record| (record.position, record.event.seq()));
-        Ok(records.into_iter().map(|record| record.event).collect())
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        self.feed.read(&self.cursors, cursor, limit)
+    }
+
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.feed.watch()
     }
 
     async fn watch(&self, key: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
@@ -256,6 +271,7 @@ impl Journal for MemoryJournal {
             let mut stream = lock(&stream);
             stream.removed = true;
             stream.doorbell = None;
+            self.feed.remove(stream.own_positions());
         }
         Ok(true)
     }
@@ -300,16 +316,15 @@ impl Journal for MemoryJournal {
         if stream.removed || stream.head() > 0 {
             return Err(refused(child, 0, TAKEN));
         }
-        let count = records.len() as u64;
-        let position = self.position.fetch_add(count, Ordering::Relaxed);
         stream.epoch += 1;
         if let Some(node) = begins_with {
-            stream.begin_with(node, at_seq, forked.session_id, position);
+            stream.begin_with(node, at_seq, forked.session_id);
         }
-        for (position, event) in (position..).zip(records) {
-            stream.push(position, event, &self.places);
+        for record in self.feed.add(child, records) {
+            stream.push(record, &self.places);
         }
         stream.ring();
+        self.feed.ring();
         Ok(stream.head())
     }
 }

@@ -1,5 +1,6 @@
 //! Where events are kept: streams with one writer each, numbered 1, 2, 3 …
 
+mod feed;
 pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod open_turns;
@@ -12,6 +13,10 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_core::typed_id::{SessionId, TurnId};
 
+use crate::cursor::CursorError;
+use crate::host_records::Put;
+
+pub use feed::{FeedEntry, FeedPage, all_events};
 pub use memory::{EventSink, MemoryJournal, Retention};
 
 /// Names a stream. It is text, because runs from outside bring their own ids.
@@ -61,6 +66,8 @@ pub struct Batch {
     pub first_seq: u64,
     /// The records, numbered on from there.
     pub records: Vec<Arc<Event>>,
+    /// What the host keeps of them: it becomes durable with the records, or not at all.
+    pub puts: Vec<Put>,
 }
 
 /// A part of a stream.
@@ -145,6 +152,9 @@ pub enum JournalError {
         /// What is in the way.
         reason: &'static str,
     },
+    /// The cursor of the feed is not taken.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// The journal cannot write or read now.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
@@ -156,7 +166,7 @@ pub trait Journal: Send + Sync {
     /// Takes the right to append; whoever had it is fenced off. Makes the stream if it is not there.
     async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError>;
 
-    /// Makes records durable, all or none.
+    /// Makes records and what the host keeps of them durable, all or none.
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError>;
 
     /// Returns the events after a cursor, at most `limit`; costs what it returns.
@@ -167,8 +177,20 @@ pub trait Journal: Send + Sync {
         limit: usize,
     ) -> Result<Page, JournalError>;
 
-    /// Returns all events of all streams in the order in which they were appended.
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError>;
+    /// Returns records of all streams behind a place in the feed, from its beginning without one, at most `limit`. Each record comes
+    /// once, with the stream that it was appended to, and those of a stream in its order; what a fork shares came with its
+    /// parent. What was removed or pruned before it was read does not come.
+    ///
+    /// The cursor is opaque. It outlives restarts, and misses nothing where commits overtake each other.
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError>;
+
+    /// Returns a doorbell that rings when records were appended to any stream. It hears this process alone: who follows
+    /// what another one writes asks again from time to time.
+    fn watch_all(&self) -> watch::Receiver<u64>;
 
     /// Returns a doorbell that shows the number of the newest record; it closes when the stream is removed.
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError>;

@@ -1,11 +1,13 @@
 //! Why a question was not answered.
 
+use crate::cursor::CursorError;
 use crate::journal::JournalError;
 
 impl From<QueryError> for JournalError {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::Journal(error) => error,
+            QueryError::Cursor(error) => error.into(),
             error => Self::Unavailable(error.to_string()),
         }
     }
@@ -15,22 +17,9 @@ impl From<QueryError> for JournalError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The cursor is none: it was cut, changed, or is that of another list.
-    #[error("`{cursor}` is not a cursor of this list ({why}); ask for the first page again")]
-    BadCursor {
-        /// What was given.
-        cursor: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// The cursor was given out by another database.
-    #[error("the cursor `{0}` was given out by another database; ask for the first page again")]
-    ForeignCursor(String),
-    /// The cursor is newer than the database: an older copy of it was put back.
-    #[error(
-        "the cursor `{0}` is newer than this database, which was put back from an older copy; ask for the first page again"
-    )]
-    FutureCursor(String),
+    /// The cursor is not taken.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// A row cannot be read. The records are not touched by that.
     #[error("{what} cannot be read: {why}; rebuild the rows")]
     DamagedRow {

@@ -8,9 +8,10 @@ use windlass_core::runs::turn_of_run;
 use windlass_core::typed_id::{ExecId, TurnId};
 
 use super::{
-    Counts, List, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow,
+    Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow,
     ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
+use crate::cursor::{CursorError, List};
 use crate::journal::memory::stream::Stream;
 use crate::journal::{MemoryJournal, StreamKey};
 use crate::runs::{MemoryRunLog, RunFilter, RunKind, newest_of};
@@ -34,7 +35,11 @@ impl MemoryQueries {
         journal.cursors().write(list, journal.position(), key)
     }
 
-    fn place(&self, list: List, cursor: Option<&String>) -> Result<Option<(i64, u64)>, QueryError> {
+    fn place(
+        &self,
+        list: List,
+        cursor: Option<&String>,
+    ) -> Result<Option<(i64, u64)>, CursorError> {
         let (journal, upto) = (&self.journal, self.journal.position());
         let read = |cursor: &String| journal.cursors().read(list, upto, cursor);
         cursor.map(read).transpose()

@@ -3,7 +3,6 @@
 //! There is one fold of a thread ([`fold`]) and one set of rows; memory and SQLite answer the same questions under one
 //! conformance suite. Whoever shows something asks here and keeps no summary of his own.
 
-mod cursor;
 mod error;
 pub(crate) mod fold;
 mod memory;
@@ -17,9 +16,6 @@ use windlass_core::typed_id::{ExecId, TurnId};
 use crate::journal::StreamKey;
 use crate::runs::RunFilter;
 
-#[cfg(feature = "sqlite")]
-pub(crate) use cursor::Key;
-pub(crate) use cursor::{Cursors, List};
 pub use error::QueryError;
 pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};

@@ -6,9 +6,9 @@
 
 use rusqlite::Connection;
 
-use super::chain::Digest;
 use super::error::Fault;
 use super::numbers::{int, uint};
+use crate::durable::chain::Digest;
 
 /// How many ranges are looked at, or changed, at a time.
 const STEP: u64 = 64;

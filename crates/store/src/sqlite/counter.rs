@@ -17,8 +17,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::chain::digest;
 use super::rights;
+use crate::durable::chain::digest;
 
 /// How many commits go by between two syncs.
 const SYNC_EVERY: u64 = 256;

@@ -93,10 +93,20 @@ impl Bell {
     }
 }
 
-/// One bell for each stream that somebody watches.
-#[derive(Debug, Default)]
+/// One bell for each stream that somebody watches, and one for all streams.
+#[derive(Debug)]
 pub(crate) struct Doorbells {
     bells: Mutex<HashMap<StreamKey, Bell>>,
+    all: watch::Sender<u64>,
+}
+
+impl Default for Doorbells {
+    fn default() -> Self {
+        Self {
+            bells: Mutex::default(),
+            all: watch::channel(0).0,
+        }
+    }
 }
 
 impl Doorbells {
@@ -107,6 +117,17 @@ impl Doorbells {
             bells.retain(|_, bell| bell.head.receiver_count() > 0);
         }
         bells.entry(stream.clone()).or_default().head.subscribe()
+    }
+
+    pub(crate) fn watch_all(&self) -> watch::Receiver<u64> {
+        self.all.subscribe()
+    }
+
+    /// Tells those who watch all streams that there was a commit.
+    pub(crate) fn ring_all(&self) {
+        if self.all.receiver_count() > 0 {
+            self.all.send_modify(|commits| *commits += 1);
+        }
     }
 
     /// Shows a head to those who watch, unless they have seen a newer one.

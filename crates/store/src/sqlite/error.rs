@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use windlass_core::error::AgentLoopError;
 
+use crate::cursor::CursorError;
 use crate::journal::JournalError;
 use crate::queries::QueryError;
 
@@ -190,10 +191,16 @@ impl From<Fault> for JournalError {
             Fault::Sql(error) => Self::Unavailable(explain(&error)),
             Fault::Journal(error) | Fault::Store(SqliteError::Journal(error)) => error,
             Fault::Agent(error) => Self::Unavailable(error.to_string()),
-            Fault::Query(error) => Self::Unavailable(error.to_string()),
+            Fault::Query(error) => error.into(),
             Fault::Store(SqliteError::Unavailable(why)) => Self::Unavailable(why),
             Fault::Store(error) => Self::Unavailable(error.to_string()),
         }
+    }
+}
+
+impl From<CursorError> for Fault {
+    fn from(error: CursorError) -> Self {
+        Self::Query(error.into())
     }
 }
 

@@ -15,13 +15,13 @@ use windlass_core::typed_id::SessionId;
 
 use super::SqliteStore;
 use super::ancestry::{Lineage, kept};
-use super::chain::{Chain, Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::journal::{StreamInfo, Walk, names};
 use super::numbers::int;
-use super::record::Stored;
 use super::spans::{IN_ORDER, PLACED_COLUMNS};
+use crate::durable::chain::{Chain, Digest, hex};
+use crate::durable::record::Stored;
 use crate::journal::{JournalError, StreamKey};
 
 /// The version of the format. Where nothing needs a later one it is the first, which earlier programs read too.

@@ -10,13 +10,13 @@ use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 
 use super::ancestry::Lineage;
-use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::journal::{Append, claim, find};
 use super::numbers::{int, uint};
-use super::record::{Stored, encode};
 use super::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
 use super::writer::Work;
+use crate::durable::chain::{Chain, Digest};
+use crate::durable::record::{Stored, encode};
 use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{Standing, StreamKey};
@@ -65,6 +65,7 @@ impl Fork {
             first_seq: at_seq + 1,
             records: encode(&records)?,
             events: Vec::new(),
+            puts: Vec::new(),
         };
         append.run(work)?;
         Ok(head)

@@ -7,13 +7,13 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::ancestry::Lineage;
-use super::chain::{Chain, Digest};
 use super::error::Fault;
 use super::fork::place;
 use super::numbers::{int, uint};
-use super::recently_used::RecentlyUsed;
-use super::record::Stored;
 use super::spans::{self, IN_ORDER, PLACED_COLUMNS, from, newest_position};
+use crate::RecentlyUsed;
+use crate::durable::chain::{Chain, Digest};
+use crate::durable::record::Stored;
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 
@@ -34,7 +34,7 @@ pub(crate) struct Head {
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     chain: Chain,
-    by_stream: RecentlyUsed<Head>,
+    by_stream: RecentlyUsed<u64, Head>,
     /// What the running job has put here, in case that it must be undone.
     touched: Vec<u64>,
 }
@@ -64,7 +64,7 @@ impl Heads {
 
     pub(crate) fn put(&mut self, stream: u64, head: Head) {
         self.by_stream.insert(stream, head);
-        if self.by_stream.len() > MAX_REMEMBERED {
+        if self.by_stream.count() > MAX_REMEMBERED {
             self.by_stream.remove_oldest();
         }
         self.touched.push(stream);

@@ -1,7 +1,8 @@
-//! What a host keeps beside its sessions, in kinds that only it can read: a daemon's environments, for example.
+//! Records of the host in a database.
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::error::Result;
@@ -9,6 +10,7 @@ use windlass_core::error::Result;
 use super::error::Fault;
 use super::inner::Inner;
 use super::writer::Work;
+use crate::host_records::{HostRecord, HostRecords, Put};
 
 /// Records of the host in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -16,21 +18,12 @@ pub struct SqliteHostRecords {
     pub(super) inner: Arc<Inner>,
 }
 
-/// A record of the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostRecord {
-    /// Names it among those of its kind.
-    pub name: String,
-    /// What it holds.
-    pub body: Vec<u8>,
-}
-
 const READ: &str = "SELECT name, body FROM host_records WHERE kind = ?1";
 
 fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
     Ok(HostRecord {
         name: row.get(0)?,
-        body: row.get(1)?,
+        body: row.get::<_, Vec<u8>>(1)?.into(),
     })
 }
 
@@ -48,9 +41,11 @@ impl SqliteHostRecords {
     ) -> Result<T> {
         Ok(self.inner.writer()?.write(work).await?)
     }
+}
 
-    /// Finds a record.
-    pub async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
+#[async_trait]
+impl HostRecords for SqliteHostRecords {
+    async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
         let name = name.to_owned();
         self.read(move |reader| {
             let mut statement = reader.prepare_cached(&format!("{READ} AND name = ?2"))?;
@@ -59,8 +54,7 @@ impl SqliteHostRecords {
         .await
     }
 
-    /// Lists the records of a kind by name.
-    pub async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
+    async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
         self.read(move |reader| {
             let mut statement = reader.prepare_cached(&format!("{READ} ORDER BY name"))?;
             let records = statement.query_map([kind], record)?;
@@ -69,71 +63,33 @@ impl SqliteHostRecords {
         .await
     }
 
-    /// Adds a record or replaces the one of its name.
-    pub async fn put(
-        &self,
-        kind: &'static str,
-        record: HostRecord,
-        at: DateTime<Utc>,
-    ) -> Result<()> {
-        self.insert("INSERT OR REPLACE", kind, record, at)
-            .await
-            .map(drop)
-    }
-
-    /// Adds records, each of its kind, or replaces those of their names; all or nothing.
-    pub async fn put_all(
+    async fn put_all(
         &self,
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
     ) -> Result<()> {
         self.write(move |work| {
-            let mut statement = work.connection.prepare_cached(
-                "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
-                 ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
-            )?;
-            for (kind, record) in records {
-                let at = at.timestamp_micros();
-                statement.execute((kind, record.name, at, record.body))?;
-            }
-            Ok(())
+            let puts = records.iter();
+            puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
+                .try_for_each(|put| write(work.connection, put, at))
         })
         .await
     }
 
-    /// Adds a record; tells whether its name was free.
-    pub async fn add(
-        &self,
-        kind: &'static str,
-        record: HostRecord,
-        at: DateTime<Utc>,
-    ) -> Result<bool> {
-        self.insert("INSERT OR IGNORE", kind, record, at).await
-    }
-
-    async fn insert(
-        &self,
-        verb: &'static str,
-        kind: &'static str,
-        record: HostRecord,
-        at: DateTime<Utc>,
-    ) -> Result<bool> {
+    async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
         self.write(move |work| {
-            let sql =
-                format!("{verb} INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)");
-            let inserted = work.connection.prepare_cached(&sql)?.execute((
-                kind,
-                record.name,
-                at.timestamp_micros(),
-                record.body,
-            ))?;
+            let inserted = work
+                .connection
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute((kind, record.name, at.timestamp_micros(), &*record.body))?;
             Ok(inserted > 0)
         })
         .await
     }
 
-    /// Removes a record; tells whether it was there.
-    pub async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
+    async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
         let name = name.to_owned();
         self.write(move |work| {
             let deleted = work
@@ -145,8 +101,7 @@ impl SqliteHostRecords {
         .await
     }
 
-    /// Removes the records of a kind that are older than a time, and of the rest all but the newest.
-    pub async fn trim(
+    async fn trim(
         &self,
         kind: &'static str,
         before: DateTime<Utc>,
@@ -169,4 +124,34 @@ impl SqliteHostRecords {
         })
         .await
     }
+}
+
+/// Writes what comes with an append.
+pub(super) fn apply(
+    connection: &Connection,
+    puts: &[Put],
+    at: DateTime<Utc>,
+) -> std::result::Result<(), Fault> {
+    let mut puts = puts.iter();
+    puts.try_for_each(|put| write(connection, (put.kind, &put.key, put.value.as_deref()), at))
+}
+
+/// Writes a record or replaces the one of its name; removes it where there is none.
+fn write(
+    connection: &Connection,
+    (kind, name, body): (&str, &str, Option<&[u8]>),
+    at: DateTime<Utc>,
+) -> std::result::Result<(), Fault> {
+    match body {
+        Some(body) => connection
+            .prepare_cached(
+                "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
+            )?
+            .execute((kind, name, at.timestamp_micros(), body))?,
+        None => connection
+            .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND name = ?2")?
+            .execute((kind, name))?,
+    };
+    Ok(())
 }

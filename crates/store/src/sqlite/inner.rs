@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::afterwards::Check;
-use super::chain::Chain;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
@@ -11,6 +10,7 @@ use super::queries::tail::Tail;
 use super::readers::Readers;
 use super::secrets::Vault;
 use super::writer::Writer;
+use crate::durable::chain::Chain;
 
 #[derive(Debug)]
 pub(crate) struct Inner {

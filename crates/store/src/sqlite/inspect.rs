@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::chain::Chain;
 use super::connect::{Location, Look};
 use super::counter::Found;
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
 use super::options::{OnLostCommits, OpenCheck, SqliteOptions};
 use super::schema;
+use crate::durable::chain::Chain;
 
 /// What a database says about itself.
 pub(super) struct Identity {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
+use windlass_core::error::AgentLoopError;
 
 use super::SqliteStore;
 use super::condense::{condense, next_stream};
@@ -19,6 +21,7 @@ use super::writer::Work;
 use super::{queries, removing};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
+use crate::upkeep::{Upkeep, Upkept};
 
 /// How many rows of turns one commit forgets.
 const FORGET: u64 = 128;
@@ -34,6 +37,21 @@ pub struct Maintained {
     pub records: u64,
     /// Streams that were left alone because they are damaged.
     pub findings: Vec<Finding>,
+}
+
+#[async_trait]
+impl Upkeep for SqliteStore {
+    async fn keep_up(&self, now: DateTime<Utc>) -> Result<Upkept, AgentLoopError> {
+        let failed = |error: SqliteError| AgentLoopError::StoreUnavailable(error.to_string());
+        let done = self.maintain(now).await.map_err(failed)?;
+        self.write_back().await.map_err(failed)?;
+        Ok(Upkept {
+            records: done.records,
+            chunks: done.chunks,
+            stored_bytes: self.used_bytes().await.map_err(failed)?,
+            findings: done.findings.iter().map(ToString::to_string).collect(),
+        })
+    }
 }
 
 impl SqliteStore {

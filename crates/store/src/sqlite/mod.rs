@@ -7,7 +7,6 @@
 mod afterwards;
 mod ancestry;
 mod backup;
-mod chain;
 mod condense;
 mod connect;
 mod counter;
@@ -33,12 +32,10 @@ mod options;
 mod orphans;
 mod owner;
 mod pace;
-mod pack;
 mod pen;
 mod prune;
 mod queries;
 mod readers;
-mod recently_used;
 mod record;
 mod records;
 mod removing;
@@ -58,13 +55,13 @@ mod writer;
 
 use std::sync::Arc;
 
+pub use crate::durable::chain::ChainKey;
 pub use backup::{BackupError, BackupProgress, BackupReport};
-pub use chain::ChainKey;
 pub use error::SqliteError;
 pub use export::ExportReport;
 pub use files::SqliteSessionFileStore;
 pub use findings::Finding;
-pub use host_records::{HostRecord, SqliteHostRecords};
+pub use host_records::SqliteHostRecords;
 pub use import::ImportReport;
 use inner::Inner;
 pub use journal::{SqliteJournal, StreamInfo};

@@ -11,7 +11,6 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::afterwards::{After, Afterwards};
-use super::chain::Chain;
 use super::connect::Location;
 use super::counter::{self, Count, Counter, Found};
 use super::doorbells::Doorbells;
@@ -35,6 +34,7 @@ use super::rights;
 use super::schema;
 use super::secrets::Vault;
 use super::thread;
+use crate::durable::chain::Chain;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::chain::ChainKey;
 use super::secrets::SecretsKey;
+use crate::durable::chain::ChainKey;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]

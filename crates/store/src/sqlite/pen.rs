@@ -112,10 +112,13 @@ impl Pen {
             self.commits.store(self.state.commit, Ordering::Relaxed);
             match &done {
                 Ok(()) => {
-                    self.behind
-                        .note(std::mem::take(&mut self.state.new_records));
+                    let records = std::mem::take(&mut self.state.new_records);
+                    self.behind.note(records);
                     let rings = self.state.rings.drain(..);
                     rings.for_each(|ring| self.doorbells.ring(ring));
+                    if records > 0 {
+                        self.doorbells.ring_all();
+                    }
                 }
                 Err(_) => {
                     self.state.rings.clear();

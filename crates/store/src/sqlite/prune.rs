@@ -7,17 +7,17 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::ancestry::{Lineage, shared_upto};
-use super::chain::Digest;
 use super::error::Fault;
 use super::journal::Walk;
 use super::kept::drop_blobs;
 use super::numbers::{int, uint};
 use super::queries;
 use super::queries::tail::folded;
-use super::record::Stored;
 use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
 use super::sweep::{Note, Plan, Swept};
 use super::writer::Work;
+use crate::durable::chain::Digest;
+use crate::durable::record::Stored;
 use crate::journal::StreamKey;
 
 /// How many digests one row holds at most: it is written anew for each step.

@@ -11,13 +11,14 @@ use uuid::Uuid;
 use windlass_core::agent::Agent;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
-use windlass_core::session::{Session, SessionStatus};
+use windlass_core::session::Session;
 use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
 use super::error::{Fault, SqliteError};
 use super::inner::Inner;
 use super::writer::Work;
+use crate::records::Records;
 
 /// Harnesses, agents and sessions in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -139,42 +140,8 @@ impl SqliteRecords {
         Ok(self.inner.writer()?.write(work).await?)
     }
 
-    /// Adds a harness or replaces the one with its id.
-    pub async fn add_harness(&self, harness: Harness) -> Result<()> {
-        self.write(move |work| put_harness(work, &harness)).await
-    }
-    /// Removes a harness; tells whether it was there.
-    pub async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
-        self.write(move |work| delete(work, "harnesses", id.uuid()))
-            .await
-    }
-    /// Lists the harnesses, the oldest id first.
-    pub async fn list_harnesses(&self) -> Result<Vec<Harness>> {
-        self.read(|reader| select(reader, "harnesses", "ORDER BY id", []))
-            .await
-    }
-
-    /// Adds an agent or replaces the one with its id.
-    pub async fn add_agent(&self, agent: Agent) -> Result<()> {
-        self.write(move |work| put_agent(work, &agent)).await
-    }
-    /// Removes an agent; tells whether it was there.
-    pub async fn remove_agent(&self, id: AgentId) -> Result<bool> {
-        self.write(move |work| delete(work, "agents", id.uuid()))
-            .await
-    }
-    /// Lists the agents, the oldest id first.
-    pub async fn list_agents(&self) -> Result<Vec<Agent>> {
-        self.read(|reader| select(reader, "agents", "ORDER BY id", []))
-            .await
-    }
-
-    /// Adds a session or replaces the one with its id.
-    pub async fn add_session(&self, session: Session) -> Result<()> {
-        self.write(move |work| put_session(work, &session)).await
-    }
     /// Changes a session in place, in one step; `None` when it is not there.
-    pub async fn modify_session(
+    async fn modify_session(
         &self,
         id: SessionId,
         change: impl FnOnce(&mut Session) + Send + 'static,
@@ -190,40 +157,52 @@ impl SqliteRecords {
         })
         .await
     }
-    /// Tells whether a session is there.
-    pub async fn has_session(&self, id: SessionId) -> Result<bool> {
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?;
-            Ok(statement.exists([id.uuid().as_bytes()])?)
-        })
-        .await
+}
+
+#[async_trait]
+impl Records for SqliteRecords {
+    async fn add_harness(&self, harness: Harness) -> Result<()> {
+        self.write(move |work| put_harness(work, &harness)).await
     }
-    /// Removes a session's record; tells whether it was there.
-    pub async fn remove_session(&self, id: SessionId) -> Result<bool> {
+    async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
+        self.write(move |work| delete(work, "harnesses", id.uuid()))
+            .await
+    }
+    async fn list_harnesses(&self) -> Result<Vec<Harness>> {
+        self.read(|reader| select(reader, "harnesses", "ORDER BY id", []))
+            .await
+    }
+
+    async fn add_agent(&self, agent: Agent) -> Result<()> {
+        self.write(move |work| put_agent(work, &agent)).await
+    }
+    async fn remove_agent(&self, id: AgentId) -> Result<bool> {
+        self.write(move |work| delete(work, "agents", id.uuid()))
+            .await
+    }
+    async fn list_agents(&self) -> Result<Vec<Agent>> {
+        self.read(|reader| select(reader, "agents", "ORDER BY id", []))
+            .await
+    }
+
+    async fn add_session(&self, session: Session) -> Result<()> {
+        self.write(move |work| put_session(work, &session)).await
+    }
+    async fn remove_session(&self, id: SessionId) -> Result<bool> {
         self.write(move |work| delete(work, "sessions", id.uuid()))
             .await
     }
-    /// Lists the sessions, the oldest first.
-    pub async fn list_sessions(&self) -> Result<Vec<Session>> {
+    async fn list_sessions(&self) -> Result<Vec<Session>> {
         self.read(|reader| select(reader, "sessions", "ORDER BY created_at, id", []))
             .await
     }
-    /// Lists the ids of the sessions, the oldest first. No record is read.
-    pub async fn session_ids(&self) -> Result<Vec<SessionId>> {
+    async fn session_ids(&self) -> Result<Vec<SessionId>> {
         self.read(|reader| {
             let mut statement =
                 reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
             let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
             let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
             Ok(ids?)
-        })
-        .await
-    }
-    /// Lists the sessions that do one thing, the oldest first.
-    pub async fn sessions_with_status(&self, status: SessionStatus) -> Result<Vec<Session>> {
-        self.read(move |reader| {
-            let rest = "WHERE status = ?1 ORDER BY created_at, id";
-            select(reader, "sessions", rest, [status.to_string()])
         })
         .await
     }

@@ -222,6 +222,7 @@ mod tests {
         let batch = Batch {
             first_seq: claim.head + 1,
             records: records.collect(),
+            ..Batch::default()
         };
         journal.append(&claim, batch).await.unwrap();
     }

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use chrono::Utc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::chain::ChainKey;
 use super::counter::Count;
 use super::error::SqliteError;
 use super::findings::Finding;
@@ -27,6 +26,7 @@ use super::staging::{
     sync_directory,
 };
 use super::{SqliteStore, schema};
+use crate::durable::chain::ChainKey;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]

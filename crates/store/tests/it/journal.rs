@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use windlass_core::events::{CustomData, Event, EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId};
+use windlass_store::journal::all_events;
 use windlass_store::{
     Batch, EventSink, Journal, JournalError, MemoryJournal, Retention, StreamKey, conformance,
 };
@@ -34,6 +35,7 @@ async fn append(journal: &MemoryJournal, name: &str, numbers: RangeInclusive<u64
         let batch = Batch {
             first_seq: seq,
             records: vec![Arc::new(request.into_event(EventId::new(), Some(seq)))],
+            ..Batch::default()
         };
         journal.append(&claim, batch).await.unwrap();
     }
@@ -98,7 +100,7 @@ async fn retention_leaves_what_forks_share_until_they_go() {
             &StreamKey::new("s"),
             4,
             &StreamKey::new("never"),
-            (*journal.read_all().await.unwrap()[0]).clone(),
+            (*all_events(&journal).await.unwrap()[0]).clone(),
         )
         .await;
     assert!(matches!(refused, Err(JournalError::NotForkable { .. })));

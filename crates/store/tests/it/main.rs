@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod guards;
+mod host_records;
 mod journal;
 #[cfg(target_os = "linux")]
 mod memory_scan;

@@ -41,7 +41,7 @@ impl Home {
         let setup = Setup::settings(move |settings| {
             settings.access = Access::Tokens {
                 operator: Some(Token::new(TOKEN)),
-                book,
+                stored: book,
             };
             settings.rpc.grace = Duration::from_millis(50);
             settings.rpc.limits.auth_delay = Duration::from_millis(1);

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStarted};
 use windlass_protocol::Environment;
-use windlass_server::{Access, ApiError, MemoryWireStore, StoredAnswer, WireStore};
+use windlass_server::{Access, ApiError, HostWireStore, StoredAnswer, WireStore};
 use windlass_store::{Begun, JournalError, KeptRun, RunFilter, RunLog, RunPage};
 
 use super::{Home, open_daemon};
@@ -140,7 +140,7 @@ impl RunLog for Full {
     }
 }
 
-struct FullStore(MemoryWireStore);
+struct FullStore(HostWireStore);
 
 #[async_trait]
 impl WireStore for FullStore {
@@ -167,7 +167,7 @@ impl WireStore for FullStore {
 #[tokio::test]
 async fn n05_what_could_not_be_written_is_an_error_and_no_run() {
     let mut setup = Setup::settings(|settings| settings.access = Access::Open);
-    setup.store = Arc::new(FullStore(MemoryWireStore::new(1)));
+    setup.store = Arc::new(FullStore(HostWireStore::in_memory(1)));
     let daemon = setup.start().await;
     let mut socket = Socket::connect(daemon.client.address).await;
     let params = json!({"agent_id": "a", "intent": "i"});

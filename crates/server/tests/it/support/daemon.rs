@@ -14,9 +14,7 @@ use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
     RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
 };
-use windlass_server::{
-    Access, MemoryWireStore, Models, Server, Settings, SqliteWireStore, Token, WireStore,
-};
+use windlass_server::{Access, HostWireStore, Models, Server, Settings, Token, WireStore};
 use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
@@ -56,7 +54,7 @@ impl Default for Setup {
             settings: Box::new(|_| {}),
             runtime: Box::new(|_| {}),
             world: None,
-            store: Arc::new(MemoryWireStore::new(100)),
+            store: Arc::new(HostWireStore::in_memory(100)),
             data: None,
             has_tools: false,
             tap: None,
@@ -81,7 +79,9 @@ impl Setup {
             Some(data) => {
                 let options = SqliteOptions::new(data).with_retention(self.retention);
                 let kept = SqliteStore::open(options).await.unwrap();
-                self.store = Arc::new(SqliteWireStore::new(&kept, 100));
+                let records = Arc::new(kept.host_records());
+                let wire = HostWireStore::new(records, Arc::new(kept.runs()), 100);
+                self.store = Arc::new(wire.with_upkeep(Arc::new(kept.clone())));
                 let backends = RuntimeBackends::on_sqlite(&kept);
                 opened = Some(kept);
                 backends

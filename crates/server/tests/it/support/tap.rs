@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_runtime::Journal;
-use windlass_store::{Batch, Claim, JournalError, Page, Standing, StreamKey};
+use windlass_store::{Batch, Claim, FeedPage, JournalError, Page, Standing, StreamKey};
 
 /// Counts the events that are read, and the writes; what is asked of the journal itself goes on to the real one.
 #[derive(Default)]
@@ -58,10 +58,17 @@ impl Journal for Tap {
         self.events.fetch_add(page.events.len(), Ordering::SeqCst);
         Ok(page)
     }
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        let events = self.journal().read_all().await?;
-        self.events.fetch_add(events.len(), Ordering::SeqCst);
-        Ok(events)
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        let page = self.journal().read_after(cursor, limit).await?;
+        self.events.fetch_add(page.entries.len(), Ordering::SeqCst);
+        Ok(page)
+    }
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.journal().watch_all()
     }
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.journal().watch(stream).await

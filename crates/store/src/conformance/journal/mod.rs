@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod doorbell;
+mod feed;
 mod forking;
 mod gaps;
 mod reading;
@@ -28,7 +29,6 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     reading::a_page_holds_what_was_asked_for,
     reading::what_nobody_wrote_reads_as_nothing,
     reading::streams_are_separate_and_any_text_names_one,
-    reading::all_events_come_in_the_order_of_their_appends,
     doorbell::a_doorbell_shows_the_newest_record,
     doorbell::a_doorbell_hangs_before_the_stream_is_there,
     doorbell::a_doorbell_ends_with_its_stream,
@@ -38,7 +38,12 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     sharing::a_fork_can_be_forked_anywhere,
     sharing::a_parent_that_is_removed_is_gone_but_for_its_forks,
     sharing::what_is_shared_goes_with_the_last_fork,
-    sharing::all_events_of_a_fork_come_with_its_first_one,
+    feed::all_records_come_in_the_order_of_their_appends,
+    feed::what_a_fork_shares_comes_once,
+    feed::what_was_removed_does_not_come,
+    feed::a_reader_goes_on_where_it_was_while_others_write,
+    feed::a_cursor_that_is_none_is_refused,
+    feed::the_doorbell_of_all_streams_rings,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,
     concurrent::readers_see_whole_batches,

@@ -27,6 +27,7 @@ pub(super) fn batch(first_seq: u64, count: u64) -> Batch {
     Batch {
         first_seq,
         records: records.collect(),
+        ..Batch::default()
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(
     let batch = Batch {
         first_seq: seq,
         records: vec![Arc::new(request.into_event(EventId::new(), Some(seq)))],
+        ..Batch::default()
     };
     Ok(stream.store.append(&stream.claim, batch).await?)
 }

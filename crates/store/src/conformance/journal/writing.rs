@@ -42,6 +42,7 @@ pub(super) async fn a_batch_that_does_not_follow_is_refused_whole(store: Store) 
     let broken = |records: &[u64]| Batch {
         first_seq: 3,
         records: records.iter().map(|seq| event(*seq, json!(0))).collect(),
+        ..Batch::default()
     };
     for (first_seq, wrong) in [
         (2, batch(2, 1)),

@@ -2,6 +2,7 @@
 
 use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, Violation};
+use crate::cursor::CursorError;
 use crate::queries::{Order, QueryError, ThreadQuery, TurnQuery};
 
 async fn two_threads(store: &Store) -> Result<(Subject, String), Violation> {
@@ -28,7 +29,7 @@ pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
             ..ThreadQuery::first(9)
         };
         let answer = store.queries.threads(query).await;
-        let is_refused = matches!(answer, Err(QueryError::BadCursor { .. }));
+        let is_refused = matches!(answer, Err(QueryError::Cursor(CursorError::Bad { .. })));
         require!(is_refused, "{wrong} is a cursor: {answer:?}");
     }
     let other = TurnQuery {
@@ -38,7 +39,7 @@ pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
         limit: 9,
     };
     let answer = store.queries.turns(other).await;
-    let is_refused = matches!(answer, Err(QueryError::BadCursor { .. }));
+    let is_refused = matches!(answer, Err(QueryError::Cursor(CursorError::Bad { .. })));
     require!(is_refused, "that of another list: {answer:?}");
     Ok(())
 }

@@ -61,6 +61,7 @@ impl Subject {
         let batch = Batch {
             first_seq: self.head,
             records: vec![Arc::new(event)],
+            ..Batch::default()
         };
         self.store.journal.append(&self.claim, batch).await?;
         Ok(self.head)

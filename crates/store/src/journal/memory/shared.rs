@@ -39,18 +39,12 @@ pub(super) struct Shared {
 struct Taken {
     last: u64,
     session_id: SessionId,
-    /// The place of the fork among the records of all streams.
-    position: u64,
 }
 
 impl Shared {
     /// Begins a fork with a node up to a number.
-    pub(super) fn taken(node: Arc<Node>, last: u64, session_id: SessionId, position: u64) -> Self {
-        let taken = Taken {
-            last,
-            session_id,
-            position,
-        };
+    pub(super) fn taken(node: Arc<Node>, last: u64, session_id: SessionId) -> Self {
+        let taken = Taken { last, session_id };
         Self {
             node,
             last,
@@ -127,7 +121,7 @@ impl Shared {
             return record.clone();
         };
         Record {
-            position: taken.position,
+            position: record.position,
             event: match event.session_id == taken.session_id {
                 true => Arc::clone(event),
                 false => Arc::new(Event {

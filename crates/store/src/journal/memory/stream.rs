@@ -64,11 +64,11 @@ impl Stream {
         self.pruned + self.records.len() as u64
     }
 
-    pub(super) fn push(&mut self, position: u64, event: Arc<Event>, places: &Places) {
+    pub(super) fn push(&mut self, record: Record, places: &Places) {
         let seq = self.head() + 1;
-        self.rows.note(&event, seq, places);
-        self.open_turns.apply(seq, TurnChange::of(&event));
-        self.records.push_back(Record { position, event });
+        self.rows.note(&record.event, seq, places);
+        self.open_turns.apply(seq, TurnChange::of(&record.event));
+        self.records.push_back(record);
     }
 
     pub(super) fn ring(&self) {
@@ -125,14 +125,17 @@ impl Stream {
         page
     }
 
-    /// Adds all records to those of other streams.
-    pub(super) fn add_to(&self, all: &mut Vec<Record>) {
-        let _ = self.each(0, |piece| {
+    /// Returns where those of its records lie among all that it has not taken over from another stream.
+    pub(super) fn own_positions(&self) -> Vec<u64> {
+        let taken = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
+        let mut own = Vec::new();
+        let _ = self.each(taken, |piece| {
             if let Piece::Record(record) = piece {
-                all.push(record);
+                own.push(record.position);
             }
             ControlFlow::Continue(())
         });
+        own
     }
 
     /// Returns the rows of all its own records.
@@ -232,20 +235,14 @@ impl Stream {
     }
 
     /// Begins an empty stream with records of another one.
-    pub(super) fn begin_with(
-        &mut self,
-        node: Arc<Node>,
-        at_seq: u64,
-        session_id: SessionId,
-        position: u64,
-    ) {
-        self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id, position)));
+    pub(super) fn begin_with(&mut self, node: Arc<Node>, at_seq: u64, session_id: SessionId) {
+        self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id)));
         self.pruned = at_seq;
         self.rows.begin_behind(at_seq);
     }
 
     /// Takes out what is too much, but nothing of an open turn and nothing that another stream shares.
-    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Arc<Event>> {
+    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Record> {
         if self.records.len() <= max_events {
             return Vec::new();
         }
@@ -258,7 +255,7 @@ impl Stream {
         let gone = surplus.min(closed);
         let own = self.records.drain(..gone);
         let before = retired.len();
-        retired.extend(own.map(|record| record.event));
+        retired.extend(own);
         self.pruned += (retired.len() - before) as u64;
         let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
         self.rows.forget(&(shared + 1..=self.pruned));
@@ -267,7 +264,7 @@ impl Stream {
 
     /// Makes what nobody shares any more its own again. What cannot be, because retention has removed what lay behind it, is
     /// older than that and goes too.
-    fn take_back(&mut self) -> Vec<Arc<Event>> {
+    fn take_back(&mut self) -> Vec<Record> {
         let mut retired = Vec::new();
         while let Some(shared) = self.shared.take() {
             let last = shared.last;
@@ -280,8 +277,7 @@ impl Stream {
                             self.records.push_front(record);
                         }
                     } else {
-                        let events = records.into_iter().map(|record| record.event);
-                        retired.splice(..0, events);
+                        retired.splice(..0, records);
                     }
                 }
                 Err(shared) => {

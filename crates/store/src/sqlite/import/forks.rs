@@ -3,12 +3,12 @@
 use windlass_core::typed_id::SessionId;
 
 use super::super::ancestry::{Lineage, holder};
-use super::super::chain::hex;
 use super::super::error::Fault;
 use super::super::fork::{link_at, share};
 use super::super::kept::put_aside;
 use super::super::queries;
 use super::super::writer::Work;
+use crate::durable::chain::hex;
 
 /// What became of a stream of the export.
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,13 @@
 //! A stream that is being taken in.
 
-use super::super::chain::Digest;
 use super::super::error::Fault;
 use super::super::findings::Finding;
 use super::super::heads::Head;
 use super::super::journal::Insert;
 use super::super::numbers::int;
-use super::super::record::Encoded;
 use super::super::writer::Work;
+use crate::durable::chain::Digest;
+use crate::durable::record::Encoded;
 use crate::journal::StreamKey;
 
 /// A stream that is being taken in.

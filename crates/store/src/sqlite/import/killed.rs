@@ -40,6 +40,7 @@ async fn fill(store: &SqliteStore, name: &str, count: u64) {
     let batch = Batch {
         first_seq: 1,
         records: records.collect(),
+        ..Batch::default()
     };
     journal.append(&claim, batch).await.unwrap();
 }

@@ -21,15 +21,15 @@ use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
 use super::SqliteStore;
-use super::chain::{Digest, hex};
 use super::error::{Fault, SqliteError};
 use super::export::{FORMAT, Line, add};
 use super::findings::Finding;
 use super::journal::{claim, find, remove_whole};
 use super::kept::drop_unneeded;
-use super::record::{Encoded, RECORD_VERSION};
 use super::records;
 use super::writer::Work;
+use crate::durable::chain::{Digest, hex};
+use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
 use forks::{Became, Beginning};

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use chrono::Utc;
 use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
 use super::super::doorbells::Ring;
 use super::super::error::Fault;
 use super::super::heads::Head;
+use super::super::host_records;
 use super::super::numbers::int;
 use super::super::pen::State;
-use super::super::record::{Encoded, RECORD_VERSION};
 use super::super::spans::Placing;
 use super::super::writer::Work;
+use crate::durable::record::{Encoded, RECORD_VERSION};
+use crate::host_records::Put;
 use crate::journal::JournalError;
 
 /// Records on their way into a stream.
@@ -23,6 +26,8 @@ pub(in super::super) struct Append {
     pub(in super::super) records: Vec<Encoded>,
     /// The same as those who watch the stream get them; none for a run.
     pub(in super::super) events: Vec<Arc<Event>>,
+    /// What the host keeps of them.
+    pub(in super::super) puts: Vec<Put>,
 }
 
 impl Append {
@@ -30,6 +35,8 @@ impl Append {
     pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
         let head = work.state.heads.get(work.connection, self.stream)?;
         self.check(head)?;
+        let at = self.events.last().map_or_else(Utc::now, |event| event.ts);
+        host_records::apply(work.connection, &self.puts, at)?;
         if self.records.is_empty() {
             return Ok(self.records);
         }

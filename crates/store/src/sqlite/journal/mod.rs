@@ -2,6 +2,7 @@
 
 mod append;
 mod claim;
+mod feed;
 mod page;
 mod remove;
 mod streams;
@@ -9,15 +10,17 @@ mod streams;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 
 use super::fork::{Fork, standing};
 use super::inner::Inner;
 use super::queries::open_streams;
-use super::record::{Encoded, encode};
 use super::removing;
-use crate::journal::{Batch, Claim, Journal, JournalError, Page, Standing, StreamKey};
+use crate::durable::record::{Encoded, encode};
+use crate::host_records::Put;
+use crate::journal::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
@@ -57,8 +60,11 @@ impl Journal for SqliteJournal {
             first_seq: batch.first_seq,
             records,
             events: batch.records,
+            puts: batch.puts,
         };
-        let bytes = size(&append.records);
+        let put = |put: &Put| put.value.as_ref().map_or(0, Bytes::len);
+        let puts: usize = append.puts.iter().map(put).sum();
+        let bytes = size(&append.records) + puts;
         let written = writer.write_checked(bytes, move |work| append.run(work));
         let written = written.await?;
         drop(written);
@@ -81,12 +87,21 @@ impl Journal for SqliteJournal {
             .await?)
     }
 
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        let chain = self.inner.chain.clone();
-        let readers = &self.inner.readers;
-        Ok(readers
-            .read(move |reader| page::read_all(reader, &chain))
-            .await?)
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        let (inner, cursor) = (Arc::clone(&self.inner), cursor.map(str::to_owned));
+        let page = self.inner.readers.read(move |reader| {
+            let by = (&inner.chain, &inner.tail.cursors);
+            feed::read_feed(reader, by, cursor.as_deref(), limit)
+        });
+        Ok(page.await?)
+    }
+
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.inner.doorbells.watch_all()
     }
 
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {

@@ -3,7 +3,6 @@
 //! A record that was changed, moved or taken out does not follow from the one before it, so that reading stops with an
 //! error that names it. What was pruned left its digests behind, and the chain goes on over the gap.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -11,12 +10,14 @@ use rusqlite::{Connection, OptionalExtension};
 use windlass_core::events::Event;
 
 use super::super::ancestry::Lineage;
-use super::super::chain::{Chain, Digest};
+
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::record::{STORED_COLUMNS, Stored};
 use super::super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
 use super::streams::find;
+use crate::durable::chain::{Chain, Digest};
+use crate::durable::record::Stored;
+use crate::durable::trail::{Gap, Trail};
 use crate::journal::{JournalError, Page, StreamKey};
 
 /// Where a reader is in a stream, with the chain up to there.
@@ -26,8 +27,7 @@ pub(in super::super) struct Walk<'a> {
     lineage: Lineage,
     /// Which part of the lineage the last record lies in.
     part: usize,
-    seq: u64,
-    link: Digest,
+    trail: Trail,
     /// The gaps that were stepped over.
     pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
     /// The digests of the records in the gap that was stepped over last, for whoever copies them.
@@ -45,8 +45,7 @@ impl<'a> Walk<'a> {
             reader,
             chain,
             part: 0,
-            seq: 0,
-            link: chain.start(&lineage.parts()[0].key),
+            trail: Trail::start(chain, &lineage.parts()[0].key),
             lineage,
             pruned: Vec::new(),
             digests: Vec::new(),
@@ -84,7 +83,7 @@ impl<'a> Walk<'a> {
             .query_row(at, |row| row.get(0))
             .optional()?;
         if let Some(link) = kept {
-            (walk.seq, walk.link) = (after, link);
+            walk.trail = Trail { seq: after, link };
             return Ok(walk);
         }
         let gap: Option<(u64, Digest)> = reader
@@ -99,72 +98,54 @@ impl<'a> Walk<'a> {
         if last > after {
             walk.note_gap(after + 1..=last);
         }
-        (walk.seq, walk.link) = (last, link);
+        walk.trail = Trail { seq: last, link };
         Ok(walk)
     }
 
     /// Goes over to the next part where one ends. The record there is always kept, so no gap reaches over it.
     fn cross(&mut self) {
-        if self.seq == self.lineage.parts()[self.part].last {
+        if self.trail.seq == self.lineage.parts()[self.part].last {
             self.part += 1;
             let key = &self.lineage.parts()[self.part].key;
-            self.link = self.chain.fork(&self.link, key);
+            self.trail = self.trail.into_fork(self.chain, key);
         }
     }
 
     /// Takes the next record: steps over a gap before it, and checks that it follows.
     pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
-        while self.seq + 1 < stored.seq {
+        while self.trail.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
         self.cross();
-        let checked = stored.checked_bytes();
-        let (_, digest) = checked.map_err(|what| self.damaged(stored.seq, &what))?;
-        let link = self.chain.link(&self.link, stored.seq, &digest);
-        if link != stored.chain {
-            return Err(self.damaged(stored.seq, "it was changed").into());
-        }
-        (self.seq, self.link) = (stored.seq, link);
-        Ok(())
+        let taken = self.trail.take(self.chain, stored);
+        Ok(taken.map_err(|what| self.damaged(stored.seq, &what))?)
     }
 
     /// Steps over one stored gap; an error when none begins here.
     pub(in super::super) fn step_over_gap(&mut self) -> Result<(), Fault> {
         self.cross();
-        let first = self.seq + 1;
+        let first = self.trail.seq + 1;
         let stream = self.lineage.parts()[self.part].stream;
-        let gap: Option<(u64, Digest, Vec<u8>)> = self
+        let gap = self
             .reader
             .prepare_cached(
                 "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
             )?
             .query_row([int(stream), int(first)], |row| {
-                Ok((uint(row, 0)?, row.get(1)?, row.get(2)?))
+                Ok(Gap {
+                    last: uint(row, 0)?,
+                    end: row.get(1)?,
+                    digests: row.get(2)?,
+                })
             })
             .optional()?;
-        let Some((last, end, digests)) = gap else {
-            return Err(self.damaged(first, "it is missing").into());
-        };
-        if digests.is_empty() {
-            // Its digests went too, and its link is all that is left.
-            self.note_gap(first..=last);
-            self.digests = digests;
-            (self.seq, self.link) = (last, end);
-            return Ok(());
+        let gap = gap.ok_or_else(|| self.damaged(first, "it is missing"))?;
+        if !self.trail.step_over(self.chain, &gap) {
+            let changed = "the digests of what was pruned were changed";
+            return Err(self.damaged(first, changed).into());
         }
-        let (each, _) = digests.as_chunks::<32>();
-        let mut link = self.link;
-        for (seq, digest) in (first..).zip(each) {
-            link = self.chain.link(&link, seq, digest);
-        }
-        if link != end || first + each.len() as u64 != last + 1 {
-            return Err(self
-                .damaged(first, "the digests of what was pruned were changed")
-                .into());
-        }
-        self.note_gap(first..=last);
-        self.digests = digests;
-        (self.seq, self.link) = (last, link);
+        self.note_gap(first..=gap.last);
+        self.digests = gap.digests;
         Ok(())
     }
 
@@ -178,8 +159,8 @@ impl<'a> Walk<'a> {
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
     pub(in super::super) fn end(&self) -> Result<(), Fault> {
-        match self.seq < spans::newest(self.reader, self.lineage.own().stream)? {
-            true => Err(self.damaged(self.seq + 1, "it is missing").into()),
+        match self.trail.seq < spans::newest(self.reader, self.lineage.own().stream)? {
+            true => Err(self.damaged(self.trail.seq + 1, "it is missing").into()),
             false => Ok(()),
         }
     }
@@ -205,7 +186,10 @@ impl<'a> Walk<'a> {
     /// Goes on behind a record that does not follow, as if it did.
     pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
         self.part = self.lineage.place_of(stored.seq);
-        (self.seq, self.link) = (stored.seq, stored.chain);
+        self.trail = Trail {
+            seq: stored.seq,
+            link: stored.chain,
+        };
     }
 
     /// Reads the event of a record that was taken, as the stream shows it.
@@ -219,7 +203,7 @@ impl<'a> Walk<'a> {
 
     /// The parts that lie behind the last record, the one with the next record first.
     fn ahead(&self) -> Vec<(u64, u64)> {
-        let parts = &self.lineage.parts()[self.lineage.place_of(self.seq + 1)..];
+        let parts = &self.lineage.parts()[self.lineage.place_of(self.trail.seq + 1)..];
         parts.iter().map(|part| (part.stream, part.last)).collect()
     }
 
@@ -236,12 +220,12 @@ impl<'a> Walk<'a> {
         ))?;
         for (stream, last) in self.ahead() {
             let left = limit - events.len();
-            if left == 0 || self.seq >= upto {
+            if left == 0 || self.trail.seq >= upto {
                 break;
             }
             let left = i64::try_from(left).unwrap_or(i64::MAX);
             let last = int(last.min(upto));
-            let mut rows = statement.query([int(stream), int(self.seq), left, last])?;
+            let mut rows = statement.query([int(stream), int(self.trail.seq), left, last])?;
             let mut buffer = Vec::new();
             while let Some(row) = rows.next()? {
                 let stored = Stored::from_row(self.reader, row, &mut buffer)?;
@@ -253,11 +237,11 @@ impl<'a> Walk<'a> {
     }
 
     pub(in super::super) fn seq(&self) -> u64 {
-        self.seq
+        self.trail.seq
     }
 
     pub(in super::super) fn link(&self) -> &Digest {
-        &self.link
+        &self.trail.link
     }
 }
 
@@ -291,36 +275,4 @@ pub(in super::super) fn read_page(
         events,
         head,
     })
-}
-
-/// Reads everything in the order of positions. What a fork begins with comes with its first own record.
-pub(super) fn read_all(reader: &Connection, chain: &Chain) -> Result<Vec<Arc<Event>>, Fault> {
-    let transaction = reader.unchecked_transaction()?;
-    let mut walks: HashMap<u64, Walk<'_>> = HashMap::new();
-    for stream in super::streams::list(&transaction)? {
-        let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
-        walks.insert(stream.stream, Walk::begin(&transaction, chain, lineage));
-    }
-    let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {STORED_COLUMNS}, stream FROM records ORDER BY position"
-    ))?;
-    let mut rows = statement.query([])?;
-    let mut events = Vec::new();
-    let mut buffer = Vec::new();
-    while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
-        // A record of a run is no event, and one that is kept for forks comes with them. One without its stream belongs to
-        // nobody; `verify` names it.
-        let Some(walk) = walks.get_mut(&uint(row, 5)?) else {
-            continue;
-        };
-        let shared = walk.lineage.own().after;
-        if walk.seq < shared {
-            events.extend(walk.read(shared, usize::MAX)?);
-        }
-        walk.step(&stored)?;
-        events.push(walk.event(&stored)?);
-    }
-    walks.values().try_for_each(Walk::end)?;
-    Ok(events)
 }

@@ -7,8 +7,9 @@ use super::super::ancestry::Lineage;
 use super::super::error::Fault;
 use super::super::journal::Walk;
 use super::Look;
+use crate::cursor::List;
 use crate::journal::StreamKey;
-use crate::queries::{List, Order, ThreadDetail, TurnDetail, TurnRow};
+use crate::queries::{Order, ThreadDetail, TurnDetail, TurnRow};
 
 impl Look<'_> {
     pub(super) fn turn_detail(

@@ -32,14 +32,16 @@ use rusqlite::Transaction;
 use windlass_core::typed_id::{ExecId, TurnId};
 
 use super::ancestry::Lineage;
-use super::chain::Chain;
 use super::error::Fault;
 use super::inner::Inner;
+use super::inspect::read_identity;
 use super::journal::find;
+use crate::cursor::{Cursors, Key, List};
+use crate::durable::chain::Chain;
 use crate::journal::StreamKey;
 use crate::queries::{
-    Counts, Cursors, Key, List, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery,
-    ThreadRow, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
+    Counts, Listed, Queries, QueryError, RunRow, ThreadDetail, ThreadQuery, ThreadRow, TurnDetail,
+    TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
 use crate::runs::RunFilter;
 
@@ -92,8 +94,13 @@ impl Look<'_> {
     }
 
     fn place(&self, list: List, cursor: Option<&String>) -> Result<Option<Key>, Fault> {
-        let read = |cursor: &String| self.cursors.read(list, self.upto, cursor);
-        Ok(cursor.map(read).transpose()?)
+        let Some(cursor) = cursor else {
+            return Ok(None);
+        };
+        // The newest record may have been removed since.
+        let given_out = read_identity(&self.connection)?.map_or(0, |identity| identity.position);
+        let upto = self.upto.max(given_out);
+        Ok(Some(self.cursors.read(list, upto, cursor)?))
     }
 
     /// Finds a stream that is there, with what it shares.

@@ -12,10 +12,11 @@ use windlass_core::typed_id::ExecId;
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::recently_used::RecentlyUsed;
 use super::super::spans::{IN_ORDER, from};
 use super::load::{Folded, Record};
-use crate::queries::{Cursors, ThreadRow, TurnRow, WaitRow};
+use crate::RecentlyUsed;
+use crate::cursor::Cursors;
+use crate::queries::{ThreadRow, TurnRow, WaitRow};
 use crate::runs::KeptRun;
 
 /// How many folds stay.
@@ -52,7 +53,7 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct Tail {
     state: Mutex<State>,
-    pub(super) cursors: Cursors,
+    pub(crate) cursors: Cursors,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ struct State {
     /// The newest record that was folded.
     upto: u64,
     rows: Arc<Rows>,
-    folds: RecentlyUsed<Folded>,
+    folds: RecentlyUsed<u64, Folded>,
 }
 
 /// Up to where a step goes.
@@ -269,7 +270,7 @@ impl State {
             let mut folded = folded;
             folded.show(stream, Arc::make_mut(&mut self.rows));
             self.folds.insert(stream, folded);
-            if self.folds.len() > MAX_FOLDS {
+            if self.folds.count() > MAX_FOLDS {
                 self.folds.remove_oldest();
             }
         }

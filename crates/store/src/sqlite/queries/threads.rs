@@ -9,8 +9,9 @@ use super::super::journal::find;
 use super::super::numbers::{int, uint};
 use super::Look;
 use super::tables::{ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, thread};
+use crate::cursor::{Key, List};
 use crate::journal::StreamKey;
-use crate::queries::{Include, Key, List, Listed, ThreadQuery, ThreadRow, ThreadState};
+use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
 
 /// Before which the whole list lies.
 const START: Key = (i64::MAX, i64::MAX as u64);

@@ -8,8 +8,9 @@ use super::super::numbers::int;
 use super::Look;
 use super::load::open_waits;
 use super::tables::{TURN, turns_in};
+use crate::cursor::List;
 use crate::journal::StreamKey;
-use crate::queries::{List, Listed, Order, TurnQuery, TurnRow};
+use crate::queries::{Listed, Order, TurnQuery, TurnRow};
 
 /// The turns of one stream that begin between two records.
 pub(super) fn between(order: Order) -> String {

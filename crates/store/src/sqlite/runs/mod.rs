@@ -15,15 +15,15 @@ use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted};
 
 use super::ancestry::Lineage;
-use super::chain::Chain;
 use super::error::Fault;
 use super::inner::Inner;
 use super::journal::{Walk, find, size};
 use super::numbers::int;
 use super::queries::SqliteQueries;
-use super::record::{RECORD_VERSION, Stored};
 use super::removing;
 use super::spans::{IN_ORDER, PLACED_COLUMNS, from};
+use crate::durable::chain::Chain;
+use crate::durable::record::{RECORD_VERSION, Stored};
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::{Queries, RunRow};
 use crate::runs::{Begun, KeptRun, RunFilter, RunKind, RunLog, RunPage, run_stream};

@@ -6,9 +6,9 @@ use windlass_core::runs::{RunRecord, RunStarted, RunSummary};
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::super::record::Stored;
 use super::super::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, at};
 use super::decode;
+use crate::durable::record::Stored;
 use crate::journal::StreamKey;
 use crate::runs::KeptRun;
 

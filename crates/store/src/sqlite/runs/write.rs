@@ -6,10 +6,10 @@ use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::journal::{Append, claim, find, remove};
 use super::super::numbers::int;
-use super::super::record::Encoded;
 use super::super::times;
 use super::super::writer::Work;
 use super::now::{as_stored, current};
+use crate::durable::record::Encoded;
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{KeptRun, run_stream};
@@ -47,6 +47,7 @@ impl Begin {
             first_seq: 1,
             records: vec![self.record],
             events: Vec::new(),
+            puts: Vec::new(),
         };
         append.run(work)?;
         let run = KeptRun {
@@ -140,6 +141,7 @@ impl AppendToRun {
             first_seq: self.first_seq,
             records: self.records,
             events: Vec::new(),
+            puts: Vec::new(),
         };
         append.run(work)?;
         Ok(run)
@@ -171,6 +173,7 @@ pub(super) fn take_over(
         first_seq: run.head() + 1,
         records: Vec::new(),
         events: Vec::new(),
+        puts: Vec::new(),
     };
     append.run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;

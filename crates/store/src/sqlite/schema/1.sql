@@ -232,7 +232,6 @@ CREATE TABLE sessions (
     record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sessions_by_age ON sessions (created_at, id);
-CREATE INDEX sessions_by_status ON sessions (status);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE entries (

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 
 use windlass_core::typed_id::TurnId;
+use windlass_store::journal::all_events;
 use windlass_store::sqlite::OpenCheck;
 use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
 
@@ -79,7 +80,12 @@ async fn a_damaged_record_stops_its_stream_and_no_other() {
             what: what.into(),
         };
         assert_eq!(read(&store, "bad").await.unwrap_err(), expected, "{sql}");
-        assert_eq!(store.journal().read_all().await.unwrap_err(), expected);
+        let feed = all_events(&store.journal()).await;
+        match (seq, what) {
+            // The feed brings what is there; that the newest record is gone shows when the stream is read.
+            (4, "it is missing") => assert_eq!(feed.unwrap().len(), 4),
+            _ => assert_eq!(feed.unwrap_err(), expected),
+        }
         assert_eq!(read(&store, "good").await.unwrap().len(), 1);
         fill(&store, "good", vec![custom("2")]).await;
         assert_eq!(read(&store, "good").await.unwrap().len(), 2);

@@ -12,6 +12,7 @@ use windlass_core::runs::{RunEnded, RunRecord, RunStarted, RunTurn, Termination}
 use windlass_core::session::Session;
 use windlass_core::traits::{SessionFileSystem, SessionStorageStore, SessionStore};
 use windlass_core::typed_id::{HarnessId, SessionId, TurnId};
+use windlass_store::Records;
 use windlass_store::queries::{Order, ThreadState, TurnQuery};
 use windlass_store::sqlite::SecretsKey;
 use windlass_store::{

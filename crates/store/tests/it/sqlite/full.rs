@@ -1,5 +1,6 @@
 //! No space left.
 
+use windlass_store::journal::all_events;
 use windlass_store::{Journal, JournalError, SqliteStore};
 
 use super::support::{Home, custom, events, fill, key, read};
@@ -66,10 +67,10 @@ async fn of_a_group_that_does_not_fit_nothing_is_acknowledged_wrongly() {
         });
     }
     let acknowledged: u64 = writers.join_all().await.into_iter().sum();
-    let all = store.journal().read_all().await.unwrap();
+    let all = all_events(&store.journal()).await.unwrap();
     assert_eq!(all.len() as u64, acknowledged);
     assert!(acknowledged < 64);
     store.close().await;
     let store = home.open().await;
-    assert_eq!(store.journal().read_all().await.unwrap(), all);
+    assert_eq!(all_events(&store.journal()).await.unwrap(), all);
 }

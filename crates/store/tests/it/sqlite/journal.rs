@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use windlass_core::typed_id::TurnId;
+use windlass_store::journal::all_events;
 use windlass_store::sqlite::ChainKey;
 use windlass_store::{Journal, JournalError, SqliteStore, conformance};
 
@@ -33,18 +34,18 @@ async fn a_store_is_the_same_when_it_is_opened_again() {
     )
     .await;
     fill(&store, "big", vec![custom(&"x".repeat(100_000))]).await;
-    let before = store.journal().read_all().await.unwrap();
+    let before = all_events(&store.journal()).await.unwrap();
     let (streams, commits) = (store.journal().streams().await.unwrap(), store.commits());
     let epoch = store.journal().claim(&key("open")).await.unwrap().epoch;
     store.close().await;
 
     let store = home.open().await;
     let journal = store.journal();
-    assert_eq!(journal.read_all().await.unwrap(), before);
+    assert_eq!(all_events(&journal).await.unwrap(), before);
     assert_eq!(journal.streams().await.unwrap(), streams);
     assert_eq!(streams[1].open_from, Some(2));
     assert!(
-        store.commits() >= commits + 1,
+        store.commits() > commits,
         "the claim, and the rows of threads where they were not written before"
     );
     let claim = journal.claim(&key("open")).await.unwrap();

@@ -2,10 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use windlass_core::events::EventData;
+use serde_json::json;
+use windlass_core::events::{EventContext, EventData};
 use windlass_core::runs::RunStarted;
-use windlass_core::typed_id::TurnId;
+use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_store::sqlite::OpenCheck;
 use windlass_store::{Journal, Queries, RunLog, SqliteStore, ThreadQuery};
 
@@ -71,6 +73,19 @@ async fn was_written(store: &SqliteStore, name: &str, data: Vec<EventData>) -> b
     journal.append(&claim, batch).await.is_ok()
 }
 
+/// Begins a turn that waits for an approval.
+async fn waits(store: &SqliteStore) -> bool {
+    let (turn, exec) = (TurnId::new(), ExecId::new());
+    let call = json!({"id": "c", "name": "shell", "arguments": {}});
+    let payload = json!({"tool_call": call, "digest": "d"});
+    let asked = EventData::from_type("approval.required", payload).unwrap();
+    let mut batch = events(1, vec![started(turn), asked]);
+    Arc::make_mut(&mut batch.records[1]).context = EventContext::of_step(turn, exec);
+    let journal = store.journal();
+    let claim = journal.claim(&key("waits")).await.unwrap();
+    journal.append(&claim, batch).await.is_ok()
+}
+
 #[tokio::test]
 async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
     for table in ["threads", "turns", "waits", "runs", "open_streams"] {
@@ -102,6 +117,7 @@ async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
             let texts = (0..600).map(|number| custom(&number.to_string()));
             failures += usize::from(!was_written(&store, "s", texts.collect()).await);
         }
+        failures += usize::from(!waits(&store).await);
         assert_eq!(failures, 0, "with damaged {table}");
         assert!(store.write_rows().await.is_err(), "{table} was not damaged");
         fill(&store, "s", vec![custom("on")]).await;

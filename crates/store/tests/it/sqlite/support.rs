@@ -92,6 +92,7 @@ pub(super) fn events(first_seq: u64, data: impl IntoIterator<Item = EventData>) 
     Batch {
         first_seq,
         records: numbered.collect(),
+        ..Batch::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
-use windlass_server::{Access, Token, TokenBook};
+use windlass_server::{Access, Token, TokenBook, Tokens};
 
 use super::{Serve, made_token};
 use crate::cli::note;
@@ -48,8 +48,8 @@ impl Serve {
 }
 
 fn with(operator: Option<Token>, book: &Arc<TokenBook>) -> Access {
-    let book = Arc::clone(book);
-    Access::Tokens { operator, book }
+    let stored = Arc::clone(book) as Arc<dyn Tokens>;
+    Access::Tokens { operator, stored }
 }
 
 /// Makes a token and says where it is.

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore};
 use windlass_server::{
-    Limits, RpcSettings, Server, Settings, SqliteWireStore, TokenBook, listen, open_environments,
+    HostWireStore, Limits, RpcSettings, Server, Settings, TokenBook, listen, open_environments,
 };
 use windlass_tools::Environments;
 
@@ -151,7 +151,9 @@ impl Serve {
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut limits = Limits::default();
         limit(&mut limits, &config.limits);
-        let wire = SqliteWireStore::new(&store, limits.kept_answers);
+        let (records, runs) = (Arc::new(store.host_records()), Arc::new(store.runs()));
+        let wire = HostWireStore::new(records, runs, limits.kept_answers)
+            .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
         open_environments(&environments, &workspace, &wire).await?;
         let own_files = [

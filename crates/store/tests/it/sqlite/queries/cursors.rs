@@ -1,6 +1,6 @@
 //! Cursors of other databases, and of the future.
 
-use windlass_store::{Queries, QueryError, SqliteStore, ThreadQuery};
+use windlass_store::{CursorError, Queries, QueryError, SqliteStore, ThreadQuery};
 
 use super::super::support::{Home, custom, fill};
 
@@ -29,7 +29,7 @@ async fn a_cursor_belongs_to_its_database_and_outlives_the_process() {
     let (home, store, cursor) = filled().await;
     let (_other, elsewhere, _) = filled().await;
     let foreign = ask(&elsewhere, &cursor).await.unwrap_err();
-    assert_eq!(foreign, QueryError::ForeignCursor(cursor.clone()));
+    assert_eq!(foreign, CursorError::Foreign(cursor.clone()).into());
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     assert_eq!(ask(&reader, &cursor).await, Ok(1));
     store.close().await;
@@ -47,5 +47,5 @@ async fn a_cursor_of_the_future_is_refused() {
     assert_eq!(ask(&store, &cursor).await, Ok(2));
     let put_back = older.open().await;
     let future = ask(&put_back, &cursor).await.unwrap_err();
-    assert_eq!(future, QueryError::FutureCursor(cursor));
+    assert_eq!(future, CursorError::Future(cursor).into());
 }

@@ -7,7 +7,8 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_store::conformance::{self, Stored};
 use windlass_store::{
-    Batch, Claim, Journal, JournalError, Page, SqliteStore, StreamKey, conformance::Violations,
+    Batch, Claim, FeedPage, Journal, JournalError, Page, SqliteStore, StreamKey,
+    conformance::Violations,
 };
 
 use super::super::support::Home;
@@ -57,8 +58,15 @@ impl Journal for Settled {
     async fn read(&self, key: &StreamKey, after: u64, limit: usize) -> Result<Page, JournalError> {
         self.0.journal().read(key, after, limit).await
     }
-    async fn read_all(&self) -> Result<Vec<Arc<Event>>, JournalError> {
-        self.0.journal().read_all().await
+    async fn read_after(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<FeedPage, JournalError> {
+        self.0.journal().read_after(cursor, limit).await
+    }
+    fn watch_all(&self) -> watch::Receiver<u64> {
+        self.0.journal().watch_all()
     }
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
         self.0.journal().watch(stream).await

@@ -16,6 +16,7 @@ pub(super) async fn append(journal: &dyn Journal, name: &str, events: &[Arc<Even
         let batch = Batch {
             first_seq: events[0].seq(),
             records: events.to_vec(),
+            ..Batch::default()
         };
         journal.append(&claim, batch).await.unwrap();
     }

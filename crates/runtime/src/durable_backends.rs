@@ -1,6 +1,5 @@
-//! Everything on disk: backends on one SQLite database.
+//! Everything on disk: backends on a durable store.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,17 +8,31 @@ use windlass_core::agent::Agent;
 use windlass_core::error::Result;
 use windlass_core::harness::Harness;
 use windlass_core::session::Session;
-use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionStore};
-use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
-use windlass_store::Queries;
-use windlass_store::sqlite::{
-    SqliteError, SqliteOptions, SqliteQueries, SqliteRecords, SqliteStore,
+use windlass_core::traits::{
+    AgentStore, HarnessStore, SessionFileSystem, SessionMutator, SessionStorageStore, SessionStore,
 };
+use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
+use windlass_store::sqlite::{SqliteError, SqliteOptions, SqliteStore};
+use windlass_store::{Journal, Queries, RecentlyUsed, Records};
 
 use crate::backends::{
     RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeSessionStore, SessionProgress,
 };
 use crate::errors::from_query;
+
+/// The parts of a durable store. One process alone writes them.
+pub struct DurableParts {
+    /// The log.
+    pub journal: Arc<dyn Journal>,
+    /// What answers about it.
+    pub queries: Arc<dyn Queries>,
+    /// Harnesses, agents and sessions.
+    pub records: Arc<dyn Records>,
+    /// The values and secrets of sessions.
+    pub storage: Arc<dyn SessionStorageStore>,
+    /// The files of sessions.
+    pub files: Arc<dyn SessionFileSystem>,
+}
 
 impl RuntimeBackends {
     /// Keeps everything in a data directory: conversations, records, files, keys and secrets.
@@ -32,59 +45,77 @@ impl RuntimeBackends {
     /// Keeps everything in a store that is open already.
     #[must_use]
     pub fn on_sqlite(store: &SqliteStore) -> Self {
-        let records = store.records();
-        let harnesses = SqliteHarnesses {
-            records: records.clone(),
+        Self::durable(DurableParts {
+            journal: Arc::new(store.journal()),
+            queries: Arc::new(store.queries()),
+            records: Arc::new(store.records()),
+            storage: Arc::new(store.storage()),
+            files: Arc::new(store.files()),
+        })
+    }
+
+    /// Keeps everything in a durable store, whichever it is.
+    #[must_use]
+    pub fn durable(parts: DurableParts) -> Self {
+        let DurableParts {
+            journal,
+            queries,
+            records,
+            storage,
+            files,
+        } = parts;
+        let harnesses = DurableHarnesses {
+            records: Arc::clone(&records),
             chains: Cache::new(),
         };
-        let agents = SqliteAgents {
-            records: records.clone(),
+        let agents = DurableAgents {
+            records: Arc::clone(&records),
             read: Cache::new(),
         };
-        let sessions = SqliteSessions {
+        let sessions = DurableSessions {
             records,
-            queries: store.queries(),
+            queries: Arc::clone(&queries),
             read: Cache::new(),
             progress: Cache::new(),
         };
-        Self::on_journal(Arc::new(store.journal()))
-            .with_queries(Arc::new(store.queries()))
+        Self::on_journal(journal)
+            .with_queries(queries)
             .with_harness_store(Arc::new(harnesses))
             .with_agent_store(Arc::new(agents))
             .with_session_store(Arc::new(sessions))
-            .with_storage_store(Arc::new(store.storage()))
-            .with_file_system(Arc::new(store.files()))
+            .with_storage_store(storage)
+            .with_file_system(files)
     }
 }
 
 /// How many records of a kind stay in memory.
 const MAX_CACHED: usize = 1024;
 
-/// Records that were read. One process alone writes a data directory, so what it wrote or read last is what is there.
-struct Cache<K, V>(Mutex<HashMap<K, V>>);
+/// Records that were read lately. One process alone writes them, so what it wrote or read last is what is there.
+struct Cache<K, V>(Mutex<RecentlyUsed<K, V>>);
 
-impl<K: Eq + Hash, V: Clone> Cache<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
     fn new() -> Self {
         Self(Mutex::default())
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<K, V>> {
+    fn entries(&self) -> MutexGuard<'_, RecentlyUsed<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, key: &K) -> Option<V> {
+    fn get(&self, key: K) -> Option<V> {
         self.entries().get(key).cloned()
     }
 
     fn put(&self, key: K, value: V) {
         let mut entries = self.entries();
-        if entries.len() >= MAX_CACHED {
-            entries.clear();
-        }
         entries.insert(key, value);
+        if entries.count() > MAX_CACHED {
+            entries.remove_oldest();
+        }
     }
 
-    fn remove(&self, key: &K) {
+    fn remove(&self, key: K) {
         self.entries().remove(key);
     }
 
@@ -94,15 +125,15 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
 }
 
 /// Agents on disk.
-struct SqliteAgents {
-    records: SqliteRecords,
+struct DurableAgents {
+    records: Arc<dyn Records>,
     read: Cache<AgentId, Agent>,
 }
 
 #[async_trait]
-impl AgentStore for SqliteAgents {
+impl AgentStore for DurableAgents {
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        if let Some(agent) = self.read.get(&agent_id) {
+        if let Some(agent) = self.read.get(agent_id) {
             return Ok(Some(agent));
         }
         let agent = self.records.get_agent(agent_id).await?;
@@ -114,30 +145,30 @@ impl AgentStore for SqliteAgents {
 }
 
 #[async_trait]
-impl RuntimeAgentStore for SqliteAgents {
+impl RuntimeAgentStore for DurableAgents {
     async fn add_agent(&self, agent: Agent) -> Result<()> {
-        self.read.remove(&agent.public_id);
+        self.read.remove(agent.public_id);
         self.records.add_agent(agent).await
     }
     async fn list_agents(&self) -> Result<Vec<Agent>> {
         self.records.list_agents().await
     }
     async fn remove_agent(&self, id: AgentId) -> Result<bool> {
-        self.read.remove(&id);
+        self.read.remove(id);
         self.records.remove_agent(id).await
     }
 }
 
 /// Harnesses on disk. A change of one may change the chain of any other.
-struct SqliteHarnesses {
-    records: SqliteRecords,
+struct DurableHarnesses {
+    records: Arc<dyn Records>,
     chains: Cache<HarnessId, Vec<Harness>>,
 }
 
 #[async_trait]
-impl HarnessStore for SqliteHarnesses {
+impl HarnessStore for DurableHarnesses {
     async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>> {
-        if let Some(chain) = self.chains.get(&harness_id) {
+        if let Some(chain) = self.chains.get(harness_id) {
             return Ok(chain);
         }
         let chain = self.records.get_harness_chain(harness_id).await?;
@@ -149,7 +180,7 @@ impl HarnessStore for SqliteHarnesses {
 }
 
 #[async_trait]
-impl RuntimeHarnessStore for SqliteHarnesses {
+impl RuntimeHarnessStore for DurableHarnesses {
     async fn add_harness(&self, harness: Harness) -> Result<()> {
         self.chains.clear();
         let added = self.records.add_harness(harness).await;
@@ -171,16 +202,16 @@ impl RuntimeHarnessStore for SqliteHarnesses {
 ///
 /// Status and figures follow from the journal, which is durable already. Writing them too would double the commits of
 /// a turn, so they are laid over the record when it is read. Those of a session that is not in memory are looked up.
-struct SqliteSessions {
-    records: SqliteRecords,
-    queries: SqliteQueries,
+struct DurableSessions {
+    records: Arc<dyn Records>,
+    queries: Arc<dyn Queries>,
     read: Cache<SessionId, Session>,
     progress: Cache<SessionId, SessionProgress>,
 }
 
-impl SqliteSessions {
+impl DurableSessions {
     async fn with_progress(&self, mut session: Session) -> Result<Session> {
-        if let Some(progress) = self.progress.get(&session.id) {
+        if let Some(progress) = self.progress.get(session.id) {
             progress.apply(&mut session);
             return Ok(session);
         }
@@ -197,7 +228,7 @@ impl SqliteSessions {
     }
 
     async fn find(&self, session_id: SessionId) -> Result<Option<Session>> {
-        if let Some(session) = self.read.get(&session_id) {
+        if let Some(session) = self.read.get(session_id) {
             return Ok(Some(session));
         }
         let session = self.records.get_session(session_id).await?;
@@ -209,7 +240,7 @@ impl SqliteSessions {
 }
 
 #[async_trait]
-impl SessionStore for SqliteSessions {
+impl SessionStore for DurableSessions {
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
         match self.find(session_id).await? {
             Some(session) => Ok(Some(self.with_progress(session).await?)),
@@ -219,7 +250,7 @@ impl SessionStore for SqliteSessions {
 }
 
 #[async_trait]
-impl SessionMutator for SqliteSessions {
+impl SessionMutator for DurableSessions {
     async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
         let session = self.records.update_session_title(session_id, title).await?;
         self.read.put(session_id, session.clone());
@@ -228,11 +259,11 @@ impl SessionMutator for SqliteSessions {
 }
 
 #[async_trait]
-impl RuntimeSessionStore for SqliteSessions {
+impl RuntimeSessionStore for DurableSessions {
     async fn add_session(&self, session: Session) -> Result<()> {
         let session_id = session.id;
         let added = self.records.add_session(session).await;
-        self.read.remove(&session_id);
+        self.read.remove(session_id);
         added
     }
     async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
@@ -254,8 +285,8 @@ impl RuntimeSessionStore for SqliteSessions {
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         let removed = self.records.remove_session(id).await;
-        self.read.remove(&id);
-        self.progress.remove(&id);
+        self.read.remove(id);
+        self.progress.remove(id);
         removed
     }
 }

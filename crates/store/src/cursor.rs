@@ -3,13 +3,34 @@
 //! A cursor names its list, the database that gave it out, how far that one was, and the place. A digest at its end finds what
 //! was cut or changed; it keeps nobody from making one up, and a made-up one shows nothing that the list does not.
 
-use super::error::QueryError;
+/// Why a cursor is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorError {
+    /// It is none: it was cut, changed, or is that of another list.
+    #[error("`{cursor}` is not a cursor of this list ({why}); begin again without one")]
+    Bad {
+        /// What was given.
+        cursor: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// It was given out by another database.
+    #[error("the cursor `{0}` was given out by another database; begin again without one")]
+    Foreign(String),
+    /// It is newer than the database: an older copy of that was put back.
+    #[error(
+        "the cursor `{0}` is newer than this database, which was put back from an older copy; begin again without one"
+    )]
+    Future(String),
+}
 
 /// Which list a cursor is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Threads,
     Turns,
+    Feed,
 }
 
 impl List {
@@ -17,6 +38,7 @@ impl List {
         match self {
             Self::Threads => "t",
             Self::Turns => "u",
+            Self::Feed => "f",
         }
     }
 }
@@ -53,8 +75,8 @@ impl Cursors {
     }
 
     /// Reads a place again.
-    pub(crate) fn read(&self, list: List, upto: u64, cursor: &str) -> Result<Key, QueryError> {
-        let bad = |why| QueryError::BadCursor {
+    pub(crate) fn read(&self, list: List, upto: u64, cursor: &str) -> Result<Key, CursorError> {
+        let bad = |why| CursorError::Bad {
             cursor: shown(cursor),
             why,
         };
@@ -70,11 +92,11 @@ impl Cursors {
             return Err(bad("it is that of another list"));
         }
         if database != self.database {
-            return Err(QueryError::ForeignCursor(shown(cursor)));
+            return Err(CursorError::Foreign(shown(cursor)));
         }
         let number = |text| u64::from_str_radix(text, 16).map_err(|_| bad("it has no number"));
         if number(at)? > upto {
-            return Err(QueryError::FutureCursor(shown(cursor)));
+            return Err(CursorError::Future(shown(cursor)));
         }
         Ok((number(first)?.cast_signed(), number(second)?))
     }
@@ -101,22 +123,22 @@ mod tests {
             assert_eq!(ours.read(List::Threads, 9, &cursor), Ok(key));
             assert_eq!(
                 ours.read(List::Threads, 8, &cursor),
-                Err(QueryError::FutureCursor(cursor.clone()))
+                Err(CursorError::Future(cursor.clone()))
             );
             assert_eq!(
                 theirs.read(List::Threads, 9, &cursor),
-                Err(QueryError::ForeignCursor(cursor.clone()))
+                Err(CursorError::Foreign(cursor.clone()))
             );
             let other = ours.read(List::Turns, 9, &cursor);
-            assert!(matches!(other, Err(QueryError::BadCursor { .. })));
+            assert!(matches!(other, Err(CursorError::Bad { .. })));
             for end in 0..cursor.len() {
                 let cut = ours.read(List::Threads, 9, &cursor[..end]);
-                assert!(matches!(cut, Err(QueryError::BadCursor { .. })), "{end}");
+                assert!(matches!(cut, Err(CursorError::Bad { .. })), "{end}");
             }
         }
         for wrong in ["", ".", "....", "t.1.2.3.4.5", "\u{1f600}.x", "٣.a.b.c.d.e"] {
             let read = ours.read(List::Threads, 9, wrong);
-            assert!(matches!(read, Err(QueryError::BadCursor { .. })), "{wrong}");
+            assert!(matches!(read, Err(CursorError::Bad { .. })), "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What only the API knows, in the database that holds the threads.
+//! What only the API knows, among the records that a host keeps beside its threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use windlass_protocol::{Environment, ErrorCode};
-use windlass_runtime::{HostRecord, SqliteError, SqliteHostRecords, SqliteStore};
-use windlass_store::RunLog;
+use windlass_protocol::Environment;
+use windlass_store::{
+    HostRecord, HostRecords, MemoryHostRecords, MemoryRunLog, RunLog, Upkeep, Upkept,
+};
 
-use super::{KEPT_FOR, StoredAnswer, Upkept, WireStore};
+use super::{KEPT_FOR, StoredAnswer, WireStore};
 use crate::error::ApiError;
 
 const ANSWER: &str = "answer";
@@ -18,32 +19,52 @@ const ENVIRONMENT: &str = "environment";
 /// After how many answers the old ones are removed.
 const TRIM_EVERY: usize = 256;
 
-/// Keeps everything in a SQLite database.
-pub struct SqliteWireStore {
-    store: SqliteStore,
-    records: SqliteHostRecords,
-    max_answers: usize,
+/// Keeps everything as records of the host.
+pub struct HostWireStore {
+    records: Arc<dyn HostRecords>,
     runs: Arc<dyn RunLog>,
+    upkeep: Option<Arc<dyn Upkeep>>,
+    max_answers: usize,
     kept: AtomicUsize,
 }
 
-impl std::fmt::Debug for SqliteWireStore {
+impl std::fmt::Debug for HostWireStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteWireStore").finish_non_exhaustive()
+        f.debug_struct("HostWireStore").finish_non_exhaustive()
     }
 }
 
-impl SqliteWireStore {
+impl HostWireStore {
     /// Keeps at most so many answers; the oldest make room.
     #[must_use]
-    pub fn new(store: &SqliteStore, max_answers: usize) -> Self {
+    pub fn new(records: Arc<dyn HostRecords>, runs: Arc<dyn RunLog>, max_answers: usize) -> Self {
         Self {
-            store: store.clone(),
-            records: store.host_records(),
+            records,
+            runs,
+            upkeep: None,
             max_answers: max_answers.max(1),
-            runs: Arc::new(store.runs()),
             kept: AtomicUsize::new(0),
         }
+    }
+
+    /// Keeps everything in memory.
+    #[must_use]
+    pub fn in_memory(max_answers: usize) -> Self {
+        let records = Arc::new(MemoryHostRecords::default());
+        Self::new(records, Arc::new(MemoryRunLog::default()), max_answers)
+    }
+
+    /// Looks after the store that holds it all, too.
+    #[must_use]
+    pub fn with_upkeep(mut self, upkeep: Arc<dyn Upkeep>) -> Self {
+        self.upkeep = Some(upkeep);
+        self
+    }
+
+    async fn trim(&self, now: DateTime<Utc>) -> Result<(), ApiError> {
+        let old = now - KEPT_FOR;
+        self.records.trim(ANSWER, old, self.max_answers).await?;
+        Ok(())
     }
 }
 
@@ -84,7 +105,7 @@ fn unpack(bytes: &[u8]) -> Result<StoredAnswer, ApiError> {
 }
 
 #[async_trait]
-impl WireStore for SqliteWireStore {
+impl WireStore for HostWireStore {
     fn runs(&self) -> Arc<dyn RunLog> {
         Arc::clone(&self.runs)
     }
@@ -101,31 +122,22 @@ impl WireStore for SqliteWireStore {
         let at = answer.at;
         let record = HostRecord {
             name: key.to_owned(),
-            body: pack(answer)?,
+            body: pack(answer)?.into(),
         };
         self.records.put(ANSWER, record, at).await?;
         let kept = self.kept.fetch_add(1, Ordering::Relaxed);
-        if kept.is_multiple_of(TRIM_EVERY) {
-            let newest = self.max_answers;
-            self.records.trim(ANSWER, at - KEPT_FOR, newest).await?;
+        match kept.is_multiple_of(TRIM_EVERY.min(self.max_answers)) {
+            true => self.trim(at).await,
+            false => Ok(()),
         }
-        Ok(())
     }
 
     async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept, ApiError> {
-        let failed =
-            |error: SqliteError| ApiError::new(ErrorCode::StoreUnavailable, error.to_string());
-        let done = self.store.maintain(now).await.map_err(failed)?;
-        self.records
-            .trim(ANSWER, now - KEPT_FOR, self.max_answers)
-            .await?;
-        self.store.write_back().await.map_err(failed)?;
-        Ok(Upkept {
-            records: done.records,
-            chunks: done.chunks,
-            stored_bytes: self.store.used_bytes().await.map_err(failed)?,
-            findings: done.findings.iter().map(ToString::to_string).collect(),
-        })
+        self.trim(now).await?;
+        match &self.upkeep {
+            Some(upkeep) => Ok(upkeep.keep_up(now).await?),
+            None => Ok(Upkept::default()),
+        }
     }
 
     async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
@@ -136,8 +148,9 @@ impl WireStore for SqliteWireStore {
     }
 
     async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+        let body = serde_json::to_vec(&environment).map_err(ApiError::internal)?;
         let record = HostRecord {
-            body: serde_json::to_vec(&environment).map_err(ApiError::internal)?,
+            body: body.into(),
             name: environment.id,
         };
         Ok(self.records.add(ENVIRONMENT, record, Utc::now()).await?)

@@ -1,0 +1,227 @@
+//! Readers of the feed go on from their cursors while the process that writes is killed again and again.
+//!
+//! Many writers append to streams of their own in a child. Readers in this process open the database beside it, read some pages,
+//! forget everything but their cursor, and go on. Each record must come to each of them once, and those of a stream in its order.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_core::events::{CustomData, EventContext, EventRequest};
+use windlass_core::typed_id::{EventId, SessionId};
+use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
+use windlass_store::{Batch, FeedEntry, Journal, JournalError, StreamKey};
+
+use crate::chance::Chance;
+use crate::harness::{Killed, Plan};
+
+/// How many streams are written at once.
+pub const WRITERS: u64 = 64;
+/// How many read beside them.
+pub const READERS: u64 = 3;
+/// What the child says when it begins to write.
+const WRITING: &str = "writing";
+
+/// What was done and found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Summary {
+    /// How often the child was killed.
+    pub kills: u64,
+    /// How many records there are in the end.
+    pub records: u64,
+    /// How often readers began again from their cursors.
+    pub restarts: u64,
+}
+
+fn stream(writer: u64) -> StreamKey {
+    StreamKey::new(format!("writer-{writer}"))
+}
+
+fn options(directory: &Path) -> SqliteOptions {
+    SqliteOptions::new(directory).with_check(OpenCheck::Glance)
+}
+
+/// Writes until it is killed.
+pub async fn write(directory: PathBuf, seed: u64) -> Result<(), String> {
+    let store = SqliteStore::open(options(&directory)).await;
+    let store = store.map_err(|error| error.to_string())?;
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let journal = store.journal();
+        let chance = Chance::new(seed ^ writer);
+        writers.spawn(append_for_ever(journal, writer, chance));
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{WRITING}").map_err(|error| error.to_string())?;
+    drop(out);
+    match writers.join_next().await {
+        Some(Ok(Err(error))) => Err(error.to_string()),
+        _ => Err("a writer ended".to_owned()),
+    }
+}
+
+async fn append_for_ever(
+    journal: impl Journal,
+    writer: u64,
+    mut chance: Chance,
+) -> Result<(), JournalError> {
+    let claim = journal.claim(&stream(writer)).await?;
+    let mut head = claim.head;
+    loop {
+        let first_seq = head + 1;
+        let records = (0..=chance.below(3)).map(|_| {
+            head += 1;
+            let data = CustomData {
+                name: "crash.feed".to_owned(),
+                payload: json!(writer),
+            };
+            let session = SessionId::from_seed(u128::from(writer));
+            let request = EventRequest::new(session, EventContext::default(), data);
+            Arc::new(request.into_event(EventId::new(), Some(head)))
+        });
+        let batch = Batch {
+            first_seq,
+            records: records.collect(),
+            ..Batch::default()
+        };
+        journal.append(&claim, batch).await?;
+    }
+}
+
+/// What one reader has seen, and all that it keeps between two lives: its cursor.
+struct Reader {
+    cursor: Option<String>,
+    heads: HashMap<StreamKey, u64>,
+    restarts: u64,
+}
+
+impl Reader {
+    fn take(&mut self, entry: FeedEntry) -> Result<(), String> {
+        let FeedEntry { stream, seq, event } = entry;
+        let event = event.map_err(|error| error.to_string())?;
+        let head = self.heads.entry(stream.clone()).or_default();
+        if seq != *head + 1 || event.seq() != seq {
+            return Err(format!("{stream} brought {seq} after {head}"));
+        }
+        *head = seq;
+        Ok(())
+    }
+
+    /// Reads some pages, or all there are, and forgets everything but the cursor.
+    async fn live(&mut self, directory: &Path, pages: u64, limit: usize) -> Result<(), String> {
+        // Before the first commit of the first child there is nothing to open.
+        let Ok(store) = SqliteStore::open_read_only(options(directory)).await else {
+            return Ok(());
+        };
+        self.restarts += 1;
+        let journal = store.journal();
+        for _ in 0..pages {
+            let page = journal.read_after(self.cursor.as_deref(), limit).await;
+            let page = page.map_err(|error| error.to_string())?;
+            page.entries.into_iter().try_for_each(|it| self.take(it))?;
+            self.cursor = Some(page.next);
+            if page.is_end {
+                break;
+            }
+        }
+        store.close().await;
+        Ok(())
+    }
+}
+
+async fn read(
+    directory: PathBuf,
+    mut chance: Chance,
+    is_over: Arc<AtomicBool>,
+) -> Result<Reader, String> {
+    let mut reader = Reader {
+        cursor: None,
+        heads: HashMap::new(),
+        restarts: 0,
+    };
+    while !is_over.load(Ordering::SeqCst) {
+        let (pages, limit) = (1 + chance.below(40), 1 + chance.below(500));
+        let limit = usize::try_from(limit).unwrap_or(1);
+        reader.live(&directory, pages, limit).await?;
+        tokio::time::sleep(Duration::from_millis(chance.below(20))).await;
+    }
+    reader.live(&directory, u64::MAX, 1000).await?;
+    Ok(reader)
+}
+
+/// Carries a plan out. The error says what did not hold.
+pub async fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
+    let home = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut readers = tokio::task::JoinSet::new();
+    for reader in 0..READERS {
+        let chance = Chance::new(plan.seed.wrapping_add(reader));
+        readers.spawn(read(home.path().to_owned(), chance, Arc::clone(&is_over)));
+    }
+    let mut chance = Chance::new(!plan.seed);
+    let mut summary = Summary::default();
+    while summary.kills < plan.kills && readers.len() == READERS as usize {
+        let mut child = begin(plan, home.path(), chance.draw())?;
+        tokio::time::sleep(Duration::from_millis(5 + chance.below(60))).await;
+        child.kill()?;
+        summary.kills += 1;
+        progress(summary.kills);
+        if let Some(ended) = readers.try_join_next() {
+            is_over.store(true, Ordering::SeqCst);
+            return Err(match ended {
+                Ok(Err(broken)) => format!("seed {}: {broken}", plan.seed),
+                _ => "a reader ended".to_owned(),
+            });
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let truth = heads(home.path()).await?;
+    summary.records = truth.values().sum();
+    for reader in readers.join_all().await {
+        let reader = reader.map_err(|broken| format!("seed {}: {broken}", plan.seed))?;
+        summary.restarts += reader.restarts;
+        if reader.heads != truth {
+            return Err(format!("seed {}: a reader has not seen all", plan.seed));
+        }
+    }
+    Ok(summary)
+}
+
+/// Starts a child and waits until it writes.
+fn begin(plan: &Plan, directory: &Path, seed: u64) -> Result<Killed, String> {
+    let mut command = Command::new(&plan.program);
+    command.arg("write").arg("--data").arg(directory);
+    command.arg("--seed").arg(seed.to_string());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child: Child = child.map_err(|error| format!("the child does not start: {error}"))?;
+    let said = child.stdout.take().map(BufReader::new);
+    let child = Killed(child);
+    let mut line = String::new();
+    let heard = said.map(|mut said| said.read_line(&mut line));
+    match heard {
+        Some(Ok(_)) if line.trim_end() == WRITING => Ok(child),
+        _ => Err("the child does not write".to_owned()),
+    }
+}
+
+/// Returns how many records each stream has, by reading it.
+async fn heads(directory: &Path) -> Result<HashMap<StreamKey, u64>, String> {
+    let store = SqliteStore::open(options(directory)).await;
+    let store = store.map_err(|error| error.to_string())?;
+    let mut heads = HashMap::new();
+    for writer in 0..WRITERS {
+        let key = stream(writer);
+        let page = store.journal().read(&key, 0, usize::MAX).await;
+        let page = page.map_err(|error| error.to_string())?;
+        if page.head > 0 {
+            heads.insert(key, page.events.len() as u64);
+        }
+    }
+    store.close().await;
+    Ok(heads)
+}

@@ -1,0 +1,152 @@
+//! The feed over all streams.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use windlass_core::typed_id::SessionId;
+
+use super::forking::{child, forked};
+use super::subject::{Store, Subject, event};
+use crate::conformance::check::{Outcome, Violation};
+use crate::cursor::CursorError;
+use crate::journal::{Batch, FeedEntry, JournalError, all_events};
+
+const WRITERS: u64 = 8;
+const APPENDS: u64 = 40;
+
+/// Reads on from a place to the end, a few records at a time; returns where it ended.
+async fn read_on(
+    store: &Store,
+    mut after: Option<String>,
+    mut take: impl FnMut(FeedEntry),
+) -> Result<String, JournalError> {
+    loop {
+        let page = store.read_after(after.as_deref(), 3).await?;
+        page.entries.into_iter().for_each(&mut take);
+        if page.is_end {
+            return Ok(page.next);
+        }
+        after = Some(page.next);
+    }
+}
+
+pub(super) async fn all_records_come_in_the_order_of_their_appends(store: Store) -> Outcome {
+    let one = Subject::new(store.clone(), "one").await?;
+    let two = Subject::new(store.clone(), "two").await?;
+    let mut expected = Vec::new();
+    for seq in 1..=5 {
+        for stream in [&two, &one] {
+            let record = event(seq, json!(stream.key.as_str()));
+            expected.push(record.id);
+            let batch = Batch {
+                first_seq: seq,
+                records: vec![record],
+                ..Batch::default()
+            };
+            stream.store.append(&stream.claim, batch).await?;
+        }
+    }
+    let all: Vec<_> = all_events(&*store).await?.iter().map(|e| e.id).collect();
+    require!(all == expected, "the order of all records is another");
+    Ok(())
+}
+
+pub(super) async fn what_a_fork_shares_comes_once(store: Store) -> Outcome {
+    let parent = Subject::new(store.clone(), "parent").await?;
+    parent.append(1, 2).await?;
+    store.fork(&parent.key, 2, &child(), forked(2)).await?;
+    parent.append(3, 1).await?;
+    let all = all_events(&*store).await?;
+    let all: Vec<_> = all.iter().map(|it| (it.session_id, it.seq())).collect();
+    let (ours, theirs) = (SessionId::from_seed(7), SessionId::from_seed(8));
+    let expected = [(ours, 1), (ours, 2), (theirs, 3), (ours, 3)];
+    require_eq!(all, expected, "everything");
+    Ok(())
+}
+
+pub(super) async fn what_was_removed_does_not_come(store: Store) -> Outcome {
+    let gone = Subject::new(store.clone(), "gone").await?;
+    gone.append(1, 5).await?;
+    let kept = Subject::new(store.clone(), "kept").await?;
+    kept.append(1, 1).await?;
+    let page = store.read_after(None, 2).await?;
+    require_eq!(page.entries.len(), 2, "the first page");
+    store.remove(&gone.key).await?;
+    let mut left = Vec::new();
+    read_on(&store, Some(page.next), |entry| left.push(entry.stream)).await?;
+    require_eq!(left, [kept.key], "what is left");
+    Ok(())
+}
+
+/// Each record comes once, and those of a stream in its order, also while others write.
+pub(super) async fn a_reader_goes_on_where_it_was_while_others_write(store: Store) -> Outcome {
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let store = store.clone();
+        writers.spawn(async move {
+            let stream = Subject::new(store, &format!("s{writer}")).await?;
+            for seq in 1..=APPENDS {
+                stream.append(seq, 1).await?;
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, Violation>(())
+        });
+    }
+    let (mut heads, mut after, mut wrong) = (HashMap::new(), None, None);
+    let mut is_over = false;
+    loop {
+        let next = read_on(&store, after, |entry| {
+            let head = heads.entry(entry.stream.clone()).or_insert(0);
+            *head += 1;
+            if *head != entry.seq {
+                wrong.get_or_insert(entry);
+            }
+        });
+        after = Some(next.await?);
+        if is_over {
+            break;
+        }
+        is_over = writers.is_empty();
+        if let Some(Ok(written)) = writers.try_join_next() {
+            written?;
+        }
+        tokio::task::yield_now().await;
+    }
+    require!(
+        wrong.is_none(),
+        "it came twice, or before another: {wrong:?}"
+    );
+    let count: u64 = heads.values().sum();
+    require_eq!(count, WRITERS * APPENDS, "all that came");
+    Ok(())
+}
+
+pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
+    let stream = Subject::new(store.clone(), "s").await?;
+    stream.append(1, 2).await?;
+    let cursor = store.read_after(None, 1).await?.next;
+    let mut wrong: Vec<String> = (0..cursor.len()).map(|end| cursor[..end].into()).collect();
+    wrong.extend(["1".into(), format!("{cursor}0"), cursor.replace('f', "t")]);
+    for wrong in wrong {
+        let answer = store.read_after(Some(&wrong), 9).await;
+        let is_refused = matches!(answer, Err(JournalError::Cursor(CursorError::Bad { .. })));
+        require!(is_refused, "{wrong} is a cursor: {answer:?}");
+    }
+    let page = store.read_after(Some(&cursor), 9).await?;
+    require_eq!(page.entries.len(), 1, "behind the first record");
+    Ok(())
+}
+
+pub(super) async fn the_doorbell_of_all_streams_rings(store: Store) -> Outcome {
+    let mut bell = store.watch_all();
+    bell.borrow_and_update();
+    for name in ["a", "b"] {
+        let stream = Subject::new(store.clone(), name).await?;
+        stream.append(1, 1).await?;
+        let rang = bell.changed().await;
+        require!(rang.is_ok(), "the doorbell ended");
+        bell.borrow_and_update();
+    }
+    Ok(())
+}

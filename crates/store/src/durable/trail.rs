@@ -1,0 +1,67 @@
+//! Following the chain of a stream: record by record, over gaps, and from a parent into its fork.
+
+use super::chain::{Chain, Digest};
+use super::record::Stored;
+use crate::journal::StreamKey;
+
+/// Where a reader is in a stream: the last record that it took, and the chain up to there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trail {
+    pub(crate) seq: u64,
+    pub(crate) link: Digest,
+}
+
+/// What is left of records that were pruned.
+pub(crate) struct Gap {
+    /// The last of them.
+    pub(crate) last: u64,
+    /// The chain at its end.
+    pub(crate) end: Digest,
+    /// Their digests, one after the other; none where those went too, and the link is all that is left.
+    pub(crate) digests: Vec<u8>,
+}
+
+impl Trail {
+    /// Stands before the first record.
+    pub(crate) fn start(chain: &Chain, stream: &StreamKey) -> Self {
+        Self {
+            seq: 0,
+            link: chain.start(stream),
+        }
+    }
+
+    /// Goes over from the last record that is shared into a fork.
+    pub(crate) fn into_fork(self, chain: &Chain, stream: &StreamKey) -> Self {
+        Self {
+            link: chain.fork(&self.link, stream),
+            ..self
+        }
+    }
+
+    /// Takes the next record; says what is wrong where it does not follow.
+    pub(crate) fn take(&mut self, chain: &Chain, stored: &Stored<'_>) -> Result<(), String> {
+        let (_, digest) = stored.checked_bytes()?;
+        let link = chain.link(&self.link, stored.seq, &digest);
+        if link != stored.chain {
+            return Err("it was changed".to_owned());
+        }
+        (self.seq, self.link) = (stored.seq, link);
+        Ok(())
+    }
+
+    /// Steps over a gap that begins with the next record; tells whether the chain goes on behind it.
+    pub(crate) fn step_over(&mut self, chain: &Chain, gap: &Gap) -> bool {
+        let (digests, _) = gap.digests.as_chunks::<32>();
+        if !digests.is_empty() {
+            let (first, mut link) = (self.seq + 1, self.link);
+            for (seq, digest) in (first..).zip(digests) {
+                link = chain.link(&link, seq, digest);
+            }
+            if link != gap.end || first + digests.len() as u64 != gap.last + 1 {
+                return false;
+            }
+        }
+        (self.seq, self.link) = (gap.last, gap.end);
+        true
+    }
+}

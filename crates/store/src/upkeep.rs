@@ -1,0 +1,25 @@
+//! What a durable store asks its host to do from time to time: the store has no clock of its own.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use windlass_core::error::Result;
+
+/// What upkeep did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Upkept {
+    /// Records that were removed, but for pieces of text.
+    pub records: u64,
+    /// Pieces of streamed text that were removed.
+    pub chunks: u64,
+    /// How many bytes are in use afterwards.
+    pub stored_bytes: u64,
+    /// What is damaged and was left alone.
+    pub findings: Vec<String>,
+}
+
+/// A store that wants upkeep.
+#[async_trait]
+pub trait Upkeep: Send + Sync {
+    /// Removes what retention does not keep, and writes back what waits to be.
+    async fn keep_up(&self, now: DateTime<Utc>) -> Result<Upkept>;
+}
