@@ -30,7 +30,8 @@ Words:
   files       the memory file system: write, list, search
   journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading, forks or idle
   model       turns over HTTP beside a bare loop: CPU, memory, cancelling
-  daemon      the daemon over HTTP and SSE: turns, subscribers, start, memory
+  daemon      the daemon over HTTP and SSE; a part alone: turns, kept, many (100,000 threads), active (2,000 sessions), forks
+              or load
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
   upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
@@ -79,7 +80,11 @@ fn main() -> ExitCode {
         }
         ["files"] => files::run(Report::new("files", format)).map_err(Into::into),
         ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
-        ["daemon"] => daemon::run(Report::new("daemon", format)),
+        ["daemon"] => daemon::run(Report::new("daemon", format), None),
+        ["daemon", part] => match daemon::Part::named(part) {
+            Some(part) => daemon::run(Report::new("daemon", format), Some(part)),
+            None => return refuse(&format!("`daemon` has no part `{part}`")),
+        },
         ["runs"] => runs::run(Report::new("runs", format)),
         ["upkeep"] => upkeep::run(Report::new("upkeep", format)),
         // What `runs` measures the daemon beside, in a process of its own.

@@ -4,6 +4,7 @@ pub mod child;
 mod client;
 mod forks;
 mod load;
+mod many;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,30 +26,68 @@ const PROMPT: &str = "What does a windlass do, and what keeps it from slipping b
 const TURNS: usize = 400;
 const PARALLEL: usize = 64;
 const KEPT: usize = 1_000;
+/// How many turns each of many active sessions runs.
+const TURNS_OF_ACTIVE: usize = 4;
 /// How many make those threads at once; divides their number.
 const WORKERS: usize = 8;
 /// How long threads rest before they are looked at: what the daemon does a little later is done by then.
 const REST: Duration = Duration::from_secs(1);
 
-/// Measures the daemon.
-pub fn run(mut report: Report) -> Result<Report> {
+/// What can be measured alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Turns,
+    Kept,
+    Many,
+    Active,
+    Forks,
+    Load,
+}
+
+impl Part {
+    const ALL: [(&'static str, Self); 6] = [
+        ("turns", Self::Turns),
+        ("kept", Self::Kept),
+        ("many", Self::Many),
+        ("active", Self::Active),
+        ("forks", Self::Forks),
+        ("load", Self::Load),
+    ];
+
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, part)| *part)
+    }
+}
+
+/// Measures the daemon, or a part of it.
+pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
     report.progress("nothing yet: building the daemon");
     let binary = child::build()?;
     let executor = tokio::runtime::Runtime::new()?;
     executor.block_on(async {
-        if std::env::var_os("ONLY_FORKS").is_some() {
-            forks::measure(&mut report, &binary).await?;
-            return Ok(report);
+        for (_, part) in Part::ALL {
+            if only.is_none_or(|only| only == part) {
+                measure(&mut report, &binary, part).await?;
+            }
         }
-        let library = library_turn(&mut report).await?;
-        let home = tempfile::tempdir()?;
-        turns(&mut report, &binary, home.path(), library).await?;
-        kept_threads(&mut report, &binary).await?;
-        forks::measure(&mut report, &binary).await?;
-        let home = tempfile::tempdir()?;
-        load::measure(&mut report, &Daemon::start(&binary, home.path())?).await?;
         Ok(report)
     })
+}
+
+async fn measure(report: &mut Report, binary: &Path, part: Part) -> Result<()> {
+    let home = tempfile::tempdir()?;
+    match part {
+        Part::Turns => {
+            let library = library_turn(report).await?;
+            turns(report, binary, home.path(), library).await
+        }
+        Part::Kept => kept_threads(report, binary).await,
+        Part::Many => many::measure(report, binary).await,
+        Part::Active => active(report, binary).await,
+        Part::Forks => forks::measure(report, binary).await,
+        Part::Load => load::measure(report, &Daemon::start(binary, home.path())?).await,
+    }
 }
 
 /// What a turn costs in the library, on disk like the daemon's.
@@ -114,9 +153,39 @@ async fn turns(report: &mut Report, binary: &Path, home: &Path, library: f64) ->
             &label("event's time to the socket, commit included, p99"),
             p99(delays),
             "ms",
-            Target::None,
+            Target::AtMost(20.0),
         );
     }
+    Ok(())
+}
+
+/// What a turn costs when many sessions are at work at once.
+async fn active(report: &mut Report, binary: &Path) -> Result<()> {
+    let mut costs = Vec::new();
+    for sessions in [500, 2_000] {
+        report.progress(&format!("{sessions} sessions active at once"));
+        let home = tempfile::tempdir()?;
+        let daemon = Daemon::start(binary, home.path())?;
+        let client = Client::of(&daemon.address)?;
+        let cpu = daemon.cpu_time();
+        let mut work = JoinSet::new();
+        for _ in 0..sessions {
+            work.spawn(turns_of_one(client.clone(), TURNS_OF_ACTIVE));
+        }
+        while let Some(done) = work.join_next().await {
+            done??;
+        }
+        let cpu = millis_per_turn(daemon.cpu_time() - cpu, sessions * TURNS_OF_ACTIVE);
+        let name = format!("{sessions} sessions active at once: CPU per turn");
+        report.figure(&name, cpu, "ms", Target::None);
+        costs.push(cpu);
+    }
+    report.figure(
+        "CPU per turn, 2,000 sessions / 500 sessions",
+        costs[1] / costs[0],
+        "ratio",
+        Target::AtMost(1.3),
+    );
     Ok(())
 }
 

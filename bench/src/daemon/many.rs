@@ -1,0 +1,176 @@
+//! Many threads on disk: what one asks for must not cost more because of the others.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use windlass_core::events::Event;
+use windlass_core::session::Session;
+use windlass_core::{SessionId, TurnId};
+use windlass_store::sqlite::SqliteStore;
+use windlass_store::{Batch, Journal, Records, StreamKey};
+
+use super::child::Daemon;
+use super::client::Client;
+use super::{Error, Result, turns_of_one};
+use crate::journal::open;
+use crate::report::{Report, Target};
+
+const FEW: usize = 1_000;
+const MANY: usize = 100_000;
+/// How many threads are written at once.
+const AT_ONCE: usize = 64;
+const TRIES: usize = 9;
+
+/// What was seen of a daemon with so many threads.
+struct Seen {
+    start: f64,
+    list: f64,
+    detail: f64,
+    resident: f64,
+}
+
+pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
+    let few = look(report, binary, FEW).await?;
+    let many = look(report, binary, MANY).await?;
+    for (what, few, many, unit) in [
+        ("start to ready", few.start, many.start, "ms"),
+        ("GET /v1/threads?limit=50", few.list, many.list, "ms"),
+        ("one thread with its turn", few.detail, many.detail, "ms"),
+        ("resident set after that", few.resident, many.resident, "MB"),
+    ] {
+        let name = |threads: usize| format!("{what}, {threads} threads on disk");
+        report.figure(&name(FEW), few, unit, Target::None);
+        report.figure(&name(MANY), many, unit, Target::None);
+        let name = format!("{what}, {MANY} threads / {FEW}");
+        report.figure(&name, many / few, "ratio", Target::AtMost(1.5));
+    }
+    Ok(())
+}
+
+async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Seen> {
+    report.progress(&format!("writing {threads} threads"));
+    let home = tempfile::tempdir()?;
+    {
+        let daemon = Daemon::start(binary, home.path())?;
+        turns_of_one(Client::of(&daemon.address)?, 1).await?;
+        // It writes rows of lists a little later.
+        tokio::time::sleep(super::REST).await;
+    }
+    fill(&home.path().join("data"), threads - 1).await?;
+    report.progress(&format!("a daemon with {threads} threads"));
+    drop(Daemon::start(binary, home.path())?);
+    let mut starts = Vec::new();
+    for _ in 0..TRIES {
+        starts.push(Daemon::start(binary, home.path())?.start);
+    }
+    let daemon = Daemon::start(binary, home.path())?;
+    let client = Client::of(&daemon.address)?;
+    let list = client.get("/threads?limit=50").await?;
+    let list: Vec<serde_json::Value> = serde_json::from_slice(&list)?;
+    let id = list.last().and_then(|thread| thread["id"].as_str());
+    let detail = format!("/threads/{}", id.ok_or("no thread is listed")?);
+    Ok(Seen {
+        start: median(starts),
+        list: asked(&client, "/threads?limit=50").await?,
+        detail: asked(&client, &detail).await?,
+        resident: daemon.resident_bytes() as f64 / 1e6,
+    })
+}
+
+async fn asked(client: &Client, path: &str) -> Result<f64> {
+    let mut spans = Vec::new();
+    for _ in 0..TRIES {
+        let started = Instant::now();
+        client.get(path).await?;
+        spans.push(started.elapsed());
+    }
+    Ok(median(spans))
+}
+
+fn median(mut spans: Vec<Duration>) -> f64 {
+    spans.sort();
+    spans[spans.len() / 2].as_secs_f64() * 1e3
+}
+
+/// Writes a thread that is there again and again, under other names.
+async fn fill(directory: &Path, threads: usize) -> Result<()> {
+    let store = open(directory).await?;
+    let sessions = store.records().list_sessions().await?;
+    let sample = Sample::of(&store, sessions.last().ok_or("no session")?).await?;
+    let sample = Arc::new(sample);
+    let mut work = JoinSet::new();
+    for _ in 0..threads {
+        if work.len() == AT_ONCE {
+            work.join_next().await.ok_or("nobody writes")???;
+        }
+        let (store, sample) = (store.clone(), Arc::clone(&sample));
+        work.spawn(async move { sample.write(&store).await });
+    }
+    while let Some(done) = work.join_next().await {
+        done??;
+    }
+    store.write_rows().await?;
+    store.close().await;
+    Ok(())
+}
+
+/// A thread with one turn, as text.
+struct Sample {
+    session: String,
+    events: Vec<String>,
+    names: [String; 2],
+}
+
+impl Sample {
+    async fn of(store: &SqliteStore, session: &Session) -> Result<Self> {
+        let (journal, key) = (store.journal(), StreamKey::from(session.id));
+        let events = journal.read(&key, 0, usize::MAX).await?.events;
+        let turn = events.iter().find_map(|event| event.context.turn_id);
+        let turn = turn.ok_or("the thread has no turn")?;
+        Ok(Self {
+            session: serde_json::to_string(session)?,
+            events: events
+                .iter()
+                .map(|event| text(&**event))
+                .collect::<Result<_>>()?,
+            names: [bare(&session.id), bare(&turn)],
+        })
+    }
+
+    async fn write(&self, store: &SqliteStore) -> Result<()> {
+        let (session_id, turn_id) = (SessionId::new(), TurnId::new());
+        let names = [bare(&session_id), bare(&turn_id)];
+        let session: Session = self.renamed(&self.session, &names)?;
+        store.records().add_session(session).await?;
+        let events = self.events.iter().map(|event| self.renamed(event, &names));
+        let records = events.collect::<Result<Vec<Event>>>()?;
+        let claim = store.journal().claim(&StreamKey::from(session_id)).await?;
+        let batch = Batch {
+            first_seq: 1,
+            records: records.into_iter().map(Arc::new).collect(),
+            ..Batch::default()
+        };
+        store.journal().append(&claim, batch).await?;
+        Ok(())
+    }
+
+    fn renamed<T: DeserializeOwned>(&self, text: &str, names: &[String; 2]) -> Result<T> {
+        let text = text.replace(&self.names[0], &names[0]);
+        let text = text.replace(&self.names[1], &names[1]);
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(Error::from)
+}
+
+/// Returns an id without what it is of: the same session is a thread elsewhere.
+fn bare(id: &impl ToString) -> String {
+    let id = id.to_string();
+    id.rsplit('_').next().unwrap_or_default().to_owned()
+}
