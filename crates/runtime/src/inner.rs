@@ -1,7 +1,8 @@
 //! What all clones of a runtime share.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
+    /// The sessions that forks become which are being made.
+    pub(crate) forks: Mutex<HashSet<SessionId>>,
     slots: Slots,
     is_stopping: AtomicBool,
 }
@@ -75,6 +78,7 @@ impl Inner {
             world,
             default_session_id,
             tickets: AtomicU64::new(0),
+            forks: Mutex::default(),
             slots: Slots::default(),
             is_stopping: AtomicBool::new(false),
         });

@@ -44,6 +44,11 @@ impl ApiError {
         self
     }
 
+    /// Tells whether the store cannot be read or written now.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.code() == ErrorCode::StoreUnavailable
+    }
+
     pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidField, message).with(json!({ "field": pointer }))
     }

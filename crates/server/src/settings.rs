@@ -108,15 +108,12 @@ impl Default for RpcSettings {
 pub struct Upkeep {
     /// How often; `None` is never.
     pub every: Option<Duration>,
-    /// Whether the store's retention removes records.
-    pub removes_records: bool,
 }
 
 impl Default for Upkeep {
     fn default() -> Self {
         Self {
             every: Some(Duration::from_secs(60 * 60)),
-            removes_records: false,
         }
     }
 }

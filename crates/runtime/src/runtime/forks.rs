@@ -1,6 +1,6 @@
 //! Going another way from somewhere in a conversation.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 use windlass_core::error::{AgentLoopError, Result};
@@ -44,7 +44,8 @@ impl ForkOptions {
         self
     }
 
-    /// Names the new session, so that whoever asks again finds it. One that exists is left alone, and the fork refused.
+    /// Names the new session, so that whoever asks again finds it. One in which something was recorded is left alone, and the fork
+    /// refused.
     #[must_use]
     pub fn id(mut self, id: SessionId) -> Self {
         self.id = Some(id);
@@ -98,11 +99,40 @@ impl InProcessRuntime {
         let forking = tokio::spawn(async move {
             let at_seq = fork_point(&inner, session_id, at).await?;
             let fork = Fork::new(&inner, session_id, at_seq, options.id);
+            let _making = Making::begin(&inner, session_id, fork.child)?;
             fork.make(options).await
         });
         forking
             .await
             .unwrap_or_else(|_| Err(AgentLoopError::store("a store panicked during the fork")))
+    }
+}
+
+/// Keeps others from making the same session, until it is dropped.
+struct Making<'a> {
+    inner: &'a Inner,
+    child: SessionId,
+}
+
+impl<'a> Making<'a> {
+    fn begin(inner: &'a Inner, session_id: SessionId, child: SessionId) -> Result<Self> {
+        let mut forks = inner.forks.lock().unwrap_or_else(PoisonError::into_inner);
+        match forks.insert(child) {
+            true => Ok(Self { inner, child }),
+            false => Err(AgentLoopError::NotForkable {
+                session_id,
+                reason: format!("the session {child} that it is to become is being made"),
+            }),
+        }
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let forks = self.inner.forks.lock();
+        forks
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.child);
     }
 }
 
@@ -124,6 +154,8 @@ impl<'a> Fork<'a> {
         }
     }
 
+    /// Makes all that a session is beside its conversation, and then that: from the one commit of the journal on there is a fork, and
+    /// before it nobody sees one.
     async fn make(&self, options: ForkOptions) -> Result<SessionId> {
         let backends = &self.inner.backends;
         let record = backends.session_store.get_session(self.parent).await?;
@@ -131,38 +163,35 @@ impl<'a> Fork<'a> {
         if options.id.is_some() {
             self.clear_place().await?;
         }
-        let (from, to) = (StreamKey::from(self.parent), StreamKey::from(self.child));
         let forked = self.forked(&options);
-        // Where the journal refuses, nothing was made.
-        let forking = backends.journal.fork(&from, self.at_seq, &to, forked);
-        let forking = forking.await.map(drop);
-        forking.map_err(|error| from_fork(self.parent, error))?;
-        let made = self.complete(record, options).await;
+        let made = match self.prepare(record, options).await {
+            Ok(()) => self.fork(forked).await,
+            unprepared => unprepared,
+        };
         if made.is_err() {
             self.unmake().await;
         }
         made.map(|()| self.child)
     }
 
-    /// Makes sure that nothing is where the fork will be. What a process left there that was killed before the session's
-    /// record was kept is nobody's, and is taken away.
+    /// Makes sure that nothing is where the fork will be. A session in which nothing was recorded may be what a process left there that
+    /// was killed; it is taken away.
     async fn clear_place(&self) -> Result<()> {
         let (backends, child) = (&self.inner.backends, self.child);
-        if backends.session_store.has_session(child).await? {
+        let there = backends.journal.standing(&StreamKey::from(child)).await;
+        if there.map_err(from_journal)?.head > 0 {
             return Err(AgentLoopError::NotForkable {
                 session_id: self.parent,
                 reason: format!("the session {child} that it is to become exists"),
             });
         }
-        let left = backends.journal.standing(&StreamKey::from(child)).await;
-        if left.map_err(from_journal)?.head > 0 {
+        if backends.session_store.has_session(child).await? {
             self.unmake().await;
         }
         Ok(())
     }
 
-    /// Adds what a session is beside its conversation. The record comes last: until it is there, nobody sees the session.
-    async fn complete(&self, record: Session, options: ForkOptions) -> Result<()> {
+    async fn prepare(&self, record: Session, options: ForkOptions) -> Result<()> {
         let Self { inner, child, .. } = *self;
         let backends = &inner.backends;
         copy_files(inner.files.as_ref(), self.parent, child).await?;
@@ -171,35 +200,40 @@ impl<'a> Fork<'a> {
         backends.session_store.add_session(record).await
     }
 
+    async fn fork(&self, forked: Event) -> Result<()> {
+        let (from, to) = (StreamKey::from(self.parent), StreamKey::from(self.child));
+        let journal = &self.inner.backends.journal;
+        let forking = journal.fork(&from, self.at_seq, &to, forked).await;
+        forking
+            .map(drop)
+            .map_err(|error| from_fork(self.parent, error))
+    }
+
     /// Tells whether the fork begins with a turn. It is looked up, because a thread that is opened reads all that was said.
     async fn has_turns(&self) -> Result<bool> {
-        if self.at_seq == 0 {
-            return Ok(false);
-        }
-        let backends = &self.inner.backends;
-        let Some(queries) = &backends.queries else {
+        let Some(queries) = &self.inner.backends.queries else {
             return self.reads_turns().await;
         };
         let query = TurnQuery {
-            stream: StreamKey::from(self.child),
-            order: Order::NewestFirst,
+            stream: StreamKey::from(self.parent),
+            order: Order::OldestFirst,
             after: None,
             limit: 1,
         };
-        let turns = queries.turns(query).await;
-        Ok(!turns.map_err(from_query)?.entries.is_empty())
+        let turns = queries.turns(query).await.map_err(from_query)?;
+        Ok((turns.entries.first()).is_some_and(|turn| turn.first_seq <= self.at_seq))
     }
 
     /// The same for a host that brings a journal alone: reads up to the first turn.
     async fn reads_turns(&self) -> Result<bool> {
-        let (key, mut after) = (StreamKey::from(self.child), 0);
+        let (key, mut after) = (StreamKey::from(self.parent), 0);
         loop {
             let page = self.inner.backends.journal.read(&key, after, PAGE).await;
             let events = page.map_err(from_journal)?.events;
-            let is_turn = |event: &Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
-            match events.last() {
-                _ if events.iter().any(is_turn) => return Ok(true),
-                Some(last) if last.seq() < self.at_seq => after = last.seq(),
+            let is_turn = |event: &&Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
+            match (events.iter().find(is_turn), events.last()) {
+                (Some(turn), _) => return Ok(turn.seq() <= self.at_seq),
+                (None, Some(last)) if last.seq() < self.at_seq => after = last.seq(),
                 _ => return Ok(false),
             }
         }
@@ -251,20 +285,14 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Takes back what was made before something failed.
+    /// Takes back what was made before something failed; the conversation was not.
     async fn unmake(&self) {
         let Self { inner, child, .. } = *self;
         let backends = &inner.backends;
         let unmade = [
-            backends.session_store.remove_session(child).await.map(drop),
             inner.files.forget_session(child).await,
             backends.storage_store.forget_session(child).await,
-            backends
-                .journal
-                .remove(&StreamKey::from(child))
-                .await
-                .map_err(from_journal)
-                .map(drop),
+            backends.session_store.remove_session(child).await.map(drop),
         ];
         inner.take_slot(child);
         for error in unmade.into_iter().filter_map(Result::err) {

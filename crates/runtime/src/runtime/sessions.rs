@@ -130,7 +130,7 @@ impl InProcessRuntime {
 /// Removes everything that is kept of a session.
 async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
     let backends = &inner.backends;
-    backends.session_store.remove_session(session_id).await?;
+    // The conversation first, which lists are made from, and the record last: so what a kill leaves behind can be removed again.
     backends
         .journal
         .remove(&StreamKey::from(session_id))
@@ -139,6 +139,7 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
     inner.files.forget_session(session_id).await?;
     backends.storage_store.forget_session(session_id).await?;
     inner.drivers.forget_session(session_id);
+    backends.session_store.remove_session(session_id).await?;
     Ok(())
 }
 

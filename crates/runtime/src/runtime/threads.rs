@@ -1,7 +1,5 @@
 //! Listing sessions without having them in memory.
 
-use std::collections::HashMap;
-
 use windlass_core::error::Result;
 use windlass_core::session::Session;
 use windlass_core::typed_id::SessionId;
@@ -9,9 +7,6 @@ use windlass_store::{Listed, StreamKey, ThreadQuery, ThreadRow};
 
 use super::InProcessRuntime;
 use crate::errors::from_query;
-
-/// How many threads are asked for at a time.
-const PAGE: usize = 1024;
 
 /// A session, as a list shows it.
 #[derive(Debug, Clone)]
@@ -56,24 +51,6 @@ impl InProcessRuntime {
             entries,
             next: listed.next,
         })
-    }
-
-    /// Returns the number of the newest event of each session in which something has happened. Whoever keeps what he has read
-    /// of many sessions knows from it which of them to read on.
-    pub async fn latest_sequences(&self) -> Result<HashMap<SessionId, u64>> {
-        let queries = self.inner.backends.queries()?;
-        let (mut latest, mut query) = (HashMap::new(), ThreadQuery::first(PAGE));
-        loop {
-            let page = queries.threads(query.clone()).await.map_err(from_query)?;
-            let known = page.entries.iter();
-            latest.extend(
-                known.filter_map(|thread| Some((thread.stream.as_str().parse().ok()?, thread.seq))),
-            );
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(latest);
-            }
-        }
     }
 
     /// Returns one session as a list shows it; `None` while nothing has happened in it, or where it is not there.

@@ -267,7 +267,6 @@ async fn a_fork_before_a_turn_is_as_if_it_had_never_been_started() {
 #[tokio::test]
 async fn a_fork_carries_what_its_host_says_and_takes_the_name_that_it_is_given() {
     each_store(async |setup: Setup| {
-        let backends = setup.backends.clone();
         let fixture = setup.build().await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
         let turn = fixture.run("one").await;
@@ -277,12 +276,6 @@ async fn a_fork_carries_what_its_host_says_and_takes_the_name_that_it_is_given()
             let options = options.dropped_turn(turn.turn_id);
             options.record(serde_json::json!({"a": 1}))
         };
-        // A process that was killed may have left half of it behind.
-        if let Some(backends) = backends {
-            let half = runtime.fork_session(parent, ForkAt::Latest, ForkOptions::new().id(id));
-            half.await.unwrap();
-            assert!(backends.session_store.remove_session(id).await.unwrap());
-        }
         let made = runtime.fork_session(parent, ForkAt::Latest, options());
         assert_eq!(soon(made).await.unwrap(), id);
         let events = runtime.events_for(id).await.unwrap();
@@ -434,4 +427,43 @@ async fn a_session_goes_back_only_at_rest_and_only_to_a_turn_it_has() {
         .unwrap();
     assert_eq!(said(runtime, session).await, ["one", "ok"]);
     fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_fork_takes_the_place_of_what_a_killed_one_left_and_of_nothing_else() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        fixture.run("one").await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        // It was killed before it shared the conversation: there is a session, and nothing was recorded.
+        let left = SessionId::from_seed(0xf0);
+        let mut record = runtime.session(parent).await.unwrap();
+        record.id = left;
+        fixture.runtime.add_session(record).await.unwrap();
+        let named = || ForkOptions::new().id(left);
+        let child = runtime.fork_session(parent, ForkAt::Latest, named()).await;
+        assert_eq!(child.unwrap(), left);
+        assert_eq!(said(runtime, left).await, ["one", "ok"]);
+        let again = runtime.fork_session(parent, ForkAt::Latest, named()).await;
+        let is_refused = matches!(again, Err(AgentLoopError::NotForkable { .. }));
+        assert!(is_refused, "{again:?}");
+        assert_eq!(said(runtime, left).await, ["one", "ok"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_forks_to_one_name_at_once_one_is_made() {
+    each_store(async |setup: Setup| {
+        let fixture = setup.build().await;
+        fixture.run("one").await;
+        let (runtime, parent) = (&fixture.runtime, fixture.session);
+        let child = SessionId::from_seed(0xf1);
+        let fork = || runtime.fork_session(parent, ForkAt::Latest, ForkOptions::new().id(child));
+        let made = tokio::join!(fork(), fork(), fork());
+        let made = [made.0.is_ok(), made.1.is_ok(), made.2.is_ok()];
+        assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
+        assert_eq!(said(runtime, child).await, ["one", "ok"]);
+    })
+    .await;
 }

@@ -154,12 +154,6 @@ async fn a_list_brings_no_session_into_memory() {
     assert_eq!(rested.count(), 5);
     let ids: Vec<SessionId> = all.iter().map(|session| session.id).collect();
     assert_eq!(idle.runtime.session_ids().await.unwrap(), ids);
-    let latest = idle.runtime.latest_sequences().await.unwrap();
-    assert_eq!(latest.len(), 5, "those in which something has happened");
-    for (session_id, sequence) in latest {
-        let events = idle.runtime.events_for(session_id).await.unwrap();
-        assert_eq!(events.last().map(|event| event.seq()), Some(sequence));
-    }
     assert!(idle.runtime.loaded_sessions() <= loaded);
 }
 

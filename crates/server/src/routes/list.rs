@@ -59,7 +59,10 @@ impl App {
         // One that cannot be read is in the log, and hides no other.
         let mut threads = Vec::with_capacity(listed.entries.len());
         for row in listed.entries {
-            threads.extend(self.shown(row).await.ok().flatten());
+            match self.shown(row).await {
+                Err(error) if error.is_unavailable() => return Err(error),
+                shown => threads.extend(shown.ok().flatten()),
+            }
         }
         Ok((threads, listed.next))
     }

@@ -46,6 +46,7 @@ pub(super) async fn retry(
     // All that can be refused is, before there is a fork that nobody asked for.
     app.check_serving()?;
     let input = app.input_again(&parent, &turn, &request).await?;
+    let is_new = made.is_none();
     let fork = match made {
         Some(made) => made,
         None => {
@@ -59,7 +60,10 @@ pub(super) async fn retry(
             json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
         }
         Err(error) => {
-            let _ = app.forget(fork_id).await;
+            // One that was made before may have been used since.
+            if is_new {
+                let _ = app.forget(fork_id).await;
+            }
             Err(error)
         }
     }
@@ -99,12 +103,16 @@ impl Recorded {
         let environment = hint(&controls, TURN_ENVIRONMENT)?;
         let metadata = message.metadata.as_ref();
         let summary = metadata.and_then(|metadata| metadata.get(INPUT_SUMMARY)?.as_str());
-        Ok(wishes.zip(environment).map(|(wishes, environment)| Self {
-            controls,
-            wishes,
-            environment,
-            summary: summary.map(str::to_owned),
-        }))
+        match (wishes, environment) {
+            (None, None) => Ok(None),
+            (Some(wishes), Some(environment)) => Ok(Some(Self {
+                summary: summary.map(str::to_owned),
+                controls,
+                wishes,
+                environment,
+            })),
+            _ => Err(unreadable("only a part of what it was allowed is recorded")),
+        }
     }
 }
 
@@ -199,7 +207,7 @@ impl App {
         match (&request.model, recorded.controls.model_id, other) {
             (Some(name), ..) => Ok(named(&models.name(Some(name))?)),
             (None, None, Some(other)) => Ok(named(&models.still(other)?)),
-            (None, None, None) => models.still(&thread.model).map(|_| (None, None)),
+            (None, None, None) => Ok(named(&models.still(&thread.model)?)),
             (None, Some(id), _) if models.known.values().any(|known| *known == id) => {
                 Ok((Some(id), None))
             }

@@ -48,7 +48,7 @@ impl FoundThread {
 }
 
 impl App {
-    /// Finds a turn by the id under which the thread shows it. One whose records are gone is not shown.
+    /// Finds a turn by the id under which the thread shows it, also where its records are no longer kept.
     pub(crate) async fn turn_named(
         &self,
         found: &FoundThread,

@@ -5,7 +5,7 @@ mod conversation;
 use serde::Deserialize;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::Thread;
-use windlass_store::queries::{LatestTurn, Order, ThreadRow, TurnQuery};
+use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -76,7 +76,11 @@ impl App {
                 after: None,
                 limit: 1,
             });
-            let shared = shared.await?.entries.pop();
+            let shared = shared.await.map_err(|error| match error {
+                QueryError::DamagedRow { .. } => ApiError::internal(error),
+                error => error.into(),
+            })?;
+            let shared = shared.entries.into_iter().next();
             let fork: Option<SessionId> = row.stream.as_str().parse().ok();
             row.latest = fork.zip(shared).map(|(fork, turn)| LatestTurn {
                 id: Renamed(fork).turn(turn.view.id),

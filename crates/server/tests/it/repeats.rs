@@ -314,3 +314,27 @@ async fn r8_a_compaction_words_and_an_environment_whose_answers_were_lost_are_ma
     assert_eq!(made["id"], "staging");
     assert_eq!(daemon.client.post(path, body).await.status, 409);
 }
+
+#[tokio::test]
+async fn a_repeated_retry_leaves_a_fork_alone_that_is_used_since() {
+    let daemon = forgetful().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "one").await;
+    let keyed = daemon.client.with("idempotency-key", "k");
+    let path = format!("{thread}/retry");
+    assert_eq!(keyed.post(&path, json!({})).await.status, 503);
+    let list = daemon.client.get("/v1/threads").await.expect(200);
+    let fork = ids(&list).into_iter().find(|id| !thread.ends_with(id));
+    let fork = format!("/v1/threads/{}", fork.unwrap());
+    daemon.events(&fork, 0).await.until("turn.completed").await;
+    let body = json!({"prompt": "SILENT please"});
+    let turn = daemon.client.post(&format!("{fork}/turns"), body).await;
+    let turn = turn.expect(201)["turn"]["id"].clone();
+    let repeated = keyed.post(&path, json!({})).await;
+    assert_eq!(repeated.status, 409, "{:?}", repeated.body);
+    let detail = daemon.detail(&fork).await;
+    assert_eq!(
+        detail["turns"].as_array().unwrap().last().unwrap()["id"],
+        turn
+    );
+}

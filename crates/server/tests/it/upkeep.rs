@@ -28,7 +28,6 @@ async fn upkeep_removes_what_the_retention_does_not_keep_and_shows_it() {
     };
     setup.settings = Box::new(|settings| {
         settings.upkeep.every = Some(Duration::from_millis(100));
-        settings.upkeep.removes_records = true;
     });
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({"title": "kept"})).await;
@@ -73,7 +72,6 @@ async fn a_thread_outlives_its_records() {
         ..Setup::settings(|settings| {
             settings.workspace = root;
             settings.upkeep.every = Some(Duration::from_millis(100));
-            settings.upkeep.removes_records = true;
         })
     };
     let daemon = setup.start().await;

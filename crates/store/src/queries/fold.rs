@@ -114,7 +114,8 @@ impl ThreadFold {
             SessionChange::Forked(data) => {
                 self.row.origin = Some(Origin {
                     parent: data.parent_session_id,
-                    sequence: data.parent_sequence,
+                    // Some forks hold all their records themselves.
+                    sequence: data.parent_sequence.min(event.seq().saturating_sub(1)),
                     dropped: data.dropped_turn_id,
                 });
                 &data.record

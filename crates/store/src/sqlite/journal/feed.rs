@@ -15,7 +15,7 @@ use super::streams::named;
 use crate::cursor::{Cursors, List};
 use crate::durable::chain::Chain;
 use crate::durable::record::Stored;
-use crate::journal::{FeedEntry, FeedPage, JournalError};
+use crate::journal::{FeedEntry, FeedPage, JournalError, StreamKey};
 use crate::runs::is_run_stream;
 
 /// How many records of runs, and of streams that were removed, one page may step over.
@@ -51,7 +51,12 @@ pub(super) fn read_feed(
             Vacant(place) => place.insert(walk_to(&transaction, chain, stream, stored.seq)?),
         };
         match walk {
-            Some(walk) => entries.push(entry(walk, &stored)?),
+            Some(Ok(walk)) => entries.push(entry(walk, &stored)?),
+            Some(Err((stream, error))) => entries.push(FeedEntry {
+                stream: stream.clone(),
+                seq: stored.seq,
+                event: Err(error.clone()),
+            }),
             None => skipped += 1,
         }
         place = uint(row, 6)?;
@@ -63,23 +68,29 @@ pub(super) fn read_feed(
     })
 }
 
+/// A reader of a stream, or why there is none.
+type Reader<'a> = Result<Walk<'a>, (StreamKey, JournalError)>;
+
 /// Stands before a record of a session; `None` where the stream is a run's, or was removed.
 fn walk_to<'a>(
     reader: &'a Connection,
     chain: &'a Chain,
     stream: u64,
     seq: u64,
-) -> Result<Option<Walk<'a>>, Fault> {
+) -> Result<Option<Reader<'a>>, Fault> {
     let Some(key) = named(reader, stream)?.filter(|key| !is_run_stream(key)) else {
         return Ok(None);
     };
-    let lineage = Lineage::of(reader, &key, stream)?;
+    let lineage = match Lineage::of(reader, &key, stream) {
+        Err(Fault::Journal(error)) => return Ok(Some(Err((key, error)))),
+        lineage => lineage?,
+    };
     match Walk::after(reader, chain, lineage.clone(), seq - 1) {
         // The one before it is missing; it says so itself when it is taken.
         Err(Fault::Journal(JournalError::Damaged { .. })) => {
-            Ok(Some(Walk::begin(reader, chain, lineage)))
+            Ok(Some(Ok(Walk::begin(reader, chain, lineage))))
         }
-        walk => walk.map(Some),
+        walk => Ok(Some(Ok(walk?))),
     }
 }
 

@@ -12,8 +12,10 @@ use super::super::connect::Location;
 use super::super::error::{Fault, SqliteError};
 use super::super::writer::{WeakWriter, Writer};
 use super::tail::{Reach, STEP_RECORDS, Tail, folded};
-use super::write::write;
+use super::write::{write, write_part};
 
+/// How many rows one commit writes.
+const COMMIT_ROWS: usize = 4096;
 /// How long rows wait for others.
 const DELAY: Duration = Duration::from_millis(250);
 /// How long it waits after a failure.
@@ -102,7 +104,7 @@ impl Behind {
                 Ok(()) if has_failed => tracing::info!("rows for lists are written again"),
                 Ok(()) => {}
                 Err(fault) => {
-                    if !has_failed {
+                    if !has_failed && !self.pending().is_closing {
                         let error = SqliteError::from(fault);
                         tracing::error!(%error, "rows for lists cannot be written, and are kept in memory");
                     }
@@ -165,7 +167,13 @@ pub(in super::super) fn step(
     if is_done {
         return Ok(false);
     }
-    let newer = Arc::clone(&rows);
+    // A reader may have folded much more than a step. Nobody waits for all of it: rows that are written again are the same.
+    let mut newer = Arc::clone(&rows);
+    while newer.count() > COMMIT_ROWS {
+        let (part, rest) = newer.split(COMMIT_ROWS);
+        writer.write_alone(move |work| write_part(work.connection, &part))?;
+        newer = Arc::new(rest);
+    }
     writer.write_alone(move |work| write(work.connection, &newer, upto))?;
     tail.written(&rows, upto);
     Ok(true)

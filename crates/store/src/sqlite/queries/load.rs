@@ -118,7 +118,7 @@ impl Folded {
         record: &Record<'_>,
         rows: &mut Rows,
     ) -> Result<(), Fault> {
-        rows.touched.insert(record.stream);
+        rows.touched.insert(record.stream, record.position);
         let (seq, before) = (record.stored.seq, self.seq());
         if seq <= before {
             return Ok(());

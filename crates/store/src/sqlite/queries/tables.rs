@@ -94,6 +94,19 @@ fn parse_or_none<T: DeserializeOwned>(
     }
 }
 
+/// Tells whether a row cannot be read, which keeps nobody from others.
+pub(super) fn is_damaged(fault: &Fault) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    match fault {
+        Fault::Store(SqliteError::DamagedRow { .. }) => true,
+        Fault::Sql(error) => matches!(
+            error,
+            FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..)
+        ),
+        _ => false,
+    }
+}
+
 /// The columns that [`thread`] reads.
 pub(super) const THREAD: &str = "threads.stream, streams.key, threads.seq, at, created_at, updated_at, state, latest, \
      preview, turns, items, usage, origin, thread_records.seq, record";

@@ -4,16 +4,17 @@
 //! then lays its rows over those of the tables. Folds of streams that were used lately stay; any of them can go, because it
 //! goes on from the rows.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::ExecId;
 
-use super::super::error::Fault;
+use super::super::error::{Fault, SqliteError};
 use super::super::numbers::{int, uint};
 use super::super::spans::{IN_ORDER, from};
 use super::load::{Folded, Record};
+use super::tables::is_damaged;
 use crate::RecentlyUsed;
 use crate::cursor::Cursors;
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
@@ -39,13 +40,47 @@ pub(in super::super) struct Rows {
     pub(super) waits: BTreeMap<(u64, ExecId), WaitRow>,
     /// By stream.
     pub(super) runs: HashMap<u64, Arc<KeptRun>>,
-    /// All streams that have a newer record, in whatever state they are.
-    pub(super) touched: HashSet<u64>,
+    /// All streams that have a newer record, in whatever state they are, with where the newest lies.
+    pub(super) touched: HashMap<u64, u64>,
 }
 
 impl Rows {
-    fn len(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.threads.len() + self.turns.len() + self.waits.len() + self.runs.len()
+    }
+
+    /// Parts some rows from the rest, which also knows the streams.
+    pub(super) fn split(&self, count: usize) -> (Self, Self) {
+        let (mut part, mut rest, mut left) = (Self::default(), Self::default(), count);
+        for (stream, row) in &self.threads {
+            let rows = side(&mut left, &mut part, &mut rest);
+            rows.threads.insert(*stream, Arc::clone(row));
+        }
+        for (place, row) in &self.turns {
+            let rows = side(&mut left, &mut part, &mut rest);
+            rows.turns.insert(*place, row.clone());
+        }
+        for (key, row) in &self.waits {
+            let rows = side(&mut left, &mut part, &mut rest);
+            rows.waits.insert(*key, row.clone());
+        }
+        for (stream, row) in &self.runs {
+            let rows = side(&mut left, &mut part, &mut rest);
+            rows.runs.insert(*stream, Arc::clone(row));
+        }
+        rest.touched.clone_from(&self.touched);
+        (part, rest)
+    }
+}
+
+/// Returns the part while there is room in it.
+fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut Rows {
+    match room.checked_sub(1) {
+        Some(less) => {
+            *room = less;
+            part
+        }
+        None => rest,
     }
 }
 
@@ -134,22 +169,7 @@ impl Tail {
         newer
             .runs
             .retain(|stream, row| !is_same(rows.runs.get(stream), row));
-        let Rows {
-            threads,
-            turns,
-            waits,
-            runs,
-            touched,
-        } = newer;
-        let of_turns: HashSet<u64> = turns.values().map(|(stream, _)| *stream).collect();
-        let of_waits: HashSet<u64> = waits.keys().map(|(stream, _)| *stream).collect();
-        touched.retain(|stream| {
-            !rows.touched.contains(stream)
-                || threads.contains_key(stream)
-                || runs.contains_key(stream)
-                || of_turns.contains(stream)
-                || of_waits.contains(stream)
-        });
+        newer.touched.retain(|_, position| *position > upto);
     }
 
     /// Makes the rows of a stream anew from those of the tables and what came after them.
@@ -195,9 +215,10 @@ impl State {
         reach: Reach,
     ) -> Result<(Arc<Rows>, u64), Fault> {
         let folded = folded(transaction)?;
-        // Another process has written rows: newer ones than all that was folded here, or so many that they need not stay.
-        let is_much = folded > self.base && self.rows.len() > MAX_ROWS;
-        if folded < self.base || folded > self.upto || is_much {
+        // Another process has written rows: all that were folded here, which retention may have changed since, or so many that they
+        // need not stay.
+        let is_much = self.rows.count() > MAX_ROWS;
+        if folded < self.base || (folded > self.base && (folded >= self.upto || is_much)) {
             self.begin_at(folded);
         }
         self.advance(transaction, reach)?;
@@ -214,7 +235,7 @@ impl State {
             Reach::Step => STEP_RECORDS,
         };
         let records = statement.query([int(self.upto), int(limit)])?;
-        self.fold(connection, records, reach)
+        self.fold_whole(connection, records, reach)
     }
 
     /// The same for one stream, from its first record that no row has.
@@ -225,7 +246,21 @@ impl State {
             from!("?3 + 1")
         ))?;
         let records = statement.query([stream, self.upto, seen].map(int))?;
-        self.fold(connection, records, Reach::Newest)
+        self.fold_whole(connection, records, Reach::Newest)
+    }
+
+    /// Folds records. What was folded half-way when something failed is made again from the tables.
+    fn fold_whole(
+        &mut self,
+        connection: &Connection,
+        records: rusqlite::Rows<'_>,
+        reach: Reach,
+    ) -> Result<(), Fault> {
+        let folded = self.fold(connection, records, reach);
+        if folded.is_err() {
+            self.begin_at(self.base);
+        }
+        folded
     }
 
     fn fold(
@@ -261,7 +296,14 @@ impl State {
     fn take_out(&mut self, connection: &Connection, stream: u64) -> Result<Folded, Fault> {
         match self.folds.remove(stream) {
             Some(folded) => Ok(folded),
-            None => Folded::load(connection, &self.rows, stream),
+            None => match Folded::load(connection, &self.rows, stream) {
+                Err(fault) if is_damaged(&fault) => {
+                    let error = SqliteError::from(fault);
+                    tracing::warn!(%error, "a thread is shown as it was, until its rows are made anew (`windlass store rebuild`)");
+                    Ok(Folded::Left)
+                }
+                loaded => loaded,
+            },
         }
     }
 

@@ -4,11 +4,13 @@ use std::cmp::Reverse;
 
 use rusqlite::ToSql;
 
-use super::super::error::Fault;
+use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
 use super::super::numbers::{int, uint};
 use super::Look;
-use super::tables::{ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, thread};
+use super::tables::{
+    ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
+};
 use crate::cursor::{Key, List};
 use crate::journal::StreamKey;
 use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
@@ -92,7 +94,15 @@ impl Look<'_> {
             if self.newer.threads.contains_key(&stream) {
                 continue;
             }
-            let thread = thread(row)?;
+            let thread = match thread(row) {
+                // It hides no other.
+                Err(fault) if is_damaged(&fault) => {
+                    let error = SqliteError::from(fault);
+                    tracing::warn!(%error, "a thread is not listed; make its rows anew (`windlass store rebuild`)");
+                    continue;
+                }
+                thread => thread?,
+            };
             if query.takes(&thread) {
                 found.push((key(stream, &thread), thread));
                 left -= 1;

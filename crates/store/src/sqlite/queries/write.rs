@@ -12,12 +12,21 @@ use super::open;
 use super::tables::{put_run, put_thread, put_turn, put_wait};
 use super::tail::Rows;
 
-/// Writes rows that are exact up to a position. What belongs to streams that were removed since is left out.
+/// Writes rows, and that the tables are exact up to a position with them.
 pub(in super::super) fn write(
     connection: &Connection,
     rows: &Rows,
     upto: u64,
 ) -> Result<(), Fault> {
+    write_part(connection, rows)?;
+    connection
+        .prepare_cached("UPDATE state SET folded = ?1 WHERE folded < ?1")?
+        .execute([int(upto)])?;
+    Ok(())
+}
+
+/// Writes rows alone. What belongs to streams that were removed since is left out.
+pub(super) fn write_part(connection: &Connection, rows: &Rows) -> Result<(), Fault> {
     let mut there = Streams {
         connection,
         shown: HashMap::new(),
@@ -42,12 +51,9 @@ pub(in super::super) fn write(
             put_run(connection, run)?;
         }
     }
-    for stream in &rows.touched {
+    for stream in rows.touched.keys() {
         open::note(connection, *stream)?;
     }
-    connection
-        .prepare_cached("UPDATE state SET folded = ?1 WHERE folded < ?1")?
-        .execute([int(upto)])?;
     Ok(())
 }
 

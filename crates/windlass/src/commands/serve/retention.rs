@@ -40,7 +40,6 @@ pub(super) fn of(configured: &config::Retention) -> anyhow::Result<(SqliteRetent
             Some(minutes) => Some(MINUTE * minutes),
             None => Upkeep::default().every,
         },
-        removes_records: retention != SqliteRetention::default(),
     };
     Ok((retention, upkeep))
 }

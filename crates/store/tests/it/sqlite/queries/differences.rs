@@ -126,6 +126,11 @@ async fn a_row_that_cannot_be_read_is_a_typed_error_until_it_is_made_anew() {
         assert!(other.unwrap().is_some(), "{change}");
         // Records of the damaged thread are still taken, and its rows made again.
         fill(&store, "s", vec![custom("on")]).await;
+        let other = store.queries().thread(&key("other")).await;
+        assert!(other.unwrap().is_some(), "{change}");
+        let listed = store.queries().threads(ThreadQuery::first(9)).await;
+        assert!(!listed.unwrap().entries.is_empty(), "{change}");
+        store.write_rows().await.unwrap();
         store.rebuild(|_| {}).await.unwrap();
         assert_eq!(findings(&store).await, [""; 0], "{change}");
         let head = store.journal().standing(&key("s")).await.unwrap().head;
