@@ -1,4 +1,4 @@
-//! Bare SQLite, as the yardstick: one table, one row per event, and nothing that a journal needs beyond that.
+//! Bare SQLite, as the yardstick: one table, one row per event, found by stream and number, and nothing that a journal needs beyond that.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ impl Bare {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.execute_batch(
-            "CREATE TABLE events (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL)",
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL); \
+             CREATE UNIQUE INDEX events_by_stream ON events (stream, seq)",
         )?;
         Ok(Self { connection, row: 0 })
     }
@@ -32,9 +33,12 @@ impl Bare {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut insert = connection
             .prepare_cached("INSERT INTO events (id, stream, seq, body) VALUES (?1, ?2, ?3, ?4)")?;
-        for body in groups.into_iter().flatten() {
-            self.row += 1;
-            insert.execute((self.row, 1, self.row, body))?;
+        // Those who write together write to streams of their own.
+        for (stream, group) in (1i64..).zip(groups) {
+            for body in group {
+                self.row += 1;
+                insert.execute((self.row, stream, self.row, body))?;
+            }
         }
         connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use super::super::connect::Location;
 use super::super::error::{Fault, SqliteError};
+use super::super::numbers::uint;
 use super::super::writer::{WeakWriter, Writer};
 use super::tail::{Reach, STEP_RECORDS, Tail, folded};
 use super::write::{write, write_part};
@@ -155,7 +156,8 @@ fn catch_up(
     Ok(())
 }
 
-/// Folds and writes some of what is newer than the tables; tells whether there was something.
+/// Folds and writes some of what is newer than the tables; tells whether some of what was there is left. What comes meanwhile is
+/// no reason to go on: each commit would then bring another one.
 pub(in super::super) fn step(
     reader: &Connection,
     tail: &Tail,
@@ -163,9 +165,10 @@ pub(in super::super) fn step(
 ) -> Result<bool, Fault> {
     let (transaction, rows, upto) = tail.look(reader, Reach::Step)?;
     let is_done = upto <= folded(&transaction)?;
+    let is_more = upto < newest(&transaction)?;
     drop(transaction);
     if is_done {
-        return Ok(false);
+        return Ok(is_more);
     }
     // A reader may have folded much more than a step. Nobody waits for all of it: rows that are written again are the same.
     let mut newer = Arc::clone(&rows);
@@ -176,7 +179,14 @@ pub(in super::super) fn step(
     }
     writer.write_alone(move |work| write(work.connection, &newer, upto))?;
     tail.written(&rows, upto);
-    Ok(true)
+    Ok(is_more)
+}
+
+/// Returns the position of the newest record.
+fn newest(connection: &Connection) -> Result<u64, Fault> {
+    let query = "SELECT coalesce(max(position), 0) FROM records";
+    let mut statement = connection.prepare_cached(query)?;
+    Ok(statement.query_row([], |row| uint(row, 0))?)
 }
 
 /// The same in a transaction that writes: returns what must be [let go of](Tail::written) once it is durable.

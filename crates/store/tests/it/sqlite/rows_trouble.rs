@@ -124,3 +124,20 @@ async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
         read(&store, "s").await.unwrap();
     }
 }
+
+/// Rows are written now and then: their own commits must not call for more of them while somebody writes.
+#[tokio::test]
+async fn rows_bring_few_commits_of_their_own() {
+    const APPENDS: u64 = 2000;
+    let home = Home::new();
+    let store = home.open().await;
+    let journal = store.journal();
+    let claim = journal.claim(&key("s")).await.unwrap();
+    let before = store.commits();
+    for seq in 1..=APPENDS {
+        let batch = events(seq, vec![custom("x")]);
+        journal.append(&claim, batch).await.unwrap();
+    }
+    let of_rows = store.commits() - before - APPENDS;
+    assert!(of_rows < APPENDS / 8, "{of_rows} commits of rows");
+}
