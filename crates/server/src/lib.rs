@@ -30,6 +30,7 @@ pub mod view;
 pub use environments::open_environments;
 pub use error::ApiError;
 pub use models::{Models, UnknownModels};
+pub use routes::{MayCall, route_table};
 pub use serve::{Server, StartError, listen};
 pub use settings::{Access, Limits, RpcSettings, Settings, Upkeep};
 pub use store::{HostWireStore, StoredAnswer, WireStore};

@@ -1,6 +1,8 @@
 //! Who may use the API.
 
-use axum::extract::{Request, State};
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +11,7 @@ use windlass_protocol::ErrorCode;
 use super::{query, scope};
 use crate::app::Shared;
 use crate::error::ApiError;
+use crate::routes::{MayCall, Table, may_call};
 use crate::settings::Access;
 use crate::tokens::Caller;
 
@@ -19,13 +22,26 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
     "x-deepseek-runtime-token",
 ];
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
-const PUBLIC: [&str; 3] = ["/health", "/ready", "/v1/runtime/info"];
 
-/// Lets requests pass that show a token which is good for them.
-pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    if PUBLIC.contains(&request.uri().path()) {
+/// What lets requests pass or not.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) app: Shared,
+    pub(crate) table: Arc<Table>,
+}
+
+/// Lets requests pass that show a token which is good for their route.
+pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let may_call = match route {
+        Some(route) => may_call(&gate.table, route.as_str(), request.method()),
+        // There is no such route, which whoever has a token may know.
+        None => MayCall::Agent,
+    };
+    if may_call == MayCall::Anyone {
         return next.run(request).await;
     }
+    let app = gate.app;
     // A socket has shown its token already, and asks in its own name.
     let known = request.extensions().get::<Caller>().cloned();
     let known = known.or_else(|| caller(&app.settings.access, request.headers()));
@@ -34,7 +50,7 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
             .into_response();
     };
     let path = request.uri().path();
-    if let Err(refusal) = app.check_scope(&caller, request.method(), path).await {
+    if let Err(refusal) = app.check_scope(&caller, may_call, path).await {
         return refusal.into_response();
     }
     scope::name_caller(caller);

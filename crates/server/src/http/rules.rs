@@ -1,11 +1,11 @@
-//! What each scope of a token may do. All of it is here; `docs/tokens.md` says it to people.
+//! What each scope of a token may do. Who may call a route is said where the route is; `docs/tokens.md` says it to people.
 
-use axum::http::Method;
 use windlass_protocol::{ErrorCode, Mode};
 
 use super::scope;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::routes::MayCall;
 use crate::tokens::{Caller, TokenScope};
 
 fn forbidden(text: &str) -> ApiError {
@@ -13,31 +13,26 @@ fn forbidden(text: &str) -> ApiError {
 }
 
 impl App {
-    /// Checks that a caller may send a request, as far as method and path tell.
+    /// Checks that a caller may send a request, as far as its route tells.
     pub(crate) async fn check_scope(
         &self,
         caller: &Caller,
-        method: &Method,
+        may_call: MayCall,
         path: &str,
     ) -> Result<(), ApiError> {
-        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-        match &caller.scope {
-            TokenScope::Admin => Ok(()),
-            TokenScope::Client => match segments.as_slice() {
-                ["v1", "environments", ..] if !method.is_safe() => Err(forbidden(
-                    "only an admin token may change what the machine is opened to",
-                )),
-                _ => Ok(()),
-            },
-            TokenScope::Agent(agent) => match segments.as_slice() {
-                ["v1", "threads"] | ["v1", "threads", "summary"] | ["v1", "stream"] => Ok(()),
-                ["v1", "threads", id, ..] => self.check_owner(agent, id).await,
-                ["v1", "openapi.json"] | ["v1", "workspace", "status"] => Ok(()),
-                ["v1", "environments", ..] if method.is_safe() => Ok(()),
-                _ => Err(forbidden(
-                    "the token of an agent is for its own threads only",
-                )),
-            },
+        match (&caller.scope, may_call) {
+            (TokenScope::Admin, _) | (_, MayCall::Agent | MayCall::Anyone) => Ok(()),
+            (TokenScope::Client, MayCall::Client | MayCall::Owner) => Ok(()),
+            (TokenScope::Agent(agent), MayCall::Owner) => {
+                let thread = path.split('/').nth(3).unwrap_or_default();
+                self.check_owner(agent, thread).await
+            }
+            (TokenScope::Client, MayCall::Admin) => Err(forbidden(
+                "only an admin token may change what the machine is opened to",
+            )),
+            (TokenScope::Agent(_), MayCall::Admin | MayCall::Client) => Err(forbidden(
+                "the token of an agent is for its own threads only",
+            )),
         }
     }
 

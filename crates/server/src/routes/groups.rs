@@ -1,16 +1,17 @@
 //! Groups that are not built: lists are empty, so that clients that ask at start-up go on; writing is refused.
 
-use axum::Router;
-use axum::routing::{MethodRouter, get, post};
+use axum::http::Method;
 use serde::Serialize;
 use windlass_protocol::groups::{AgentRunList, McpServerList, McpToolList, SkillList, TaskList};
 
+use super::MayCall::Client;
+use super::table::Routes;
 use super::{Answer, ok};
-use crate::app::Shared;
 use crate::error::ApiError;
 
-fn empty<T: Serialize + Default + Send + 'static>() -> MethodRouter<Shared> {
-    get(|| async { ok(&T::default()) })
+/// An empty list.
+async fn empty<T: Serialize + Default>() -> Answer {
+    ok(&T::default())
 }
 
 async fn refuse() -> Answer {
@@ -25,29 +26,30 @@ async fn none() -> Answer {
     ))
 }
 
-pub(super) fn routes() -> Router<Shared> {
+pub(super) fn add(routes: Routes) -> Routes {
     let list = empty::<Vec<()>>;
-    Router::new()
-        .route("/v1/tasks", empty::<TaskList>().post(refuse))
-        .route("/v1/tasks/{id}", get(none))
-        .route("/v1/tasks/{id}/cancel", post(refuse))
-        .route("/v1/automations", list().post(refuse))
-        .route(
-            "/v1/automations/{id}",
-            get(none).patch(refuse).delete(refuse),
-        )
-        .route("/v1/automations/{id}/run", post(refuse))
-        .route("/v1/automations/{id}/pause", post(refuse))
-        .route("/v1/automations/{id}/resume", post(refuse))
-        .route("/v1/automations/{id}/runs", list())
-        .route("/v1/snapshots", list())
-        .route("/v1/skills", empty::<SkillList>())
-        .route("/v1/skills/{name}", get(none).post(refuse).put(refuse))
-        .route(
-            "/v1/apps/mcp/servers",
-            empty::<McpServerList>().post(refuse),
-        )
-        .route("/v1/apps/mcp/tools", empty::<McpToolList>())
-        .route("/v1/agent-runs", empty::<AgentRunList>())
-        .route("/v1/agent-runs/{run_id}", get(none))
+    routes
+        .get("/v1/tasks", Client, empty::<TaskList>)
+        .post("/v1/tasks", Client, refuse)
+        .get("/v1/tasks/{id}", Client, none)
+        .post("/v1/tasks/{id}/cancel", Client, refuse)
+        .get("/v1/automations", Client, list)
+        .post("/v1/automations", Client, refuse)
+        .get("/v1/automations/{id}", Client, none)
+        .add(&Method::PATCH, "/v1/automations/{id}", Client, refuse)
+        .add(&Method::DELETE, "/v1/automations/{id}", Client, refuse)
+        .post("/v1/automations/{id}/run", Client, refuse)
+        .post("/v1/automations/{id}/pause", Client, refuse)
+        .post("/v1/automations/{id}/resume", Client, refuse)
+        .get("/v1/automations/{id}/runs", Client, list)
+        .get("/v1/snapshots", Client, list)
+        .get("/v1/skills", Client, empty::<SkillList>)
+        .get("/v1/skills/{name}", Client, none)
+        .post("/v1/skills/{name}", Client, refuse)
+        .add(&Method::PUT, "/v1/skills/{name}", Client, refuse)
+        .get("/v1/apps/mcp/servers", Client, empty::<McpServerList>)
+        .post("/v1/apps/mcp/servers", Client, refuse)
+        .get("/v1/apps/mcp/tools", Client, empty::<McpToolList>)
+        .get("/v1/agent-runs", Client, empty::<AgentRunList>)
+        .get("/v1/agent-runs/{run_id}", Client, none)
 }

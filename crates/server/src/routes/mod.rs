@@ -20,17 +20,19 @@ mod retry;
 mod steer;
 mod stream;
 mod summary;
+mod table;
 mod turns;
 mod undo;
 mod usage;
 mod user_input;
 mod workspace;
 
+use std::sync::Arc;
+
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use serde::Serialize;
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
@@ -40,6 +42,9 @@ use crate::error::ApiError;
 use crate::http::{auth, cors, idempotency, scope, whole};
 
 pub(crate) use list::NEXT_CURSOR;
+pub use table::MayCall;
+use table::Routes;
+pub(crate) use table::{Table, may_call};
 
 /// What a handler answers.
 type Answer<T = Response> = Result<T, ApiError>;
@@ -55,56 +60,88 @@ fn ok(value: &impl Serialize) -> Answer {
     json(StatusCode::OK, value)
 }
 
+/// All routes, each with who may call it.
+fn routes() -> Routes {
+    use MayCall::{Admin, Agent, Anyone, Client, Owner};
+    let routes = Routes::default()
+        .get("/health", Anyone, health::health)
+        .get("/ready", Anyone, health::ready)
+        .get("/v1/runtime/info", Anyone, health::info)
+        .get("/metrics", Client, metrics::metrics)
+        .get("/v1/threads", Agent, list::list)
+        .post("/v1/threads", Agent, create::create)
+        .get("/v1/threads/summary", Agent, summary::summary)
+        .get("/v1/threads/{id}", Owner, detail::thread)
+        .add(&Method::PATCH, "/v1/threads/{id}", Owner, patch::patch)
+        .post("/v1/threads/{id}/resume", Owner, resume::resume)
+        .post("/v1/threads/{id}/fork", Owner, fork::fork)
+        .post("/v1/threads/{id}/undo", Owner, undo::undo)
+        .post("/v1/threads/{id}/retry", Owner, retry::retry)
+        .post("/v1/threads/{id}/compact", Owner, compact::compact)
+        .get("/v1/threads/{id}/events", Owner, events::events)
+        .post("/v1/threads/{id}/turns", Owner, turns::start)
+        .get("/v1/threads/{id}/turns/{turn_id}", Owner, detail::turn)
+        .post(
+            "/v1/threads/{id}/turns/{turn_id}/steer",
+            Owner,
+            steer::steer,
+        )
+        .post(
+            "/v1/threads/{id}/turns/{turn_id}/interrupt",
+            Owner,
+            interrupt::interrupt,
+        )
+        .post(
+            "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result",
+            Owner,
+            results::submit,
+        )
+        .post("/v1/approvals/{approval_id}", Client, approvals::decide)
+        .post(
+            "/v1/user-input/{thread_id}/{input_id}",
+            Client,
+            user_input::answer,
+        )
+        .post("/v1/stream", Agent, stream::one_shot)
+        .get("/v1/usage", Client, usage::usage)
+        .get("/v1/environments", Agent, environments::list)
+        .post("/v1/environments", Admin, environments::create)
+        .get("/v1/environments/{id}", Agent, environments::get)
+        .add(
+            &Method::DELETE,
+            "/v1/environments/{id}",
+            Admin,
+            environments::delete,
+        )
+        .get("/v1/openapi.json", Agent, openapi::openapi)
+        .get("/v1/workspace/status", Agent, workspace::status);
+    groups::add(routes)
+}
+
+/// Lists all routes as `METHOD PATH: who may call it`, one a line.
+#[must_use]
+pub fn route_table() -> Vec<(String, &'static str, MayCall)> {
+    let (_, table) = routes().finish();
+    let rows = table.into_iter().flat_map(|(path, methods)| {
+        let row = move |(method, may_call)| (method, path, may_call);
+        methods.into_iter().map(row)
+    });
+    rows.collect()
+}
+
 /// Puts all routes together with what every request passes.
 pub(crate) fn router(app: &Shared) -> Router {
-    let one_thread = Router::new()
-        .route("/", get(detail::thread).patch(patch::patch))
-        .route("/resume", post(resume::resume))
-        .route("/fork", post(fork::fork))
-        .route("/undo", post(undo::undo))
-        .route("/retry", post(retry::retry))
-        .route("/compact", post(compact::compact))
-        .route("/events", get(events::events))
-        .route("/turns", post(turns::start))
-        .route("/turns/{turn_id}", get(detail::turn))
-        .route("/turns/{turn_id}/steer", post(steer::steer))
-        .route("/turns/{turn_id}/interrupt", post(interrupt::interrupt))
-        .route(
-            "/turns/{turn_id}/tool-calls/{call_id}/result",
-            post(results::submit),
-        );
-    let routes = Router::new()
-        .route("/health", get(health::health))
-        .route("/ready", get(health::ready))
-        .route("/metrics", get(metrics::metrics))
-        .route("/v1/runtime/info", get(health::info))
-        .route("/v1/threads", get(list::list).post(create::create))
-        .route("/v1/threads/summary", get(summary::summary))
-        .nest("/v1/threads/{id}", one_thread)
-        .route("/v1/approvals/{approval_id}", post(approvals::decide))
-        .route(
-            "/v1/user-input/{thread_id}/{input_id}",
-            post(user_input::answer),
-        )
-        .route("/v1/stream", post(stream::one_shot))
-        .route("/v1/usage", get(usage::usage))
-        .route(
-            "/v1/environments",
-            get(environments::list).post(environments::create),
-        )
-        .route(
-            "/v1/environments/{id}",
-            get(environments::get).delete(environments::delete),
-        )
-        .route("/v1/openapi.json", get(openapi::openapi))
-        .route("/v1/workspace/status", get(workspace::status))
-        .merge(groups::routes())
-        .fallback(unknown_path)
-        .method_not_allowed_fallback(wrong_method);
+    let (routes, table) = routes().finish();
+    let gate = auth::Gate {
+        app: Shared::clone(app),
+        table: Arc::new(table),
+    };
     // The last one is passed first.
     routes
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
-        .layer(from_fn_with_state(Shared::clone(app), auth::check))
+        .layer(from_fn_with_state(gate, auth::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.settings.cors_origins))
         .layer(from_fn_with_state(Shared::clone(app), scope::enter))

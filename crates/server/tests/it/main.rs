@@ -16,6 +16,7 @@ mod reads;
 mod repeats;
 mod replayed;
 mod rpc;
+mod scopes;
 mod stopped;
 mod support;
 mod transport;

@@ -1,0 +1,85 @@
+//! Who may call which route: the table, and that the daemon keeps to it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_server::{Access, MayCall, TokenBook, TokenScope, route_table};
+
+use crate::support::Setup;
+
+const SNAPSHOT: &str = include_str!("scopes.txt");
+
+/// Set `WINDLASS_BLESS=1` to write the table anew, and read what changed.
+#[test]
+fn the_table_of_routes_is_the_one_that_was_looked_at() {
+    let rows = route_table().into_iter();
+    let table: String = rows
+        .map(|(method, path, may_call)| format!("{method:6} {path}: {may_call}\n"))
+        .collect();
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scopes.txt");
+        std::fs::write(file, &table).unwrap();
+    }
+    assert_eq!(table, SNAPSHOT);
+}
+
+#[tokio::test]
+async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let book = Arc::new(TokenBook::new(directory.path()));
+    let secret = |scope| book.create(scope, None).unwrap().1;
+    let (client, agent) = (
+        secret(TokenScope::Client),
+        secret(TokenScope::Agent("a".to_owned())),
+    );
+    let (admin, stored) = (secret(TokenScope::Admin), Arc::clone(&book));
+    let setup = Setup::settings(move |settings| {
+        settings.access = Access::Tokens {
+            operator: None,
+            stored,
+        };
+    });
+    let daemon = setup.start().await;
+    let of = |token: &str| {
+        daemon
+            .client
+            .with("authorization", &format!("Bearer {token}"))
+    };
+    let others = of(&admin).post("/v1/threads", json!({})).await.expect(201);
+    let others = others["id"].as_str().unwrap();
+    for (method, path, may_call) in route_table() {
+        // A stream of events would not end.
+        let id = match path.ends_with("/events") {
+            true => "thr_none",
+            false => others,
+        };
+        let path = path.replace("{id}", id).replace(['{', '}'], "");
+        let ask = async |token: Option<&str>| {
+            let client = match token {
+                Some(token) => of(token),
+                None => daemon.client.with("authorization", "Bearer nobody"),
+            };
+            // No body is what nobody can act on; who is refused for his token is, before it is read.
+            client.raw(&method, &path, None).await.status
+        };
+        let what = format!("{method} {path}");
+        assert_eq!(
+            ask(None).await == 401,
+            may_call != MayCall::Anyone,
+            "{what}"
+        );
+        let is_refused = ask(Some(&client)).await == 403;
+        assert_eq!(is_refused, may_call == MayCall::Admin, "client: {what}");
+        // What belongs to others does not exist for an agent.
+        let expected: &[u16] = match may_call {
+            MayCall::Admin | MayCall::Client => &[403],
+            MayCall::Owner => &[404],
+            MayCall::Agent | MayCall::Anyone => &[],
+        };
+        let status = ask(Some(&agent)).await;
+        match expected {
+            [] => assert_ne!(status, 403, "agent: {what}"),
+            expected => assert!(expected.contains(&status), "agent: {what}: {status}"),
+        }
+    }
+}
