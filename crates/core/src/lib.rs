@@ -41,7 +41,7 @@ pub mod tools;
 pub mod traits;
 pub mod transcript;
 pub mod turn_environment;
-pub mod turn_wishes;
+pub mod turn_request;
 pub mod typed_id;
 
 pub use agent::{Agent, AgentStatus};

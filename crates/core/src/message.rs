@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::tool_types::ToolCall;
+use crate::turn_request::TurnRequest;
 use crate::typed_id::{ImageId, MessageId, ModelId};
 
 /// Who speaks.
@@ -178,14 +179,16 @@ impl ContentPart {
 
 /// How much the model should think.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReasoningConfig {
     /// The provider's word for it, such as `low` or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
 }
 
-/// Wishes that come with one input.
+/// Wishes that come with one input. What cannot be read makes the input unreadable.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Controls {
     /// The model to use from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,8 +200,15 @@ pub struct Controls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<ReasoningConfig>,
     /// Anything else, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::turn_request::read_hints"
+    )]
     pub hints: Option<HashMap<String, Value>>,
+    /// What the turn of the input works with, and what it may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Box<TurnRequest>>,
 }
 
 /// Somebody outside who speaks through a session.
@@ -239,7 +249,11 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
     /// Anything else, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::turn_request::read_metadata"
+    )]
     pub metadata: Option<HashMap<String, Value>>,
     /// Somebody outside who speaks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -392,7 +406,11 @@ pub struct InputMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
     /// Anything else, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::turn_request::read_metadata"
+    )]
     pub metadata: Option<HashMap<String, Value>>,
     /// Labels of the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

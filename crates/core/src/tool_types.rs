@@ -126,7 +126,9 @@ pub enum ToolShape {
 macro_rules! hints {
     ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident($arg:ty);)*) => {
         /// What a tool says about itself. Nothing said means nothing promised.
+        /// One that is not known is refused: passed over, the tool would promise less than it was told to.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
         pub struct ToolHints {
             $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: Option<$ty>,)*
         }
@@ -220,6 +222,7 @@ pub struct BuiltinTool {
 
 /// A tool that the client runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClientSideTool {
     /// What the model calls.
     pub name: String,

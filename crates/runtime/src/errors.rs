@@ -44,6 +44,7 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
         Rejected::Stale(_) | Rejected::NotEmittable(_) => {
             AgentLoopError::event(rejected.to_string())
         }
+        Rejected::Unusable(_) => AgentLoopError::config(rejected.to_string()),
         Rejected::NotImportable(_) => AgentLoopError::store(rejected.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::json;
-use windlass_core::tools::{ClientSideTool, DeferrablePolicy, ToolDefinition, ToolHints};
+use windlass_core::tools::{ClientSideTool, DeferrablePolicy, ToolHints};
 use windlass_protocol::{DynamicToolSpec, ErrorCode};
 
 use crate::error::ApiError;
@@ -113,7 +113,7 @@ pub(crate) fn joined(
 pub(crate) fn definitions(
     tools: &[DynamicToolSpec],
     builtin: &HashSet<String>,
-) -> Vec<ToolDefinition> {
+) -> Vec<ClientSideTool> {
     let plain: Vec<String> = tools.iter().map(plain_name).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in plain.iter().chain(builtin) {
@@ -146,9 +146,9 @@ fn digested_name(plain: &str, canonical: &str) -> String {
     format!("{kept}_{}", &digest[..8])
 }
 
-fn definition(tool: &DynamicToolSpec, name: String) -> ToolDefinition {
+fn definition(tool: &DynamicToolSpec, name: String) -> ClientSideTool {
     let hints = ToolHints::default();
-    ToolDefinition::ClientSide(ClientSideTool {
+    ClientSideTool {
         name,
         display_name: Some(tool.canonical_name()),
         description: tool.description.clone(),
@@ -162,7 +162,7 @@ fn definition(tool: &DynamicToolSpec, name: String) -> ToolDefinition {
             Some(timeout_ms) => hints.with_timeout_ms(timeout_ms),
             None => hints,
         },
-    })
+    }
 }
 
 #[cfg(test)]
@@ -183,10 +183,7 @@ mod tests {
     fn names(tools: &[DynamicToolSpec]) -> Vec<String> {
         let builtin = HashSet::from(["shell".to_owned()]);
         let definitions = definitions(tools, &builtin);
-        definitions
-            .iter()
-            .map(|tool| tool.name().to_owned())
-            .collect()
+        definitions.iter().map(|tool| tool.name.clone()).collect()
     }
 
     #[test]

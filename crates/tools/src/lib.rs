@@ -2,7 +2,7 @@
 //!
 //! An [`Environment`] is a named root directory with a [`Policy`]. A registry of them, [`Environments`], is shared by the
 //! host and the tools: the host adds and removes, the tools look up where their turn works. A turn says so with a
-//! [`TurnEnvironment`](windlass_core::turn_environment::TurnEnvironment) in its input's controls, which is recorded with the
+//! [`TurnEnvironment`](windlass_core::turn_environment::TurnEnvironment) in its input's request, which is recorded with the
 //! input; one that says nothing works in the root of the default environment.
 //!
 //! ```

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::error::{QuotaExceeded, WaitingFor};
 use windlass_core::events::Event;
 use windlass_core::tools::ToolCall;
+use windlass_core::turn_request::UnusableRequest;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::state::Thread;
@@ -113,4 +114,7 @@ pub enum Rejected {
     /// A message cannot be added now or here.
     #[error("the message cannot be added: {0}")]
     NotImportable(&'static str),
+    /// An input carries something that no turn may be started with.
+    #[error("the input is not usable: {0}")]
+    Unusable(#[from] UnusableRequest),
 }

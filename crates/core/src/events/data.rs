@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::TokenUsage;
 use crate::message::{ContentPart, Message};
 use crate::tool_types::{SideEffectClass, ToolCall, ToolShape};
+use crate::turn_environment::TurnEnvironment;
+use crate::turn_request::TurnLabels;
 use crate::typed_id::{ItemId, MessageId, SessionId, TurnId};
 
 /// Declares payloads: required fields are written always, `?` fields only when set.
@@ -168,9 +170,12 @@ pub struct TurnOutline {
     /// How often it went on after the process was gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed_count: u32,
-    /// What the caller wants to see with the turn, as it came.
+    /// Where its tools touch the world.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<Value>,
+    pub environment: Option<TurnEnvironment>,
+    /// What the caller wants to find on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<TurnLabels>,
     /// Whether it only makes the history shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,

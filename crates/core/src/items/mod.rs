@@ -17,5 +17,5 @@ pub use change::{Change, SessionChange, Wait, WaitChange, WaitKind, change, wait
 pub use item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 pub use log::TurnLog;
 pub use step::{ItemStep, item_step};
-pub use text::{INPUT_SUMMARY, SUMMARY_CHARS, TURN_LABELS, input_summary, plain_text, turn_labels};
+pub use text::{SUMMARY_CHARS, input_summary, plain_text};
 pub use turn::{TurnStatus, TurnView};

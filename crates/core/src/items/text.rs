@@ -7,14 +7,6 @@ use crate::message::{ContentPart, ImageContentPart, Message, ToolResultContentPa
 /// How much of a text a summary shows.
 pub const SUMMARY_CHARS: usize = 280;
 
-/// The name under which the metadata of an input may hold its own summary.
-pub const INPUT_SUMMARY: &str = "input_summary";
-
-/// The name under which the metadata of an input may hold what its turn shows in [`TurnOutline::labels`].
-///
-/// [`TurnOutline::labels`]: crate::events::TurnOutline::labels
-pub const TURN_LABELS: &str = "turn_labels";
-
 /// How much of an image's address is shown.
 const ADDRESS_CHARS: usize = 200;
 
@@ -40,17 +32,10 @@ pub fn plain_text(parts: &[ContentPart]) -> Cow<'_, str> {
 #[must_use]
 pub fn input_summary(message: &Message) -> String {
     let own = message
-        .metadata
-        .as_ref()
-        .and_then(|metadata| metadata.get(INPUT_SUMMARY)?.as_str());
+        .turn_request()
+        .and_then(|request| request.input_summary.as_deref());
     let text = own.map_or_else(|| plain_text(&message.content), Cow::Borrowed);
     cut(text).into_owned()
-}
-
-/// Returns what the caller wants to see with the turn of an input.
-#[must_use]
-pub fn turn_labels(message: &Message) -> Option<serde_json::Value> {
-    message.metadata.as_ref()?.get(TURN_LABELS).cloned()
 }
 
 pub(super) fn cut(text: Cow<'_, str>) -> Cow<'_, str> {

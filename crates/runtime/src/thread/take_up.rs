@@ -5,7 +5,6 @@
 //! it. Only from there on is the end of this process a crash of the turn, unless the turn was released before.
 
 use windlass_core::error::Result;
-use windlass_core::turn_wishes::TurnWishes;
 use windlass_turn::Input;
 
 use super::PROCESS_STOPPED;
@@ -98,8 +97,8 @@ impl Actor {
         let input = self.thread.turn().map(|turn| turn.input_message_id);
         let mut newest_first = self.thread.history().iter().rev();
         let input = newest_first.find(|message| Some(message.id) == input);
-        let controls = input.and_then(|input| input.controls.as_ref());
-        match controls.is_some_and(|controls| TurnWishes::of(controls).interrupt_on_restart) {
+        let request = input.and_then(|input| input.turn_request());
+        match request.is_some_and(|request| request.interrupt_on_restart) {
             true => RecoveryPolicy::Interrupt,
             false => self.inner.settings.recovery,
         }

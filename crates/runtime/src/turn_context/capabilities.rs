@@ -11,7 +11,7 @@ use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{ToolDefinition, ToolRegistry};
-use windlass_core::turn_wishes::TurnWishes;
+use windlass_core::turn_request::TurnRequest;
 
 use crate::inner::Inner;
 use crate::panics::caught;
@@ -119,7 +119,7 @@ impl Contributions {
     pub(crate) fn take_definitions(
         &mut self,
         overlay: &AgentConfigOverlay,
-        wishes: &TurnWishes,
+        request: &TurnRequest,
     ) -> Result<Vec<ToolDefinition>> {
         let mut offered: Vec<ToolDefinition> = Vec::new();
         for tool in std::mem::take(&mut self.offered)
@@ -138,7 +138,7 @@ impl Contributions {
             offered = caught(|| hook.transform(offered))
                 .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
-        Ok(wishes.apply(offered))
+        Ok(request.apply(offered))
     }
 }
 

@@ -20,7 +20,6 @@ use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_core::turn_wishes::TurnWishes;
 use windlass_core::typed_id::{ModelId, SessionId};
 use windlass_turn::TurnPlan;
 
@@ -138,9 +137,11 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
     let session_id = records.session.id;
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();
-    let turn_wishes = TurnWishes::of(&controls);
-    let environment = TurnEnvironment::of(&controls);
-    if let Some(wished) = &turn_wishes.system_prompt {
+    let usable = controls.check_turn_request();
+    usable.map_err(|error| AgentLoopError::config(error.to_string()))?;
+    let mut request = controls.turn.map(|turn| *turn).unwrap_or_default();
+    let environment = request.environment.take();
+    if let Some(wished) = &request.system_prompt {
         let own = records.overlay.system_prompt.get_or_insert_default();
         let gap = if own.is_empty() { "" } else { "\n\n" };
         own.push_str(gap);
@@ -148,7 +149,7 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
     }
     let model_id = controls.model_id.or(records.overlay.default_model_id);
     let mut model = find_model(inner, model_id).await?;
-    if let Some(name) = &turn_wishes.model {
+    if let Some(name) = &request.model {
         model.model.clone_from(name);
     }
     let driver = inner.drivers.get(&model)?;
@@ -170,7 +171,7 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
         &model.model,
     )
     .await?;
-    let definitions = contributions.take_definitions(&records.overlay, &turn_wishes)?;
+    let definitions = contributions.take_definitions(&records.overlay, &request)?;
     let settings = &inner.settings;
     let call_config = LlmCallConfig {
         model: model.model.clone(),
@@ -193,7 +194,7 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<
         max_pending_calls: settings.max_pending_calls,
         max_waiting_inputs: settings.max_waiting_inputs,
         turn_timeout: settings.turn_timeout,
-        needs_output: turn_wishes.needs_output,
+        needs_output: request.needs_output,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
     };

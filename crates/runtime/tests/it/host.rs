@@ -5,34 +5,29 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::{EventData, SessionStartedData, SessionUpdatedData};
-use windlass_core::items::{TURN_LABELS, TurnLog};
-use windlass_core::message::{Controls, InputMessage};
+use windlass_core::items::TurnLog;
+use windlass_core::message::InputMessage;
 use windlass_core::tools::{
     ClientSideTool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy, ToolResult,
     ToolResultImage,
 };
-use windlass_core::turn_wishes::TurnWishes;
+use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_runtime::StopReason;
 
 use super::support::{Call, Gate, Setup, call, soon, tool};
 
-fn external(name: &str, shown: &str) -> ToolDefinition {
-    ToolDefinition::ClientSide(ClientSideTool {
+fn external(name: &str, shown: &str) -> ClientSideTool {
+    ClientSideTool {
         name: name.to_owned(),
         display_name: Some(shown.to_owned()),
         parameters: json!({"type": "object"}),
         hints: ToolHints::default().with_timeout_ms(5_000),
         ..ClientSideTool::default()
-    })
+    }
 }
 
-fn wishing(text: &str, wishes: &TurnWishes) -> InputMessage {
-    let mut controls = Controls::default();
-    wishes.put_into(&mut controls).unwrap();
-    InputMessage {
-        controls: Some(controls),
-        ..InputMessage::user(text)
-    }
+fn asking(text: &str, request: TurnRequest) -> InputMessage {
+    InputMessage::user(text).with_turn_request(request)
 }
 
 #[tokio::test]
@@ -78,11 +73,17 @@ async fn what_a_host_notes_of_a_session_belongs_to_no_turn() {
 #[tokio::test]
 async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn() {
     let fixture = Setup::new([Call::answer("x")]).build().await;
-    let labels = json!({"environment": "local"});
-    let input = InputMessage {
-        metadata: Some([(TURN_LABELS.to_owned(), labels.clone())].into()),
-        ..InputMessage::user("hello")
+    let labels = TurnLabels {
+        provider: Some("of the house".to_owned()),
+        request_digest: None,
     };
+    let input = asking(
+        "hello",
+        TurnRequest {
+            labels: Some(labels.clone()),
+            ..TurnRequest::default()
+        },
+    );
     soon(fixture.runtime.run_turn(fixture.session, input))
         .await
         .unwrap();
@@ -120,15 +121,15 @@ async fn a_turn_has_the_tools_that_it_wishes_and_no_others() {
     .tool(&files)
     .build()
     .await;
-    let wishes = TurnWishes {
+    let request = TurnRequest {
         system_prompt: Some("Speak like a pirate.".to_owned()),
         tools: vec![external("tau__get", "tau::get")],
         disallowed_tools: vec!["fi*".to_owned()],
         approve_all: true,
-        ..TurnWishes::default()
+        ..TurnRequest::default()
     };
     let (runtime, session) = (&fixture.runtime, fixture.session);
-    let turn = soon(runtime.run_turn(session, wishing("hello", &wishes)))
+    let turn = soon(runtime.run_turn(session, asking("hello", request)))
         .await
         .unwrap();
     assert_eq!(
@@ -190,11 +191,11 @@ async fn a_tool_of_the_client_waits_as_long_as_it_says() {
     .settings(|settings| settings.wait_timeout = Some(Duration::from_secs(300)))
     .build()
     .await;
-    let wishes = TurnWishes {
+    let request = TurnRequest {
         tools: vec![external("tau__get", "tau::get")],
-        ..TurnWishes::default()
+        ..TurnRequest::default()
     };
-    let input = wishing("hello", &wishes);
+    let input = asking("hello", request);
     let turn = soon(fixture.runtime.run_turn(fixture.session, input))
         .await
         .unwrap();

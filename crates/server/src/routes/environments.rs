@@ -12,7 +12,6 @@ use crate::environments::{LOCAL, checked, for_tools, not_found};
 use crate::error::ApiError;
 use crate::http::body::Payload;
 use crate::http::scope;
-use crate::view::Labels;
 
 pub(super) async fn list(State(app): State<Shared>) -> Answer {
     let environments = app.environments().to_vec();
@@ -67,12 +66,8 @@ pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) ->
         ..ThreadQuery::first(usize::MAX)
     };
     let at_work = app.queries.threads(at_work).await?.entries.into_iter();
-    let mut labels = at_work.filter_map(|thread| thread.latest?.labels);
-    let works_there = |labels| {
-        let environment = Labels::read(Some(&labels)).environment;
-        environment.is_some_and(|environment| environment.environment_id == id)
-    };
-    if labels.any(works_there) {
+    let mut environments = at_work.filter_map(|thread| thread.latest?.environment);
+    if environments.any(|environment| environment.environment_id == id) {
         return Err(ApiError::new(
             ErrorCode::EnvironmentInUse,
             "a turn works in the environment",

@@ -4,29 +4,26 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::de::DeserializeOwned;
 use windlass_core::events::{Event, EventData};
-use windlass_core::items::{Change, INPUT_SUMMARY, ItemStep, change};
+use windlass_core::items::{Change, ItemStep, change};
 use windlass_core::message::{Controls, InputMessage};
-use windlass_core::turn_environment::{TURN_ENVIRONMENT, TurnEnvironment};
-use windlass_core::turn_wishes::{TURN_WISHES, TurnWishes};
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::ModelId;
 use windlass_protocol::{
     ErrorCode, Mode, OnRestart, RetryThread, StartTurn, Thread, ThreadAndTurn,
-    TurnEnvironmentParams,
 };
 use windlass_store::queries::TurnRow;
 
 use super::fork::Cut;
-use super::turns::{labelled, said};
+use super::turns::{labels, said};
 use super::{Answer, json};
 use crate::app::{App, Shared};
 use crate::environments::{Narrowed, inside};
 use crate::error::ApiError;
 use crate::http::body::Optional;
-use crate::http::{rules, scope};
+use crate::http::rules;
 use crate::threads::FoundThread;
-use crate::view::Labels;
 
 pub(super) async fn retry(
     State(app): State<Shared>,
@@ -85,9 +82,8 @@ pub(super) fn said_in(input: Option<&Event>) -> String {
 /// What a turn was started with.
 struct Recorded {
     controls: Controls,
-    wishes: TurnWishes,
+    request: TurnRequest,
     environment: TurnEnvironment,
-    summary: Option<String>,
 }
 
 impl Recorded {
@@ -97,32 +93,19 @@ impl Recorded {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
             return Err(unreadable("its input is no longer kept"));
         };
-        let message = &data.message;
-        let controls = message.controls.clone().unwrap_or_default();
-        let wishes = hint(&controls, TURN_WISHES)?;
-        let environment = hint(&controls, TURN_ENVIRONMENT)?;
-        let metadata = message.metadata.as_ref();
-        let summary = metadata.and_then(|metadata| metadata.get(INPUT_SUMMARY)?.as_str());
-        match (wishes, environment) {
-            (None, None) => Ok(None),
-            (Some(wishes), Some(environment)) => Ok(Some(Self {
-                summary: summary.map(str::to_owned),
-                controls,
-                wishes,
-                environment,
-            })),
-            _ => Err(unreadable("only a part of what it was allowed is recorded")),
-        }
+        let mut controls = data.message.controls.clone().unwrap_or_default();
+        let Some(request) = controls.turn.take() else {
+            return Ok(None);
+        };
+        let Some(environment) = request.environment.clone() else {
+            return Err(unreadable("only a part of what it was allowed is recorded"));
+        };
+        Ok(Some(Self {
+            controls,
+            request: *request,
+            environment,
+        }))
     }
-}
-
-/// Reads a value that was recorded with an input. One that cannot be read is refused: without it the turn would be allowed
-/// more than before.
-fn hint<T: DeserializeOwned>(controls: &Controls, name: &str) -> Result<Option<T>, ApiError> {
-    let hints = controls.hints.as_ref();
-    let hint = hints.and_then(|hints| hints.get(name)).cloned();
-    let read = hint.map(serde_json::from_value).transpose();
-    read.map_err(|error| unreadable(&format!("`{name}` of its input cannot be read: {error}")))
 }
 
 fn unreadable(why: &str) -> ApiError {
@@ -167,30 +150,26 @@ impl App {
             return self.input(thread, &prompt, request).await;
         };
         let (model_id, model) = self.model_again(thread, &recorded, request)?;
-        let mut controls = Controls {
+        let narrowed = self.environment_again(recorded.environment)?;
+        // A summary of other words would be a wrong one.
+        let summary = recorded.request.input_summary.clone();
+        let input_summary = summary.filter(|_| request.prompt.is_none());
+        let turn = TurnRequest {
+            model,
+            environment: Some(narrowed.environment),
+            input_summary,
+            labels: labels(thread),
+            ..allowed_again(thread, recorded.request, narrowed.idle_tools)?
+        };
+        let controls = Controls {
             model_id,
+            turn: Some(Box::new(turn)),
             ..recorded.controls
         };
-        let narrowed = self.environment_again(recorded.environment)?;
-        let environment = TurnEnvironmentParams {
-            environment_id: narrowed.environment.environment_id.clone(),
-            cwd: narrowed.environment.cwd.clone(),
-        };
-        let put = narrowed.environment.put_into(&mut controls);
-        put.map_err(ApiError::internal)?;
-        let wishes = TurnWishes {
-            model,
-            ..wishes_again(thread, recorded.wishes, narrowed.idle_tools)?
-        };
-        wishes.put_into(&mut controls).map_err(ApiError::internal)?;
-        let labels = Labels {
-            environment: Some(environment),
-            provider: thread.model_provider.clone(),
-            request: scope::repeatable(),
-        };
-        // A summary of other words would be a wrong one.
-        let summary = recorded.summary.filter(|_| request.prompt.is_none());
-        labelled(&prompt, controls, labels, summary)
+        Ok(InputMessage {
+            controls: Some(controls),
+            ..InputMessage::user(prompt)
+        })
     }
 
     /// Chooses the model: the one that is asked for, else the turn's, which must still be there. Returns its id, and its name
@@ -203,7 +182,7 @@ impl App {
     ) -> Result<(Option<ModelId>, Option<String>), ApiError> {
         let models = &self.settings.models;
         let named = |name: &str| (models.id(name), models.other_name(name));
-        let other = recorded.wishes.model.as_deref();
+        let other = recorded.request.model.as_deref();
         match (&request.model, recorded.controls.model_id, other) {
             (Some(name), ..) => Ok(named(&models.name(Some(name))?)),
             (None, None, Some(other)) => Ok(named(&models.still(other)?)),
@@ -234,24 +213,24 @@ impl App {
 }
 
 /// What the turn was allowed, and the rest as the thread has it now.
-fn wishes_again(
+fn allowed_again(
     thread: &Thread,
-    recorded: TurnWishes,
+    recorded: TurnRequest,
     idle_tools: Vec<String>,
-) -> Result<TurnWishes, ApiError> {
+) -> Result<TurnRequest, ApiError> {
     let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
     if recorded.approve_all && !is_trusted {
         rules::check_trust(Some(true), None, None)?;
     }
-    let mut wishes = TurnWishes {
+    let mut request = TurnRequest {
         system_prompt: thread.system_prompt.clone(),
         interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
         ..recorded
     };
     for tool in idle_tools {
-        if !wishes.disallowed_tools.contains(&tool) {
-            wishes.disallowed_tools.push(tool);
+        if !request.disallowed_tools.contains(&tool) {
+            request.disallowed_tools.push(tool);
         }
     }
-    Ok(wishes)
+    Ok(request)
 }

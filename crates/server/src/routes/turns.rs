@@ -7,9 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::{DateTime, SubsecRound, Utc};
 use windlass_core::events::EventData;
-use windlass_core::items::{Change, INPUT_SUMMARY, TURN_LABELS, change};
+use windlass_core::items::{Change, change};
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
-use windlass_core::turn_wishes::TurnWishes;
+use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{EventObserver, OnBusy, TurnOptions};
@@ -22,7 +22,7 @@ use crate::http::body::Payload;
 use crate::http::{rules, scope};
 use crate::ids;
 use crate::threads::FoundThread;
-use crate::view::{self, Labels};
+use crate::view;
 
 pub(super) async fn start(
     State(app): State<Shared>,
@@ -59,22 +59,11 @@ pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
     Ok(prompt)
 }
 
-/// Puts together what a turn is told, what it works with, and what is shown with it.
-pub(super) fn labelled(
-    prompt: &str,
-    controls: Controls,
-    labels: Labels,
-    summary: Option<String>,
-) -> Result<InputMessage, ApiError> {
-    let labels = serde_json::to_value(labels).map_err(ApiError::internal)?;
-    let mut metadata = std::collections::HashMap::from([(TURN_LABELS.to_owned(), labels)]);
-    if let Some(summary) = summary {
-        metadata.insert(INPUT_SUMMARY.to_owned(), summary.into());
-    }
-    Ok(InputMessage {
-        controls: Some(controls),
-        metadata: Some(metadata),
-        ..InputMessage::user(prompt)
+/// What is kept on the records of a turn.
+pub(super) fn labels(thread: &Thread) -> Option<TurnLabels> {
+    Some(TurnLabels {
+        provider: thread.model_provider.clone(),
+        request_digest: scope::repeatable(),
     })
 }
 
@@ -102,7 +91,7 @@ impl App {
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
         disallowed_tools.extend(narrowed.idle_tools);
         let mode = request.mode.unwrap_or(thread.mode);
-        let wishes = TurnWishes {
+        let turn = TurnRequest {
             model: models.other_name(&model),
             system_prompt: thread.system_prompt.clone(),
             tools: external::definitions(&tools, &self.builtin_tools),
@@ -111,27 +100,25 @@ impl App {
             needs_output: true,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
+            environment: Some(narrowed.environment),
+            input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
+            labels: labels(thread),
         };
         let effort = request
             .reasoning_effort
             .or_else(|| thread.reasoning_effort.clone());
-        let mut controls = Controls {
+        let controls = Controls {
             model_id: models.id(&model),
             reasoning: effort.map(|effort| ReasoningConfig {
                 effort: Some(effort),
             }),
+            turn: Some(Box::new(turn)),
             ..Controls::default()
         };
-        wishes.put_into(&mut controls).map_err(ApiError::internal)?;
-        let put = narrowed.environment.put_into(&mut controls);
-        put.map_err(ApiError::internal)?;
-        let labels = Labels {
-            environment: Some(environment),
-            provider: thread.model_provider.clone(),
-            request: scope::repeatable(),
-        };
-        let summary = request.input_summary.filter(|text| !text.trim().is_empty());
-        labelled(prompt, controls, labels, summary)
+        Ok(InputMessage {
+            controls: Some(controls),
+            ..InputMessage::user(prompt)
+        })
     }
 
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
@@ -143,7 +130,8 @@ impl App {
         let (Some(request), Some(latest)) = (scope::repeatable(), &found.row.latest) else {
             return Ok(None);
         };
-        if Labels::read(latest.labels.as_ref()).request != Some(request) {
+        let labels = latest.labels.as_ref();
+        if labels.and_then(|labels| labels.request_digest.as_ref()) != Some(&request) {
             return Ok(None);
         }
         let before = latest.first_seq.saturating_sub(1);

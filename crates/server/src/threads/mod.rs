@@ -87,6 +87,7 @@ impl App {
                 first_seq: turn.first_seq,
                 status: turn.view.status,
                 input_summary: turn.view.outline.input_summary,
+                environment: turn.view.outline.environment,
                 // The request that began it was not for this thread.
                 labels: None,
             });

@@ -1,38 +1,14 @@
 //! A turn on the wire.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use windlass_core::events as core;
 use windlass_core::items::{TurnStatus, TurnView, WaitKind as CoreWait};
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_protocol::{
     RECORD_SCHEMA_VERSION, Status, TokenUsage, Turn, TurnEnvironmentParams, WaitKind,
 };
 use windlass_runtime::PROCESS_STOPPED;
 
 use crate::ids;
-
-/// What the server wants to see with a turn; kept on the records that begin and end it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Labels {
-    /// Where the turn works.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) environment: Option<TurnEnvironmentParams>,
-    /// Who serves the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) provider: Option<String>,
-    /// The digest of the request that started it, if that carried an idempotency key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) request: Option<String>,
-}
-
-impl Labels {
-    pub(crate) fn read(labels: Option<&Value>) -> Self {
-        labels
-            .and_then(|labels| Self::deserialize(labels).ok())
-            .unwrap_or_default()
-    }
-}
 
 pub(crate) fn status(status: TurnStatus) -> Status {
     match status {
@@ -57,12 +33,9 @@ fn usage(usage: &core::TokenUsage) -> TokenUsage {
 
 /// Shows a turn.
 pub(crate) fn turn(view: &TurnView) -> Turn {
-    let Labels {
-        environment,
-        provider,
-        ..
-    } = Labels::read(view.outline.labels.as_ref());
     let outline = &view.outline;
+    let labels = outline.labels.as_ref();
+    let provider = labels.and_then(|labels| labels.provider.clone());
     let created_at = outline.created_at.or(outline.started_at);
     let provider = provider.or_else(|| outline.provider.clone());
     let waiting_for: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
@@ -88,9 +61,16 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
         error_code: view.error_code.as_deref().map(error_code),
         item_ids: outline.item_ids.iter().map(ToString::to_string).collect(),
         steer_count: outline.steer_count,
-        environment,
+        environment: outline.environment.as_ref().map(environment),
         waiting_for: (!waiting_for.is_empty()).then_some(waiting_for),
         resumed_count: Some(outline.resumed_count).filter(|count| *count > 0),
+    }
+}
+
+fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {
+    TurnEnvironmentParams {
+        environment_id: at.environment_id.clone(),
+        cwd: at.cwd.clone(),
     }
 }
 

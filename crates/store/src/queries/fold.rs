@@ -142,6 +142,7 @@ impl ThreadFold {
             first_seq: event.seq(),
             status: TurnStatus::InProgress,
             input_summary: view.outline.input_summary.clone(),
+            environment: view.outline.environment.clone(),
             labels: view.outline.labels.clone(),
         });
         row.turns += 1;

@@ -9,6 +9,8 @@ use windlass_core::events::TokenUsage;
 use windlass_core::items::{TurnLog, TurnStatus, TurnView, WaitKind};
 use windlass_core::runs::{OWN_AGENT, OutcomeStatus, RunStatus, RunSummary, run_of_turn};
 use windlass_core::session::SessionStatus;
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_request::TurnLabels;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 
 use super::questions::ThreadState;
@@ -67,8 +69,10 @@ pub struct LatestTurn {
     pub status: TurnStatus,
     /// Its input in short.
     pub input_summary: String,
-    /// What its caller wants to see with it.
-    pub labels: Option<Value>,
+    /// Where its tools touch the world.
+    pub environment: Option<TurnEnvironment>,
+    /// What its caller wants to find on it.
+    pub labels: Option<TurnLabels>,
 }
 
 /// A thread. Turns, items and usage are those of its own: what a fork shares counts for its parent.
@@ -200,7 +204,7 @@ impl TurnRow {
     pub fn provider(&self) -> &str {
         let outline = &self.view.outline;
         let labels = outline.labels.as_ref();
-        let labelled = labels.and_then(|labels| labels.get("provider")?.as_str());
+        let labelled = labels.and_then(|labels| labels.provider.as_deref());
         labelled.or(outline.provider.as_deref()).unwrap_or_default()
     }
 

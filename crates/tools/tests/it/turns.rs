@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use windlass_core::capabilities::{AgentCapabilityConfig, Capability};
 use windlass_core::events::EventData;
 use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
-use windlass_core::message::{Controls, InputMessage};
+use windlass_core::message::InputMessage;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_core::turn_wishes::TurnWishes;
+use windlass_core::turn_request::TurnRequest;
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::{FilesCapability, Policy, ShellCapability};
 
@@ -70,16 +70,10 @@ async fn nobody_is_asked_for_a_look_or_where_nobody_wants_to_be() {
     let place = Place::new();
     let mut chat = conversation(&place, Value::Null, vec![look, write()]).await;
     assert_eq!(chat.say("look").await.unwrap().text, "done");
-    let mut controls = Controls::default();
-    let wishes = TurnWishes {
+    let input = InputMessage::user("write").with_turn_request(TurnRequest {
         approve_all: true,
-        ..TurnWishes::default()
-    };
-    wishes.put_into(&mut controls).unwrap();
-    let input = InputMessage {
-        controls: Some(controls),
-        ..InputMessage::user("write")
-    };
+        ..TurnRequest::default()
+    });
     assert_eq!(chat.say(input).await.unwrap().text, "done");
     assert_eq!(place.text("f"), "x");
 
@@ -96,12 +90,10 @@ async fn a_turn_works_where_its_input_says() {
     let calls = vec![write("one"), write("two"), write("three")];
     let mut chat = conversation(&place, never(), calls).await;
     let said = |environment: TurnEnvironment| {
-        let mut controls = Controls::default();
-        environment.put_into(&mut controls).unwrap();
-        InputMessage {
-            controls: Some(controls),
-            ..InputMessage::user("go on")
-        }
+        InputMessage::user("go on").with_turn_request(TurnRequest {
+            environment: Some(environment),
+            ..TurnRequest::default()
+        })
     };
     let here = TurnEnvironment::new("local", "sub");
     chat.say(said(here.clone())).await.unwrap();

@@ -6,7 +6,7 @@ use windlass_core::events::{
     InputMessageData, InputQueuedData, OutputMessageCompletedData, SessionActivatedData,
     TranscriptRepairedData, TurnOutline, TurnStartedData, TurnSteeredData,
 };
-use windlass_core::items::{input_summary, plain_text, turn_labels};
+use windlass_core::items::{input_summary, plain_text};
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
@@ -116,6 +116,7 @@ impl Draft<'_> {
 
     /// Adds a message of the host's. Calls and results must pair up, or later requests would be refused.
     pub(super) fn import(&mut self, message: Message) -> Result<(), Rejected> {
+        message.check_turn_request()?;
         if self.turn().is_some() {
             return Err(Rejected::NotImportable("a turn is running"));
         }
@@ -190,11 +191,13 @@ impl Draft<'_> {
 
     /// Says what people see of a turn that a message starts.
     pub(super) fn outline_of(&self, message: &Message) -> TurnOutline {
+        let request = message.turn_request();
         TurnOutline {
             input_summary: input_summary(message),
             model: Some(self.plan().model.clone()),
             created_at: Some(message.created_at).filter(|at| *at != self.now()),
-            labels: turn_labels(message),
+            environment: request.and_then(|request| request.environment.clone()),
+            labels: request.and_then(|request| request.labels.clone()),
             ..TurnOutline::default()
         }
     }
@@ -236,7 +239,8 @@ impl Draft<'_> {
 }
 
 /// Calls are the model's and results are the tools': an input with either would stand unpaired in the conversation.
-fn check_input(message: &InputMessage) -> Result<(), Rejected> {
+pub(super) fn check_input(message: &InputMessage) -> Result<(), Rejected> {
+    message.check_turn_request()?;
     let pairs =
         |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
     if message.role == MessageRole::ToolResult || message.content.iter().any(pairs) {

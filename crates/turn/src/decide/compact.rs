@@ -6,6 +6,7 @@ use windlass_core::events::{
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::{ExecId, TurnId};
 
+use super::begin::check_input;
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{Answer, Failure};
@@ -32,6 +33,7 @@ impl Draft<'_> {
             return Err(Rejected::Busy(next.turn_id));
         }
         self.check_room()?;
+        check_input(&message)?;
         let turn_id = TurnId::from_uuid(self.new_uuid());
         let message = self.new_message(message);
         self.repair();

@@ -552,6 +552,7 @@ fn refusal(rejected: &Rejected) -> String {
         Rejected::Quota(quota) => format!("! at most {} {}", quota.limit, quota.what),
         Rejected::NotEmittable(kind) => format!("! not emittable: {kind}"),
         Rejected::NotImportable(reason) => format!("! {reason}"),
+        Rejected::Unusable(reason) => format!("! {reason}"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What people read of parts.
 
-use windlass_core::items::{INPUT_SUMMARY, SUMMARY_CHARS, input_summary, plain_text};
+use windlass_core::items::{SUMMARY_CHARS, input_summary, plain_text};
 use windlass_core::message::{ContentPart, ImageContentPart, Message};
+use windlass_core::turn_request::TurnRequest;
 
 fn image(url: Option<&str>, base64: Option<&str>) -> ContentPart {
     ContentPart::Image(ImageContentPart {
@@ -29,6 +30,10 @@ fn parts_are_joined_and_images_are_named() {
 fn a_summary_is_short_or_comes_with_the_input() {
     let mut message = Message::user("ä".repeat(SUMMARY_CHARS + 1));
     assert_eq!(input_summary(&message), "ä".repeat(SUMMARY_CHARS));
-    message.metadata = Some([(INPUT_SUMMARY.to_owned(), "greeting".into())].into());
+    let request = TurnRequest {
+        input_summary: Some("greeting".to_owned()),
+        ..TurnRequest::default()
+    };
+    message.controls.get_or_insert_default().turn = Some(Box::new(request));
     assert_eq!(input_summary(&message), "greeting");
 }

@@ -140,7 +140,7 @@ pub(super) async fn the_record_of_the_host_says_whose_and_whether_archived(
 
 pub(super) async fn the_newest_words_and_sums_are_shown(store: Store) -> Outcome {
     let mut thread = Subject::new(&store, "s").await?;
-    let labels = json!({"environment": "x"});
+    let labels = json!({"provider": "x"});
     let outline = json!({"input_summary": "do it", "labels": labels});
     let turn = thread.start_with(outline).await?;
     thread.answer(turn, &"long ".repeat(50)).await?;

@@ -1,0 +1,359 @@
+//! What a caller asks of one turn, beside model, language and thinking.
+//!
+//! It is a part of the input and is recorded with it, so that a turn that is resumed, replayed or tried again works with the
+//! same. Whatever in it cannot be read makes the record unreadable: without it the turn would be allowed more than before.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::message::{Controls, InputMessage, Message};
+use crate::tool_types::{BuiltinTool, ClientSideTool, ToolDefinition, ToolPolicy};
+use crate::turn_environment::TurnEnvironment;
+
+/// What a caller asks of one turn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnRequest {
+    /// The name of another model of the same provider, in place of the name that the resolved model has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the agent is told beside its own prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Further tools, which the client carries out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientSideTool>,
+    /// The only tools of the turn, by name or glob; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that the turn does not have, by name or glob.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
+    /// Whether calls that need an approval run without one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub approve_all: bool,
+    /// Whether the turn fails when the model says, thinks and calls nothing in all of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_output: bool,
+    /// Whether the turn ends, instead of going on, when the process was gone meanwhile.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interrupt_on_restart: bool,
+    /// Where its tools touch the world; `None` leaves that to the tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<TurnEnvironment>,
+    /// The input in short, where the caller has its own words for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_summary: Option<String>,
+    /// What is kept on the records that begin and end the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<TurnLabels>,
+}
+
+/// What a caller wants to find on the records that begin and end its turn.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnLabels {
+    /// The caller's name for who serves the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The digest of the request that started the turn, by which its repeat is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_digest: Option<String>,
+}
+
+/// Why an input carries something that no turn may be started with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableRequest {
+    /// Something stands where an earlier version kept what a turn asks for. Passed over, the turn would be allowed more.
+    #[error(
+        "`{0}` is not read any more; say it in the typed request of the turn (`controls.turn`)"
+    )]
+    OldPlace(&'static str),
+    /// The directory of the environment has a name that no record can hold.
+    #[error("the directory of the environment is not valid UTF-8: {0}")]
+    Directory(String),
+}
+
+/// Where an earlier version kept the parts of a request: among the hints of the controls, and in the metadata.
+const OLD_HINTS: [&str; 2] = ["turn_wishes", "turn_environment"];
+const OLD_METADATA: [&str; 1] = ["turn_labels"];
+
+type Named = Option<HashMap<String, Value>>;
+
+fn check_names(named: &Named, old: &[&'static str]) -> Result<(), UnusableRequest> {
+    let Some(named) = named else { return Ok(()) };
+    let found = old.iter().find(|name| named.contains_key(**name));
+    found.map_or(Ok(()), |name| Err(UnusableRequest::OldPlace(name)))
+}
+
+/// Reads hints, among which there may be no old request.
+pub(crate) fn read_hints<'de, D: Deserializer<'de>>(hints: D) -> Result<Named, D::Error> {
+    let hints = Named::deserialize(hints)?;
+    check_names(&hints, &OLD_HINTS).map_err(serde::de::Error::custom)?;
+    Ok(hints)
+}
+
+/// Reads metadata, among which there may be no old labels.
+pub(crate) fn read_metadata<'de, D: Deserializer<'de>>(metadata: D) -> Result<Named, D::Error> {
+    let metadata = Named::deserialize(metadata)?;
+    check_names(&metadata, &OLD_METADATA).map_err(serde::de::Error::custom)?;
+    Ok(metadata)
+}
+
+fn check(controls: Option<&Controls>, metadata: &Named) -> Result<(), UnusableRequest> {
+    check_names(metadata, &OLD_METADATA)?;
+    controls.map_or(Ok(()), Controls::check_turn_request)
+}
+
+impl Controls {
+    /// Refuses controls whose request could not be recorded, or would be passed over.
+    pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
+        check_names(&self.hints, &OLD_HINTS)?;
+        let turn = self.turn.as_ref();
+        match turn.and_then(|turn| turn.environment.as_ref()) {
+            Some(TurnEnvironment { cwd, .. }) if cwd.to_str().is_none() => {
+                Err(UnusableRequest::Directory(cwd.display().to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl InputMessage {
+    /// Returns what the input asks of its turn.
+    #[must_use]
+    pub fn turn_request(&self) -> Option<&TurnRequest> {
+        self.controls.as_ref()?.turn.as_deref()
+    }
+
+    /// Sets what the input asks of its turn.
+    #[must_use]
+    pub fn with_turn_request(mut self, request: TurnRequest) -> Self {
+        self.controls.get_or_insert_default().turn = Some(Box::new(request));
+        self
+    }
+
+    /// Refuses an input whose request could not be recorded, or would be passed over.
+    pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
+        check(self.controls.as_ref(), &self.metadata)
+    }
+}
+
+impl Message {
+    /// Returns what the message asked of the turn that it started.
+    #[must_use]
+    pub fn turn_request(&self) -> Option<&TurnRequest> {
+        self.controls.as_ref()?.turn.as_deref()
+    }
+
+    /// Refuses a message whose request could not be recorded, or would be passed over.
+    pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
+        check(self.controls.as_ref(), &self.metadata)
+    }
+}
+
+impl TurnRequest {
+    /// Adds, removes and changes tools as asked.
+    #[must_use]
+    pub fn apply(&self, mut offered: Vec<ToolDefinition>) -> Vec<ToolDefinition> {
+        for tool in &self.tools {
+            let known = offered.iter_mut().find(|known| known.name() == tool.name);
+            let tool = ToolDefinition::ClientSide(tool.clone());
+            match known {
+                Some(known) => *known = tool,
+                None => offered.push(tool),
+            }
+        }
+        offered.retain(|tool| self.wants(tool));
+        if self.approve_all {
+            offered.iter_mut().for_each(approve);
+        }
+        offered
+    }
+
+    fn wants(&self, tool: &ToolDefinition) -> bool {
+        let names = |patterns: &[String]| {
+            patterns.iter().any(|pattern| {
+                matches(pattern, tool.name())
+                    || tool
+                        .display_name()
+                        .is_some_and(|name| matches(pattern, name))
+            })
+        };
+        self.allowed_tools.as_deref().is_none_or(names) && !names(&self.disallowed_tools)
+    }
+}
+
+fn approve(tool: &mut ToolDefinition) {
+    if let ToolDefinition::Builtin(BuiltinTool { policy, .. }) = tool
+        && *policy == ToolPolicy::RequiresApproval
+    {
+        *policy = ToolPolicy::Auto;
+    }
+}
+
+/// Tells whether a name fits a pattern, in which `*` stands for any text and `?` for any one character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    (p, n) = (at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, display_name: Option<&str>) -> ClientSideTool {
+        ClientSideTool {
+            name: name.to_owned(),
+            display_name: display_name.map(str::to_owned),
+            parameters: json!({"type": "object"}),
+            ..ClientSideTool::default()
+        }
+    }
+
+    #[test]
+    fn patterns_fit_whole_names() {
+        for (pattern, name, fits) in [
+            ("shell", "shell", true),
+            ("shell", "shell2", false),
+            ("tau::*", "tau::get", true),
+            ("*", "", true),
+            ("*a*b", "xxaxxb", true),
+            ("*a*b", "xxaxxbc", false),
+            ("f?o", "foo", true),
+            ("f?o", "fo", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_is_exact_and_shown_names_count() {
+        let request = TurnRequest {
+            tools: vec![tool("tau__get", Some("tau::get")), tool("other", None)],
+            allowed_tools: Some(vec!["tau::*".to_owned(), "shell".to_owned()]),
+            disallowed_tools: vec!["shell".to_owned()],
+            ..TurnRequest::default()
+        };
+        let of_agent = |name: &str| ToolDefinition::ClientSide(tool(name, None));
+        let offered = request.apply(vec![of_agent("shell"), of_agent("files")]);
+        let names: Vec<_> = offered.iter().map(ToolDefinition::name).collect();
+        assert_eq!(names, ["tau__get"]);
+    }
+
+    fn whole() -> Value {
+        json!({
+            "model": "m", "system_prompt": "p", "allowed_tools": ["a"], "disallowed_tools": ["b"], "approve_all": true,
+            "needs_output": true, "interrupt_on_restart": true, "input_summary": "s",
+            "tools": [{"name": "t", "description": "", "parameters": {}, "deferrable": "automatic"}],
+            "environment": {"environment_id": "local", "cwd": "/srv", "write": false, "shell": false},
+            "labels": {"provider": "p", "request_digest": "d"},
+        })
+    }
+
+    #[test]
+    fn a_request_is_written_and_read_as_it_is() {
+        let request: TurnRequest = serde_json::from_value(whole()).unwrap();
+        assert_eq!(serde_json::to_value(&request).unwrap(), whole());
+        let nothing = TurnRequest::default();
+        assert_eq!(serde_json::to_value(&nothing).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_read_is_never_passed_over() {
+        let names: Vec<String> = whole().as_object().unwrap().keys().cloned().collect();
+        for name in &names {
+            for hostile in [json!(7), json!({"x": []}), json!([[]])] {
+                let mut request = whole();
+                request[name] = hostile;
+                let read = serde_json::from_value::<TurnRequest>(request.clone());
+                assert!(read.is_err(), "{request}");
+            }
+        }
+        for place in ["", "/environment", "/labels", "/tools/0"] {
+            let mut request = whole();
+            request.pointer_mut(place).unwrap()["of_a_newer_version"] = json!(true);
+            let read = serde_json::from_value::<TurnRequest>(request);
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains("of_a_newer_version"), "{error}");
+        }
+        for missing in ["write", "shell", "cwd", "environment_id"] {
+            let mut request = whole();
+            let environment = request["environment"].as_object_mut().unwrap();
+            environment.remove(missing);
+            let error = serde_json::from_value::<TurnRequest>(request).unwrap_err();
+            assert!(error.to_string().contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_an_old_place_is_refused() {
+        for (place, name) in [
+            ("hints", "turn_wishes"),
+            ("hints", "turn_environment"),
+            ("metadata", "turn_labels"),
+        ] {
+            let mut input = serde_json::to_value(InputMessage::user("hello")).unwrap();
+            let old = json!({ name: {} });
+            match place {
+                "hints" => input["controls"] = json!({ "hints": old }),
+                _ => input[place] = old,
+            }
+            let error = serde_json::from_value::<InputMessage>(input.clone()).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+
+            let mut built = InputMessage::user("hello");
+            let old = Some(HashMap::from([(name.to_owned(), json!({}))]));
+            match place {
+                "hints" => built.controls.get_or_insert_default().hints = old,
+                _ => built.metadata = old,
+            }
+            assert_eq!(
+                built.check_turn_request(),
+                Err(UnusableRequest::OldPlace(name))
+            );
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_no_record_can_hold_is_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let cwd = std::ffi::OsStr::from_bytes(b"/srv/\xff");
+        let request = TurnRequest {
+            environment: Some(TurnEnvironment::new("local", cwd)),
+            ..TurnRequest::default()
+        };
+        let input = InputMessage::user("hello").with_turn_request(request);
+        assert!(matches!(
+            input.check_turn_request(),
+            Err(UnusableRequest::Directory(_))
+        ));
+    }
+}
