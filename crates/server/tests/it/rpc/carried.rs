@@ -34,7 +34,7 @@ fn refused_fields() -> Vec<(&'static str, Value, &'static str)> {
         (
             "dynamic_tools",
             tool("input_schema", json!("any")),
-            "invalid_field",
+            "invalid_tool_spec",
         ),
         (
             "dynamic_tools",
@@ -246,7 +246,6 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
             ("turns", json!({"prompt": "hello"})),
             ("fork", json!({})),
             ("retry", json!({})),
-            ("resume", json!({})),
         ] {
             let answer = daemon.client.post(&format!("{thread}/{verb}"), body).await;
             let found = (answer.status, answer.code());
