@@ -150,7 +150,8 @@ impl Memory {
             }
         }
         let witness = Witness::of(events)?;
-        let thread = Thread::fold(session_id(session), events.iter().map(|event| &**event));
+        let thread = Thread::fold(session_id(session), events.iter().map(|event| &**event))
+            .map_err(|misfit| misfit.to_string())?;
         check_transcript(&thread)?;
         figures.ended_turns += witness.ended;
         figures.open_turns += witness.open.len();

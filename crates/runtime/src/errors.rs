@@ -41,7 +41,7 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
             reason: reason.to_owned(),
         },
         Rejected::Quota(quota) => AgentLoopError::QuotaExceeded(quota),
-        Rejected::Stale(_) | Rejected::NotEmittable(_) => {
+        Rejected::Stale(_) | Rejected::NotEmittable(_) | Rejected::Misfit(_) => {
             AgentLoopError::event(rejected.to_string())
         }
         Rejected::Unusable(_) => AgentLoopError::config(rejected.to_string()),

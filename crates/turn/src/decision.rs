@@ -8,6 +8,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::turn_request::UnusableRequest;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
+use crate::fits::Misfit;
 use crate::state::Thread;
 
 /// Something to do, as data.
@@ -117,4 +118,7 @@ pub enum Rejected {
     /// An input carries something that no turn may be started with.
     #[error("the input is not usable: {0}")]
     Unusable(#[from] UnusableRequest),
+    /// The machine made an event that does not fit: a fault of its own, and nothing of it is recorded.
+    #[error("{0}")]
+    Misfit(#[from] Misfit),
 }

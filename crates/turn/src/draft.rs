@@ -12,6 +12,7 @@ use windlass_core::events::{Event, EventContext, EventData};
 use windlass_core::typed_id::{EventId, ExecId, MessageId, TurnId};
 
 use crate::decision::{Command, Decision};
+use crate::fits::Misfit;
 use crate::input::Moment;
 use crate::plan::TurnPlan;
 use crate::state::{Thread, Turn};
@@ -28,6 +29,8 @@ pub(crate) struct Draft<'a> {
     ended: Option<TurnId>,
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
+    /// The first event that did not fit, which would be a fault of the machine.
+    misfit: Option<Misfit>,
 }
 
 impl<'a> Draft<'a> {
@@ -42,6 +45,7 @@ impl<'a> Draft<'a> {
             ended: None,
             turn_id: None,
             message_id: None,
+            misfit: None,
         }
     }
 
@@ -127,12 +131,17 @@ impl<'a> Draft<'a> {
         if event.data.ends_turn() {
             self.ended = event.context.turn_id;
         }
-        self.thread.evolve(&event);
+        if let Err(misfit) = self.thread.evolve(&event) {
+            self.misfit.get_or_insert(misfit);
+        }
         self.events.push(Arc::new(event));
     }
 
     /// What should run after the events and did not before is to be started; what should no longer, to be stopped.
-    pub(crate) fn finish(self) -> Decision {
+    pub(crate) fn finish(self) -> Result<Decision, Misfit> {
+        if let Some(misfit) = self.misfit {
+            return Err(misfit);
+        }
         let (before, after) = (
             self.before.pending_commands(),
             self.thread.pending_commands(),
@@ -150,12 +159,12 @@ impl<'a> Draft<'a> {
                 .into_iter()
                 .filter(|command| !before.contains(command)),
         );
-        Decision {
+        Ok(Decision {
             events: self.events,
             commands,
             turn_id: self.turn_id,
             message_id: self.message_id,
             after: Box::new(self.thread),
-        }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! How each event changes a thread. Total: an event that does not fit changes only the head.
+//! How each event changes a thread. An event that does not fit changes nothing.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultConten
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
+use crate::fits::{Fit, Misfit};
 use crate::state::{
     Act, Answered, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
@@ -26,9 +27,18 @@ const SUMMARY: &str =
     "This is a summary of the conversation so far, which stands in its place:\n\n";
 
 impl Thread {
-    /// Moves the state on by one event.
-    pub fn evolve(&mut self, event: &Event) {
+    /// Moves the state on by one event. One that does not fit leaves the state as it is, and the thread cannot go on.
+    pub fn evolve(&mut self, event: &Event) -> Result<(), Misfit> {
+        let fit = self.fits(event)?;
+        self.is_cut = self.is_cut_before(event);
         self.head = event.seq();
+        if fit == Fit::Counts {
+            self.apply(event);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Event) {
         self.show(event);
         match &event.data {
             EventData::TurnStarted(data) => {
@@ -54,6 +64,7 @@ impl Thread {
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
+                    open_reason: None,
                 });
             }
             EventData::InputQueued(data) => {
@@ -89,6 +100,7 @@ impl Thread {
             EventData::OutputMessageCompleted(data) => self.answer(Arc::new(data.message.clone())),
             EventData::ReasonCompleted(data) => {
                 if let Some(turn) = &mut self.turn {
+                    turn.open_reason = None;
                     turn.llm_calls += 1;
                     if let Some(usage) = &data.usage {
                         turn.usage.get_or_insert_default().add(usage);
@@ -194,7 +206,36 @@ impl Thread {
                     event.ts,
                 )));
             }
-            _ => {}
+            // `show` keeps what people see of these.
+            EventData::TurnSteered(_)
+            | EventData::LlmGeneration(_)
+            | EventData::ReasonThinkingCompleted(_) => {}
+            // The events beside them say what becomes of the turn and its calls.
+            EventData::SessionActivated(_)
+            | EventData::SessionIdled(_)
+            | EventData::TurnInterruptRequested(_)
+            | EventData::ActStarted(_)
+            | EventData::ActCompleted(_)
+            | EventData::ToolCallTimeout(_)
+            | EventData::ToolCallCanceled(_)
+            | EventData::ApprovalTimeout(_)
+            | EventData::UserInputCanceled(_) => {}
+            // They are for people, and for whoever keeps records of the session.
+            EventData::SessionStarted(_)
+            | EventData::SessionUpdated(_)
+            | EventData::SessionForked(_)
+            | EventData::OutputMessageReplaced(_)
+            | EventData::ToolProgress(_)
+            | EventData::ToolOutputDelta(_)
+            | EventData::CapabilityUsage(_)
+            | EventData::SubagentStarted(_)
+            | EventData::SubagentCompleted(_)
+            | EventData::TaskCreated(_)
+            | EventData::TaskUpdated(_)
+            | EventData::FileWritten(_)
+            | EventData::ScheduleTriggered(_)
+            | EventData::JournalPruned(_)
+            | EventData::Custom(_) => {}
         }
     }
 
@@ -257,6 +298,7 @@ impl Thread {
             self.history.push(message);
         }
         turn.iterations = iteration;
+        turn.open_reason = Some(exec_id);
         turn.phase = Phase::Reasoning(Reason {
             exec_id,
             started_at: event.ts,
@@ -450,6 +492,13 @@ fn requested_calls(message: &Message) -> Vec<Call> {
 
 const ALLOWED: &str = "allow";
 const DENIED: &str = "deny";
+
+impl Answered {
+    /// Tells whether it says that a call may run, or must not.
+    pub(crate) fn is_verdict(&self) -> bool {
+        [ALLOWED, DENIED].contains(&self.digest.as_str())
+    }
+}
 
 /// How a decision about a call is remembered, to know its repeat.
 pub(crate) fn verdict_digest(allow: bool) -> String {

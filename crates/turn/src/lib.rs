@@ -12,12 +12,14 @@ mod decide;
 mod decision;
 mod draft;
 mod evolve;
+mod fits;
 mod input;
 mod plan;
 mod state;
 mod transcript;
 
 pub use decision::{Command, Decision, Rejected};
+pub use fits::Misfit;
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
 pub use plan::{Limits, ToolSpec, TurnPlan};
 pub use state::{

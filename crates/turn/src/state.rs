@@ -14,6 +14,7 @@ use windlass_core::tools::{SideEffectClass, ToolCall};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::decision::{Command, Decision};
+use crate::fits::Misfit;
 use crate::transcript::Transcript;
 
 /// One conversation.
@@ -21,6 +22,8 @@ use crate::transcript::Transcript;
 pub struct Thread {
     pub(crate) session_id: SessionId,
     pub(crate) head: u64,
+    /// Whether records before the head are no longer kept.
+    pub(crate) is_cut: bool,
     pub(crate) history: Transcript,
     pub(crate) usage: Option<TokenUsage>,
     pub(crate) started_at: Option<DateTime<Utc>>,
@@ -104,6 +107,8 @@ pub struct Turn {
     pub steered: Vec<Arc<Message>>,
     /// What it is doing.
     pub phase: Phase,
+    /// The model call whose end is not recorded yet; its answer may be.
+    pub(crate) open_reason: Option<ExecId>,
 }
 
 /// What a turn is doing.
@@ -316,6 +321,7 @@ impl Thread {
         Self {
             session_id,
             head: 0,
+            is_cut: false,
             history: Transcript::default(),
             usage: None,
             started_at: None,
@@ -329,10 +335,14 @@ impl Thread {
     }
 
     /// Folds a journal into its thread.
-    pub fn fold<'a>(session_id: SessionId, events: impl IntoIterator<Item = &'a Event>) -> Self {
+    pub fn fold<'a>(
+        session_id: SessionId,
+        events: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<Self, Misfit> {
         let mut thread = Self::new(session_id);
-        events.into_iter().for_each(|event| thread.evolve(event));
-        thread
+        let mut events = events.into_iter();
+        events.try_for_each(|event| thread.evolve(event))?;
+        Ok(thread)
     }
 
     /// Moves on to where a decision led, when its events are durable; returns them and what to do.

@@ -187,6 +187,9 @@ impl Player {
             }
             self.note_config(&got);
             self.pass();
+            if self.report.divergence.is_some() {
+                return;
+            }
         }
         if self.thread.turn().is_none() {
             self.context = None;
@@ -205,7 +208,9 @@ impl Player {
     }
 
     fn pass(&mut self) {
-        self.thread.evolve(&self.events[self.at]);
+        if let Err(misfit) = self.thread.evolve(&self.events[self.at]) {
+            return self.diverge(None, misfit.to_string());
+        }
         self.at += 1;
         self.report.events += 1;
     }

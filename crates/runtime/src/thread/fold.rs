@@ -2,7 +2,7 @@
 
 use windlass_core::error::Result;
 use windlass_store::{Journal, JournalError, StreamKey};
-use windlass_turn::Thread;
+use windlass_turn::{Misfit, Thread};
 
 use super::actor::Resting;
 use super::slot::Slot;
@@ -44,6 +44,15 @@ pub(super) async fn catch_up(
     follow(journal, &key, thread).await
 }
 
+/// A record that does not follow from those before it: the stream is left as it is, and others go on.
+fn damaged(key: &StreamKey, misfit: &Misfit) -> JournalError {
+    JournalError::Damaged {
+        stream: key.to_string(),
+        seq: misfit.seq,
+        what: format!("it does not fit the records before it: {}", misfit.why),
+    }
+}
+
 /// Folds a stream up to its end.
 async fn follow(
     journal: &dyn Journal,
@@ -52,7 +61,11 @@ async fn follow(
 ) -> std::result::Result<(), JournalError> {
     loop {
         let page = journal.read(key, thread.head(), PAGE).await?;
-        page.events.iter().for_each(|event| thread.evolve(event));
+        for event in &page.events {
+            thread
+                .evolve(event)
+                .map_err(|misfit| damaged(key, &misfit))?;
+        }
         if page.events.is_empty() || thread.head() >= page.head {
             return Ok(());
         }

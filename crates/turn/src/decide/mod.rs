@@ -55,6 +55,6 @@ impl Thread {
             Input::Release => draft.release(),
             Input::GiveUp { failure } => draft.give_up(&failure),
         }
-        Ok(draft.finish())
+        Ok(draft.finish()?)
     }
 }

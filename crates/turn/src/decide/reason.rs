@@ -55,7 +55,7 @@ impl Thread {
         let mut draft = Draft::new(self, moment);
         draft.running_reason(exec_id)?;
         draft.flush_tail(exec_id);
-        Ok(draft.finish())
+        Ok(draft.finish()?)
     }
 }
 

@@ -179,7 +179,7 @@ impl World {
             }
             Step::Crash => {
                 let id = self.thread.session_id();
-                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
                 self.decide(Input::Recover)
             }
             step => {
@@ -553,6 +553,7 @@ fn refusal(rejected: &Rejected) -> String {
         Rejected::NotEmittable(kind) => format!("! not emittable: {kind}"),
         Rejected::NotImportable(reason) => format!("! {reason}"),
         Rejected::Unusable(reason) => format!("! {reason}"),
+        Rejected::Misfit(misfit) => format!("! {misfit}"),
     }
 }
 

@@ -225,6 +225,61 @@ fn what_was_exported_is_taken_in_elsewhere() {
     assert!(stderr(&repeated).contains("it is there already"));
 }
 
+/// Changes the recorded input of an export's only turn.
+fn changed(export: &str, change: impl Fn(&mut Value)) -> String {
+    let lines = export.lines().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        match line.pointer_mut("/record/event") {
+            Some(event) if event["type"] == "input.message" => change(event),
+            _ => {}
+        }
+        line.to_string() + "\n"
+    });
+    lines.collect()
+}
+
+#[test]
+fn an_input_that_carries_what_cannot_be_read_is_not_taken_in() {
+    let (home, _) = used();
+    let out = store(&home, &["export"]);
+    let export = String::from_utf8(out.stdout).unwrap();
+    let controls = "/data/message/controls";
+    for (place, value, named) in [
+        ("/hints", json!({"turn_wishes": {}}), "turn_wishes"),
+        (
+            "/hints",
+            json!({"turn_environment": {}}),
+            "turn_environment",
+        ),
+        ("/turn/denied_hosts", json!([]), "denied_hosts"),
+        ("/turn/environment/write", json!("no"), "a boolean"),
+        ("/turn/environment/network", json!(1), "network"),
+        ("/turn/allowed_tools", json!(7), "sequence"),
+        ("/turn/approve_all", json!(1), "a boolean"),
+        ("/turn/labels", json!({"tenant": 1}), "tenant"),
+        ("/sandbox", json!("off"), "sandbox"),
+    ] {
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        let parent = format!("{controls}{parent}");
+        let mut count = std::cell::Cell::new(0);
+        let file = home.path().join("changed.jsonl");
+        let text_of = changed(&export, |event| {
+            count.set(count.get() + 1);
+            event.pointer_mut(&parent).unwrap()[name] = value.clone();
+        });
+        assert_eq!(*count.get_mut(), 1, "one input was changed");
+        fs::write(&file, text_of).unwrap();
+        let second = Home::new();
+        refused(
+            &second,
+            &["import", text(&file)],
+            &["line", "input.message", named],
+        );
+        let listed = second.start().client.get("/v1/threads").expect(200);
+        assert_eq!(listed, json!([]), "{place}: nothing was taken in");
+    }
+}
+
 #[test]
 fn damage_is_named_and_the_command_that_saves_what_is_left() {
     let (home, _) = used();

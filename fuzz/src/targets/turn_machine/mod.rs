@@ -128,7 +128,9 @@ impl Owner {
             };
             assert_eq!(stored, **event, "the event is read as another");
             self.witness.bound(event, json.map_or(0, |json| json.len()));
-            self.folded.evolve(&stored);
+            if let Err(misfit) = self.folded.evolve(&stored) {
+                panic!("{misfit}");
+            }
         }
         self.thread.commit(decision);
         self.events.extend(events.iter().cloned());
@@ -192,10 +194,11 @@ impl Owner {
 
     /// The process dies: what ran is gone, the journal stays.
     fn crash(&mut self) {
-        self.thread = Thread::fold(
-            self.thread.session_id(),
-            self.events.iter().map(AsRef::as_ref),
-        );
+        let session_id = self.thread.session_id();
+        match Thread::fold(session_id, self.events.iter().map(AsRef::as_ref)) {
+            Ok(thread) => self.thread = thread,
+            Err(misfit) => panic!("{misfit}"),
+        }
         self.running.clear();
         let turn = self.thread.turn();
         let at_work = turn.filter(|turn| turn.waiting_for().is_none());

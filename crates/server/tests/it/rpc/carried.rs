@@ -8,7 +8,9 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
+use windlass_runtime::SqliteStore;
 use windlass_server::{Access, Settings};
+use windlass_store::{Batch, Journal, StreamKey};
 
 use super::open_daemon;
 use crate::rpc::socket::Socket;
@@ -199,6 +201,25 @@ fn forge(data: &Path, session: SessionId, events: &[Arc<Event>], (kind, place, v
     }
 }
 
+/// Records something that does not follow: a turn begins that has begun already.
+async fn begin_again(store: &SqliteStore, session: SessionId, events: &[Arc<Event>]) {
+    let is_start = |event: &&Arc<Event>| event.event_type == "turn.started";
+    let started = events.iter().find(is_start).unwrap();
+    let first_seq = events.len() as u64 + 1;
+    let again = Event {
+        sequence: Some(first_seq),
+        ..Event::clone(started)
+    };
+    let (journal, key) = (store.journal(), StreamKey::from(session));
+    let claim = journal.claim(&key).await.unwrap();
+    let batch = Batch {
+        first_seq,
+        records: vec![Arc::new(again)],
+        ..Batch::default()
+    };
+    journal.append(&claim, batch).await.unwrap();
+}
+
 async fn on_disk(data: &Path, workspace: tempfile::TempDir) -> Daemon {
     let setup = Setup {
         workspace,
@@ -215,8 +236,8 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
     let daemon = on_disk(&data, tempfile::tempdir().unwrap()).await;
     let cases = unreadable_records();
     let mut threads = Vec::new();
-    // The last one is left as it is.
-    for _ in 0..=cases.len() {
+    // One more gets a record that does not fit, and the last one is left as it is.
+    for _ in 0..cases.len() + 2 {
         let thread = daemon.thread(json!({})).await;
         let body = json!({"prompt": "SILENT", "environment_id": "local"});
         daemon.turn(&thread, body).await;
@@ -230,7 +251,10 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
         recorded.push(daemon.runtime.events_for(session).await.unwrap());
     }
     daemon.runtime.shutdown(Duration::ZERO).await;
-    daemon.opened.unwrap().close().await;
+    let store = daemon.opened.unwrap();
+    let misfit = cases.len();
+    begin_again(&store, session_of(&threads[misfit]), &recorded[misfit]).await;
+    store.close().await;
     for ((thread, events), case) in threads.iter().zip(&recorded).zip(&cases) {
         forge(&data, session_of(thread), events, case);
     }
@@ -241,7 +265,8 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
     daemon.model.open();
     soon(events.until("turn.completed")).await;
     let mut socket = Socket::connect(daemon.client.address).await;
-    for (thread, case) in threads.iter().zip(&cases) {
+    let not_fitting = ("turn.started", "", Value::Null);
+    for (thread, case) in threads.iter().zip(cases.iter().chain([&not_fitting])) {
         for (verb, body) in [
             ("turns", json!({"prompt": "hello"})),
             ("fork", json!({})),

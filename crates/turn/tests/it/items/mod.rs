@@ -1,5 +1,5 @@
 //! What people see of any turn that the machine can make.
 
-mod player;
+pub(crate) mod player;
 mod properties;
 mod transcript;

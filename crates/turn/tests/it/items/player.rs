@@ -29,7 +29,7 @@ struct Player<'a> {
 }
 
 /// Plays what the bytes of a seed stand for, then stops whatever is left.
-pub(super) fn play(seed: u64) -> Vec<Arc<Event>> {
+pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     let base = derive(Uuid::nil(), seed);
     let chunks = (0..seed % 20).map(|n| derive(base, n).as_u128().to_le_bytes());
     // The first half of a derived id is its random part.
@@ -104,7 +104,7 @@ impl Player<'_> {
             }
             12 => {
                 let id = self.thread.session_id();
-                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
                 self.try_input(Input::Recover, None);
             }
             _ => self.interrupt(),

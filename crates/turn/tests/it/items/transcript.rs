@@ -12,7 +12,7 @@ fn messages_have_the_places_that_the_machine_gives_them() {
         let mut thread = Thread::new(SessionId::from_seed(1));
         let (mut transcript, mut placed) = (Transcript::default(), Vec::new());
         for event in play(seed) {
-            thread.evolve(&event);
+            thread.evolve(&event).unwrap();
             transcript.apply(&event, |message| placed.push(message));
             let said = thread.history().iter();
             let said: Vec<_> = said.map(|message| (message.id, message.role)).collect();

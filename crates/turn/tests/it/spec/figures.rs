@@ -4,7 +4,7 @@ use windlass_core::events::{EventData, ToolStatus};
 use windlass_core::message::ContentPart;
 use windlass_core::session::SessionStatus;
 use windlass_core::tools::{ToolResult, ToolResultImage};
-use windlass_turn::{Input, Thread, ToolOutcome};
+use windlass_turn::{Input, ToolOutcome};
 
 use crate::world::Step::{After, Done, Interrupt, Model, ModelUsing, Say, Streams};
 use crate::world::{World, plan};
@@ -109,32 +109,4 @@ fn a_result_keeps_its_images_and_the_time_it_measured() {
         panic!("another event")
     };
     assert_eq!(call.duration_ms, Some(42));
-}
-
-#[test]
-fn an_event_that_does_not_fit_changes_only_the_head() {
-    let given = [
-        Say("hi"),
-        Model("", &[("a", "once"), ("b", "once")]),
-        Done("a"),
-    ];
-    let world = World::after(plan(), &given);
-    let id = world.thread.session_id();
-    for event in &world.events {
-        let repeats = matches!(
-            event.data,
-            EventData::ToolCompleted(_)
-                | EventData::ToolStarted(_)
-                | EventData::OutputMessageDelta(_)
-                | EventData::SessionActivated(_)
-                | EventData::LlmGeneration(_)
-        );
-        if repeats {
-            let journal = world.events.iter().chain([event]);
-            let folded = Thread::fold(id, journal.map(AsRef::as_ref));
-            let phase = |thread: &Thread| thread.turn().map(|turn| turn.phase.clone());
-            assert_eq!(phase(&folded), phase(&world.thread));
-            assert_eq!(folded.history(), world.thread.history());
-        }
-    }
 }

@@ -6,6 +6,7 @@ mod ends;
 mod figures;
 mod imports;
 mod interrupt;
+mod misfits;
 mod order;
 mod outside;
 mod queue;

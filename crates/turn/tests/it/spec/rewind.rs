@@ -87,6 +87,7 @@ fn a_fold_comes_to_the_same_as_the_thread_that_went_back() {
             world.thread.session_id(),
             world.events.iter().map(AsRef::as_ref),
         );
+        let folded = folded.unwrap();
         assert_eq!(folded, world.thread, "{way:?}");
         let numbers = world.events.iter().map(|event| event.seq());
         assert!(

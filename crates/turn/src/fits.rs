@@ -1,0 +1,339 @@
+//! Which event may follow what was recorded before. Whoever adds a type of event decides it here, and in `evolve`.
+//!
+//! The machine itself writes only what fits, so one that does not was written by another version, or by somebody else. The
+//! thread stops there: to pass over it, or to take it, would be a conversation that never was.
+
+use windlass_core::events::{Event, EventData, ToolCompletedData, ToolStatus, TurnResumedData};
+use windlass_core::message::Message;
+use windlass_core::typed_id::{ExecId, TurnId};
+
+use crate::state::{Answered, Call, CallState, Phase, Thread, Turn};
+
+/// An event that does not fit the ones before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} (`{event_type}`) does not fit the events before it: {why}")]
+pub struct Misfit {
+    /// Its number.
+    pub seq: u64,
+    /// Its type.
+    pub event_type: &'static str,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Whether an event counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It changes what it is about.
+    Counts,
+    /// It is about a turn whose beginning is no longer kept: only its number counts.
+    OfPrunedTurn,
+}
+
+type Why = &'static str;
+
+const OUT_OF_ORDER: Why = "its number is not a later one";
+const NO_TURN: Why = "no such turn is running";
+const TURN_RUNS: Why = "a turn is running";
+const NO_MODEL_CALL: Why = "no such model call is running";
+const NO_CALL: Why = "no such tool call is open";
+const STEP_OPEN: Why = "a step of the turn is still open";
+const ANSWERED: Why = "the call is answered already";
+const NOT_WAITING: Why = "the call does not wait for this";
+
+impl Thread {
+    /// Checks an event against what was recorded before. Costs the same however long the thread is.
+    pub(crate) fn fits(&self, event: &Event) -> Result<Fit, Misfit> {
+        let fit = match event.seq() > self.head {
+            false => Err(OUT_OF_ORDER),
+            // Retention takes out whole turns, oldest first, and never an open one: what is left of one has no beginning.
+            true if self.is_cut_before(event) && self.lacks_turn_of(event) => {
+                return Ok(Fit::OfPrunedTurn);
+            }
+            true => self.follows(event),
+        };
+        fit.map(|()| Fit::Counts).map_err(|why| Misfit {
+            seq: event.seq(),
+            event_type: event.data.event_type(),
+            why,
+        })
+    }
+
+    /// Tells whether records before an event are no longer kept.
+    pub(crate) fn is_cut_before(&self, event: &Event) -> bool {
+        self.is_cut || event.seq() > self.head + 1
+    }
+
+    /// Tells whether an event belongs to a turn that neither runs nor waits, and does not begin it.
+    fn lacks_turn_of(&self, event: &Event) -> bool {
+        let begins = matches!(
+            event.data,
+            EventData::TurnStarted(_) | EventData::InputQueued(_)
+        );
+        let turn_id = event.context.turn_id.filter(|_| !begins);
+        self.turn.is_none() && turn_id.is_some_and(|turn_id| !self.is_queued(turn_id))
+    }
+
+    fn follows(&self, event: &Event) -> Result<(), Why> {
+        match &event.data {
+            EventData::SessionStarted(_)
+            | EventData::SessionUpdated(_)
+            | EventData::SessionForked(_)
+            | EventData::JournalPruned(_) => Ok(()),
+            EventData::SessionRewound(_) => match self.turn.is_some() || !self.queue.is_empty() {
+                true => Err(TURN_RUNS),
+                false => Ok(()),
+            },
+            EventData::SessionIdled(_) => self.no_turn(),
+            EventData::TurnStarted(_) => self.no_turn(),
+            EventData::InputQueued(data) => {
+                let is_known = self.is_queued(data.turn_id) || self.is_running(data.turn_id);
+                (!is_known).then_some(()).ok_or("its turn is known already")
+            }
+            // Outside of turns messages are imported.
+            EventData::InputMessage(data) => {
+                self.is_new(&data.message)?;
+                match event.context.turn_id {
+                    None => self.no_turn(),
+                    Some(_) => self.own_turn(event).map(drop),
+                }
+            }
+            EventData::OutputMessageCompleted(_) => match event.context.turn_id {
+                None => self.no_turn(),
+                Some(_) => self.in_model_call(event),
+            },
+            EventData::SessionActivated(_) => self.own_turn(event).map(drop),
+            EventData::TurnSteered(data) => self.running(data.turn_id).map(drop),
+            EventData::TurnInterruptRequested(data) => self.running(data.turn_id).map(drop),
+            EventData::TurnReleased(data) => self.running(data.turn_id).map(drop),
+            EventData::TurnResumed(data) => self.resumes(data),
+            EventData::TurnCompleted(data) => self.can_end(data.turn_id),
+            EventData::TurnFailed(data) => self.can_end(data.turn_id),
+            EventData::TurnCancelled(data) if self.is_queued(data.turn_id) => Ok(()),
+            // It waited when its record was taken out.
+            EventData::TurnCancelled(data) if self.is_cut && !self.is_running(data.turn_id) => {
+                Ok(())
+            }
+            EventData::TurnCancelled(data) => self.can_end(data.turn_id),
+            EventData::ReasonStarted(data) => {
+                let turn = self.at_rest(event)?;
+                let next = turn.iterations..=turn.iterations.saturating_add(1);
+                match next.contains(&data.iteration) {
+                    true => Ok(()),
+                    false => Err("it is not the next model call"),
+                }
+            }
+            EventData::ReasonThinkingStarted(_)
+            | EventData::ReasonThinkingDelta(_)
+            | EventData::ReasonThinkingCompleted(_)
+            | EventData::OutputMessageStarted(_)
+            | EventData::OutputMessageDelta(_) => self.in_model_call(event),
+            EventData::LlmGeneration(_) => match self.own_turn(event)?.phase {
+                Phase::Compacting(compaction) if is_step(event, compaction.exec_id) => Ok(()),
+                _ => self.in_model_call(event),
+            },
+            EventData::ReasonCompleted(_) => match self.own_turn(event)?.open_reason {
+                Some(exec_id) if is_step(event, exec_id) => Ok(()),
+                _ => Err(NO_MODEL_CALL),
+            },
+            EventData::ActStarted(_) | EventData::ActCompleted(_) => {
+                self.own_turn(event)?.act().map(drop).ok_or(NO_CALL)
+            }
+            EventData::ToolStarted(_) => {
+                self.call_that(event, |state| matches!(state, CallState::Queued))
+            }
+            EventData::ToolProgress(_) | EventData::ToolOutputDelta(_) => {
+                self.open_call(event).map(drop)
+            }
+            EventData::ApprovalRequired(_)
+            | EventData::ToolCallRequested(_)
+            | EventData::UserInputRequired(_) => {
+                self.call_that(event, |state| matches!(state, CallState::Running { .. }))
+            }
+            EventData::ApprovalTimeout(_) => self.awaits_approval(event),
+            EventData::ApprovalDecided(_) => {
+                self.awaits_approval(event)?;
+                let verdict = event.context.exec_id.and_then(|step| self.verdict_on(step));
+                verdict.is_none().then_some(()).ok_or(ANSWERED)
+            }
+            EventData::ToolCallTimeout(_) | EventData::ToolCallCanceled(_) => {
+                self.awaits_result(event)
+            }
+            EventData::ToolCallResolved(_) => {
+                self.awaits_result(event)?;
+                self.is_unanswered(event)
+            }
+            EventData::UserInputCanceled(data) => self.question(event, &data.request_id),
+            EventData::UserInputAnswered(data) => {
+                self.question(event, &data.request_id)?;
+                self.is_unanswered(event)
+            }
+            EventData::ToolCompleted(data) => self.completes(event, data),
+            EventData::ContextCompacting(_) => self.at_rest(event).map(drop),
+            EventData::ContextCompacted(_) => match self.own_turn(event)?.phase {
+                Phase::Compacting(compaction) if is_step(event, compaction.exec_id) => Ok(()),
+                _ => Err("the history is not being made shorter"),
+            },
+            EventData::TranscriptRepaired(data) => {
+                let mut dangling = self.dangling.iter();
+                match self.is_cut || dangling.any(|call| call.id == data.tool_call_id) {
+                    true => Ok(()),
+                    false => Err("the call has its result, or never was"),
+                }
+            }
+            // The model would go on from the answer that was to be replaced.
+            EventData::OutputMessageReplaced(_) => Err("this version replaces no answers"),
+            // They say something of the world, and nothing of the conversation.
+            EventData::CapabilityUsage(_)
+            | EventData::SubagentStarted(_)
+            | EventData::SubagentCompleted(_)
+            | EventData::TaskCreated(_)
+            | EventData::TaskUpdated(_)
+            | EventData::FileWritten(_)
+            | EventData::ScheduleTriggered(_)
+            | EventData::Custom(_) => Ok(()),
+        }
+    }
+
+    fn no_turn(&self) -> Result<(), Why> {
+        match self.turn {
+            None => Ok(()),
+            Some(_) => Err(TURN_RUNS),
+        }
+    }
+
+    /// Refuses a message that was just said. Looks no further back: that would cost more the longer the thread is.
+    fn is_new(&self, message: &Message) -> Result<(), Why> {
+        let steered = self.turn.iter().flat_map(|turn| &turn.steered);
+        let mut newest = steered.chain(self.history.last());
+        match newest.any(|said| said.id == message.id) {
+            true => Err("the message is there already"),
+            false => Ok(()),
+        }
+    }
+
+    fn is_queued(&self, turn_id: TurnId) -> bool {
+        self.queue.iter().any(|queued| queued.turn_id == turn_id)
+    }
+
+    fn is_running(&self, turn_id: TurnId) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.id == turn_id)
+    }
+
+    fn running(&self, turn_id: TurnId) -> Result<&Turn, Why> {
+        let turn = self.turn.as_ref().filter(|turn| turn.id == turn_id);
+        turn.ok_or(NO_TURN)
+    }
+
+    /// Returns the turn that an event belongs to, which must be the running one.
+    fn own_turn(&self, event: &Event) -> Result<&Turn, Why> {
+        self.running(event.context.turn_id.ok_or(NO_TURN)?)
+    }
+
+    /// Returns the turn of an event that begins a step: nothing else of it may be going on.
+    fn at_rest(&self, event: &Event) -> Result<&Turn, Why> {
+        let turn = self.own_turn(event)?;
+        match event.context.exec_id {
+            None => Err("it names no step"),
+            Some(_) if is_at_rest(turn) => Ok(turn),
+            Some(_) => Err(STEP_OPEN),
+        }
+    }
+
+    fn can_end(&self, turn_id: TurnId) -> Result<(), Why> {
+        match is_at_rest(self.running(turn_id)?) {
+            true => Ok(()),
+            false => Err(STEP_OPEN),
+        }
+    }
+
+    fn resumes(&self, data: &TurnResumedData) -> Result<(), Why> {
+        let turn = self.running(data.turn_id)?;
+        match data.attempt == turn.resumes.saturating_add(1) {
+            true => Ok(()),
+            false => Err("it is not the next attempt"),
+        }
+    }
+
+    fn in_model_call(&self, event: &Event) -> Result<(), Why> {
+        match &self.own_turn(event)?.phase {
+            Phase::Reasoning(reason) if is_step(event, reason.exec_id) => Ok(()),
+            _ => Err(NO_MODEL_CALL),
+        }
+    }
+
+    /// Returns the call that an event is about, which has no result yet.
+    fn open_call(&self, event: &Event) -> Result<&Call, Why> {
+        let act = self.own_turn(event)?.act();
+        let call = act.zip(event.context.exec_id);
+        let call = call.and_then(|(act, exec_id)| act.call(exec_id));
+        call.filter(|call| !call.state.is_done()).ok_or(NO_CALL)
+    }
+
+    fn call_that(&self, event: &Event, fits: impl FnOnce(&CallState) -> bool) -> Result<(), Why> {
+        match fits(&self.open_call(event)?.state) {
+            true => Ok(()),
+            false => Err(NOT_WAITING),
+        }
+    }
+
+    fn awaits_approval(&self, event: &Event) -> Result<(), Why> {
+        self.call_that(event, |state| {
+            matches!(state, CallState::AwaitingApproval { .. })
+        })
+    }
+
+    fn awaits_result(&self, event: &Event) -> Result<(), Why> {
+        self.call_that(event, |state| {
+            matches!(state, CallState::AwaitingResult { .. })
+        })
+    }
+
+    /// Refuses a second answer to a call, or to its question; that it was allowed is none.
+    fn is_unanswered(&self, event: &Event) -> Result<(), Why> {
+        let mut answers = self.answered.iter().rev();
+        let is_its = |answer: &Answered| is_step(event, answer.exec_id) && !answer.is_verdict();
+        match answers.any(is_its) {
+            true => Err(ANSWERED),
+            false => Ok(()),
+        }
+    }
+
+    fn question(&self, event: &Event, asked: &str) -> Result<(), Why> {
+        self.call_that(event, |state| {
+            matches!(state, CallState::AwaitingAnswer { request_id, .. } if request_id == asked)
+        })
+    }
+
+    /// A call that never began, or that nobody allowed, has no result of its own.
+    fn completes(&self, event: &Event, data: &ToolCompletedData) -> Result<(), Why> {
+        let call = self.open_call(event)?;
+        match &call.state {
+            _ if call.call.id != data.tool_call_id => Err(NO_CALL),
+            CallState::Queued if data.status != ToolStatus::Cancelled => {
+                Err("the call never began")
+            }
+            CallState::AwaitingApproval { .. } if data.success => Err("nobody allowed the call"),
+            CallState::Queued
+            | CallState::Running { .. }
+            | CallState::AwaitingApproval { .. }
+            | CallState::AwaitingResult { .. }
+            | CallState::AwaitingAnswer { .. }
+            | CallState::Done { .. } => Ok(()),
+        }
+    }
+}
+
+fn is_step(event: &Event, exec_id: ExecId) -> bool {
+    event.context.exec_id == Some(exec_id)
+}
+
+/// Tells whether nothing of a turn is going on: no model call, no tool call, no compaction.
+fn is_at_rest(turn: &Turn) -> bool {
+    turn.open_reason.is_none()
+        && match &turn.phase {
+            Phase::Between => true,
+            Phase::Acting(act) => act.is_done(),
+            Phase::Reasoning(_) | Phase::Compacting(_) => false,
+        }
+}
