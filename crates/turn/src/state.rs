@@ -227,17 +227,6 @@ pub enum CallState {
 }
 
 impl CallState {
-    /// Tells whether somebody outside must do something.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        matches!(
-            self,
-            Self::AwaitingApproval { .. }
-                | Self::AwaitingResult { .. }
-                | Self::AwaitingAnswer { .. }
-        )
-    }
-
     /// Tells whether there is a result.
     #[must_use]
     pub fn is_done(&self) -> bool {

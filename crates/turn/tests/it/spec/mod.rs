@@ -11,6 +11,7 @@ mod order;
 mod outside;
 mod queue;
 mod quota;
+mod records;
 mod recover;
 mod rewind;
 mod steer;
