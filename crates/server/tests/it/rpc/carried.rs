@@ -265,13 +265,17 @@ async fn a_recorded_value_that_cannot_be_read_stops_its_thread_and_no_other() {
     daemon.model.open();
     soon(events.until("turn.completed")).await;
     let mut socket = Socket::connect(daemon.client.address).await;
-    let not_fitting = ("turn.started", "", Value::Null);
+    let not_fitting: Case = ("turn.started", "", Value::Null);
     for (thread, case) in threads.iter().zip(cases.iter().chain([&not_fitting])) {
         for (verb, body) in [
             ("turns", json!({"prompt": "hello"})),
             ("fork", json!({})),
             ("retry", json!({})),
         ] {
+            // A fork that ends before the record does not have it.
+            if *case == not_fitting && verb != "turns" {
+                continue;
+            }
             let answer = daemon.client.post(&format!("{thread}/{verb}"), body).await;
             let found = (answer.status, answer.code());
             let expected = (503, "store_unavailable".to_owned());
