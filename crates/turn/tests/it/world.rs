@@ -179,7 +179,8 @@ impl World {
             }
             Step::Crash => {
                 let id = self.thread.session_id();
-                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
+                let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+                self.thread = folded.unwrap_or_else(|misfit| panic!("{misfit}"));
                 self.decide(Input::Recover)
             }
             step => {

@@ -104,7 +104,8 @@ impl Player<'_> {
             }
             12 => {
                 let id = self.thread.session_id();
-                self.thread = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
+                let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+                self.thread = folded.unwrap_or_else(|misfit| panic!("{misfit}"));
                 self.try_input(Input::Recover, None);
             }
             _ => self.interrupt(),
