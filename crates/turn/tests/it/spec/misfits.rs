@@ -48,6 +48,8 @@ const CALL_ONCE: Step = Model("", &[("a", "once")]);
 
 #[test]
 fn what_has_happened_does_not_happen_again() {
+    let begun = [Say("x"), Say("y"), Model("a", &[]), Begin];
+    not_again(&begun, "input.queued", "its turn is known already");
     let (no_turn, runs) = ("no such turn is running", "a turn is running");
     let (open, model) = (
         "a step of the turn is still open",
@@ -220,6 +222,12 @@ fn nothing_ends_that_did_not_begin() {
         &[Say("x"), Model("y", &[]), Rewind(0)],
         "session.rewound",
         called,
+        "a turn is running",
+    );
+    not_there(
+        &[Say("x"), Model("y", &[]), Rewind(0)],
+        "session.rewound",
+        &[Say("x"), Say("z"), Model("y", &[])],
         "a turn is running",
     );
     // Two calls of one class: the second one waits for the first.
