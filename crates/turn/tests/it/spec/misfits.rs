@@ -351,3 +351,29 @@ fn what_retention_leaves_of_a_journal_still_fits() {
         }
     }
 }
+
+#[test]
+fn what_was_imported_after_a_pruned_turn_is_kept() {
+    let world = World::after(plan(), &[Say("x"), Model("y", &[]), ImportUser("z")]);
+    let left = world.events[2..].iter().map(AsRef::as_ref);
+    let left = Thread::fold(world.thread.session_id(), left).unwrap();
+    let said: Vec<_> = left.history().iter().map(|said| said.text()).collect();
+    assert_eq!(said, [Some("z")]);
+}
+
+#[test]
+fn model_calls_are_counted_one_by_one() {
+    let world = World::after(plan(), &[Say("x"), CALL_ONCE, Done("a")]);
+    let before = Thread::fold(
+        world.thread.session_id(),
+        world.events[..world.events.len() - 1]
+            .iter()
+            .map(AsRef::as_ref),
+    );
+    let mut second = Event::clone(world.events.last().unwrap());
+    let EventData::ReasonStarted(data) = &mut second.data else {
+        panic!("another event")
+    };
+    data.iteration = 7;
+    refuses(&before.unwrap(), &second, "it is not the next model call");
+}
