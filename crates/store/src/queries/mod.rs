@@ -1,6 +1,6 @@
 //! The read model: what lists and details show of threads, turns and runs, folded from the records of the log.
 //!
-//! There is one fold of a thread ([`fold`]) and one set of rows; memory and SQLite answer the same questions under one
+//! There is one fold of a thread (`fold.rs`) and one set of rows; memory and SQLite answer the same questions under one
 //! conformance suite. Whoever shows something asks here and keeps no summary of his own.
 
 mod error;
