@@ -202,7 +202,7 @@ async fn sweep(report: &mut Report, directory: &Path) -> Result<()> {
         max_bytes: Some(limit),
         ..SqliteRetention::default()
     };
-    for (what, retention) in [("sweeping by age", by_age), ("sweeping by bytes", by_bytes)] {
+    for (what, retention) in [("sweeping by bytes", by_bytes), ("sweeping by age", by_age)] {
         report.progress(what);
         let options = SqliteOptions::new(directory).with_retention(retention);
         let store = SqliteStore::open(options).await?;
