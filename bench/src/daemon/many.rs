@@ -57,8 +57,6 @@ async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Seen
     {
         let daemon = Daemon::start(binary, home.path())?;
         turns_of_one(Client::of(&daemon.address)?, 1).await?;
-        // It writes rows of lists a little later.
-        tokio::time::sleep(super::REST).await;
     }
     fill(&home.path().join("data"), threads - 1).await?;
     report.progress(&format!("a daemon with {threads} threads"));
