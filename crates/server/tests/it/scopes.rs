@@ -83,3 +83,63 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         }
     }
 }
+
+/// The gate looks at the path as it was sent, and the handler at what it means: they must not come apart.
+#[tokio::test]
+async fn other_spellings_of_a_path_let_no_agent_into_the_threads_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let book = Arc::new(TokenBook::new(directory.path()));
+    let secret = |scope| book.create(scope, None).unwrap().1;
+    let (agent, admin) = (
+        secret(TokenScope::Agent("a".to_owned())),
+        secret(TokenScope::Admin),
+    );
+    let stored = Arc::clone(&book);
+    let setup = Setup::settings(move |settings| {
+        settings.access = Access::Tokens {
+            operator: None,
+            stored,
+        };
+    });
+    let daemon = setup.start().await;
+    let of = |token: &str| {
+        daemon
+            .client
+            .with("authorization", &format!("Bearer {token}"))
+    };
+    let made = async |token: &str| {
+        let thread = of(token).post("/v1/threads", json!({})).await.expect(201);
+        thread["id"].as_str().unwrap().to_owned()
+    };
+    let (own, others) = (made(&agent).await, made(&admin).await);
+    let encoded: String = others.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    for id in [
+        encoded,
+        others.replace('_', "%5F"),
+        others.replace('_', "%5f"),
+        format!("{own}/../{others}"),
+        format!("{own}%2F..%2F{others}"),
+        format!("./{others}"),
+        format!("/{others}"),
+        format!("{own};{others}"),
+        format!("{others}%00"),
+        format!("{others}%20"),
+        others.to_uppercase(),
+    ] {
+        for (method, verb) in [
+            ("GET", ""),
+            ("HEAD", ""),
+            ("POST", "/fork"),
+            ("POST", "/resume"),
+        ] {
+            let path = format!("/v1/threads/{id}{verb}");
+            let status = of(&agent).raw(method, &path, None).await.status;
+            assert!(
+                [400, 404, 405].contains(&status),
+                "{method} {path}: {status}"
+            );
+        }
+    }
+    let threads = of(&admin).get("/v1/threads").await.expect(200);
+    assert_eq!(threads.as_array().unwrap().len(), 2, "one was forked");
+}

@@ -9,7 +9,7 @@ use windlass_core::typed_id::SessionId;
 use super::forking::{child, forked};
 use super::subject::{Store, Subject, event};
 use crate::conformance::check::{Outcome, Violation};
-use crate::cursor::CursorError;
+use crate::cursor::{CursorError, made_up};
 use crate::journal::{Batch, FeedEntry, JournalError, all_events};
 
 const WRITERS: u64 = 8;
@@ -135,6 +135,18 @@ pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
     }
     let page = store.read_after(Some(&cursor), 9).await?;
     require_eq!(page.entries.len(), 1, "behind the first record");
+    Ok(())
+}
+
+pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) -> Outcome {
+    let stream = Subject::new(store.clone(), "s").await?;
+    stream.append(1, 2).await?;
+    let cursor = store.read_after(None, 1).await?.next;
+    for (place, expected) in [(0, 2), (u64::MAX, 0), (i64::MAX as u64, 0)] {
+        let made_up = made_up(&cursor, u64::MAX, place);
+        let page = store.read_after(Some(&made_up), 9).await?;
+        require_eq!(page.entries.len(), expected, "behind {place}");
+    }
     Ok(())
 }
 

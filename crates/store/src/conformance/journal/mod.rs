@@ -43,6 +43,7 @@ pub const JOURNAL_CHECKS: &[Check<dyn Journal>] = checks![
     feed::what_was_removed_does_not_come,
     feed::a_reader_goes_on_where_it_was_while_others_write,
     feed::a_cursor_that_is_none_is_refused,
+    feed::a_place_that_somebody_made_up_is_only_a_place,
     feed::the_doorbell_of_all_streams_rings,
     concurrent::of_many_claims_one_writes_at_a_time,
     concurrent::many_streams_are_written_at_once,

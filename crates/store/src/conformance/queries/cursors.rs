@@ -2,7 +2,7 @@
 
 use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, Violation};
-use crate::cursor::CursorError;
+use crate::cursor::{CursorError, made_up};
 use crate::queries::{Order, QueryError, ThreadQuery, TurnQuery};
 
 async fn two_threads(store: &Store) -> Result<(Subject, String), Violation> {
@@ -60,5 +60,38 @@ pub(super) async fn pages_do_not_repeat_what_moves(store: Store) -> Outcome {
     let page = store.queries.threads(query).await?;
     let names: Vec<_> = page.entries.iter().map(|row| row.stream.as_str()).collect();
     require_eq!(names, ["old"], "the second page");
+    Ok(())
+}
+
+pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) -> Outcome {
+    let (old, cursor) = two_threads(&store).await?;
+    let numbers = [0, 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
+    let page = |order, after| TurnQuery {
+        stream: old.key.clone(),
+        order,
+        after,
+        limit: 1,
+    };
+    let newest = store.queries.turns(page(Order::NewestFirst, None)).await?;
+    let of_turns = newest.next;
+    let of_turns = of_turns.ok_or_else(|| Violation("there is no next page".to_owned()))?;
+    for (first, second) in numbers.iter().flat_map(|n| numbers.map(|m| (*n, m))) {
+        let query = ThreadQuery {
+            after: Some(made_up(&cursor, first, second)),
+            ..ThreadQuery::first(9)
+        };
+        let threads = store.queries.threads(query).await?.entries;
+        require!(threads.len() <= 2, "{first}, {second}: {threads:?}");
+        for order in [Order::NewestFirst, Order::OldestFirst] {
+            let after = Some(made_up(&of_turns, first, second));
+            let turns = store.queries.turns(page(order, after)).await?.entries;
+            let is_behind = |seq: u64| match order {
+                Order::NewestFirst => seq < second,
+                Order::OldestFirst => seq > second,
+            };
+            let is_right = turns.iter().all(|turn| is_behind(turn.first_seq));
+            require!(is_right, "{first}, {second}, {order:?}: {turns:?}");
+        }
+    }
     Ok(())
 }

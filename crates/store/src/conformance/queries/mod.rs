@@ -50,4 +50,5 @@ pub const QUERY_CHECKS: &[Check<Stored>] = checks![
     forks::a_fork_keeps_its_turns_when_its_parent_is_removed,
     cursors::a_cursor_that_is_none_is_refused,
     cursors::pages_do_not_repeat_what_moves,
+    cursors::a_place_that_somebody_made_up_is_only_a_place,
 ];

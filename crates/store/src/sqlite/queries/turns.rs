@@ -55,7 +55,7 @@ impl Look<'_> {
         let (first, last) = match (order, after) {
             (_, None) => (1, u64::MAX),
             (Order::NewestFirst, Some(after)) => (1, after.saturating_sub(1)),
-            (Order::OldestFirst, Some(after)) => (after + 1, u64::MAX),
+            (Order::OldestFirst, Some(after)) => (after.saturating_add(1), u64::MAX),
         };
         let mut turns = Vec::new();
         let parts = lineage.parts().iter();
