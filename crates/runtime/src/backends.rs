@@ -265,7 +265,7 @@ impl RuntimeBackends {
     /// [queries](Self::with_queries) about that journal too.
     #[must_use]
     pub fn on_journal(journal: Arc<dyn Journal>) -> Self {
-        let messages = Arc::new(JournalMessages::new(Arc::clone(&journal)));
+        let messages = Arc::new(JournalMessages::default());
         let events = Arc::new(JournalEvents::new(Arc::clone(&journal)));
         Self {
             harness_store: Arc::new(InMemoryHarnessStore::new()),

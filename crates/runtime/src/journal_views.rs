@@ -36,16 +36,9 @@ impl Attached {
 }
 
 /// Messages, as the threads of the runtime hold them.
+#[derive(Default)]
 pub(crate) struct JournalMessages {
     pub(crate) attached: Attached,
-}
-
-impl JournalMessages {
-    pub(crate) fn new(_journal: Arc<dyn Journal>) -> Self {
-        Self {
-            attached: Attached::default(),
-        }
-    }
 }
 
 #[async_trait]

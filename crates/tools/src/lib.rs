@@ -27,7 +27,7 @@
 //!
 //! Calls that change something run one after the other; calls that look run beside each other. Whether somebody is asked
 //! is set per capability with the configuration `{"approval": "ask"}` (the default) or `{"approval": "never"}`, and a turn whose
-//! wishes approve everything is not asked either.
+//! request approves everything is not asked either.
 //!
 //! # What holds
 //!

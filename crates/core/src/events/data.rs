@@ -45,7 +45,7 @@ pub enum ToolStatus {
     Unknown,
 }
 
-/// What a call waits for before it can go on.
+/// What was decided about a call that asked for approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {

@@ -16,7 +16,8 @@ use crate::turn_result::{TurnHandle, TurnResult};
 /// How many events are looked at together.
 const PAGE: u64 = 64;
 
-/// Returns a handle on the turn that ended last. Answers are remembered no longer than until the next begins.
+/// Returns a handle on the turn that ended last, also where the answer was to a turn before it: the machine knows repeats of
+/// those too, and not which turn they were for.
 pub(super) async fn handle_on_ended_turn(inner: &Inner, thread: &Thread) -> Result<TurnHandle> {
     let session_id = thread.session_id();
     let ended = last_result(inner, thread).await?;

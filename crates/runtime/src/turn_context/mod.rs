@@ -43,7 +43,7 @@ pub(crate) struct TurnContext {
     pub(crate) environment: Option<TurnEnvironment>,
 }
 
-/// What the newest input of a conversation wishes, and who spoke before.
+/// What a caller asks of one turn: what its input says, and what it said beside it.
 #[derive(Default)]
 pub(crate) struct Wishes {
     pub(crate) controls: Option<Controls>,

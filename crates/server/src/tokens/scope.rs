@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a token may be used for. What that means route by route is decided in one place, `http::rules`.
+/// What a token may be used for. Who may call a route is said where the route is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TokenScope {
