@@ -12,6 +12,10 @@ use windlass_core::typed_id::SessionId;
 
 use super::Slot;
 
+/// How many places that somebody holds one look for old ones passes over. The next look goes on behind them, so that none
+/// costs more with more threads at work.
+const MAX_PASSED_OVER: usize = 16;
+
 #[derive(Default)]
 pub(crate) struct Slots(Mutex<Table>);
 
@@ -83,10 +87,13 @@ impl Slots {
     /// Forgets places that nobody holds, those first that were used longest ago.
     pub(crate) fn trim(&self, keep: &Keep, now: DateTime<Utc>) {
         let mut gone = Vec::new();
+        let mut passed_over = 0;
         {
             let mut table = self.table();
             let newest = table.uses;
-            while let Some((&used, &session_id)) = table.by_use.first_key_value() {
+            while passed_over < MAX_PASSED_OVER
+                && let Some((&used, &session_id)) = table.by_use.first_key_value()
+            {
                 let Some(place) = table.by_session.get(&session_id) else {
                     table.by_use.remove(&used);
                     continue;
@@ -100,6 +107,7 @@ impl Slots {
                     gone.extend(table.remove(session_id));
                 } else {
                     table.note_use(session_id, now);
+                    passed_over += 1;
                 }
             }
         }
@@ -138,5 +146,35 @@ impl Table {
         let place = self.by_session.remove(&session_id)?;
         self.by_use.remove(&place.used);
         Some(place.slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_look_passes_over_few_that_are_held_and_the_next_goes_on() {
+        let slots = Slots::default();
+        let now = Utc::now();
+        let held: Vec<_> = (0..3 * MAX_PASSED_OVER)
+            .map(|number| slots.get_or_make(SessionId::from_seed(number as u128), now))
+            .collect();
+        let rests = SessionId::from_seed(1_000_000);
+        drop(slots.get_or_make(rests, now));
+        let keep = Keep {
+            count: 1,
+            after: None,
+        };
+        for _ in 0..3 {
+            slots.trim(&keep, now);
+            assert!(slots.get(rests).is_some());
+        }
+        slots.trim(&keep, now);
+        assert!(slots.get(rests).is_none());
+        assert_eq!(slots.len(), held.len());
+        drop(held);
+        slots.trim(&keep, now);
+        assert_eq!(slots.len(), 1);
     }
 }

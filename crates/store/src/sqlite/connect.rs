@@ -12,11 +12,11 @@ use super::error::{Fault, SqliteError};
 use super::numbers::uint;
 use super::schema;
 
-/// After how many pages the write-ahead log is written back: 8 MiB with pages as SQLite makes them.
-pub(crate) const CHECKPOINT_PAGES: u32 = 2048;
+/// After how many pages the write-ahead log is written back: 2 MiB with pages as SQLite makes them.
+pub(crate) const CHECKPOINT_PAGES: u32 = 512;
 
 /// How big the file of the write-ahead log stays when it is empty again: twice what is mostly in it.
-const LOG_BYTES: u32 = 16 * 1024 * 1024;
+const LOG_BYTES: u32 = 4 * 1024 * 1024;
 
 /// How long a connection waits for another program, such as a backup.
 const BUSY: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ impl Location {
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         // The [log](super::log) is seen to before; this is for what was larger than expected.
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 4)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 16)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
         plan_once(&connection)?;

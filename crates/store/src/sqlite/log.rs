@@ -12,16 +12,16 @@ use rusqlite::Connection;
 use super::connect::{CHECKPOINT_PAGES, Location};
 use super::error::{Fault, SqliteError};
 
-/// After how many jobs the log is written back for the first time.
+/// After how many changed rows the log is written back for the first time.
 const FIRST: u64 = 512;
 /// It is never written back sooner than after so many.
-const FEWEST: u64 = 16;
+const FEWEST: u64 = 64;
 
-/// The log, as the one who writes knows it. How long it is only SQLite knows, so what is counted is jobs.
+/// The log, as the one who writes knows it. How long it is only SQLite knows, so what is counted is changed rows.
 #[derive(Debug)]
 pub(crate) struct Log {
     location: Location,
-    jobs: u64,
+    changes: u64,
     /// How many fill it.
     due: u64,
     /// The thread that writes it back; it ends with its connection.
@@ -36,7 +36,7 @@ impl Log {
     pub(crate) fn new(location: Location) -> Self {
         Self {
             location,
-            jobs: 0,
+            changes: 0,
             due: FIRST,
             underway: None,
             spare: None,
@@ -44,15 +44,15 @@ impl Log {
         }
     }
 
-    pub(crate) fn note_jobs(&mut self, jobs: usize) {
-        self.jobs += jobs as u64;
+    pub(crate) fn note_changes(&mut self, changes: u64) {
+        self.changes += changes;
     }
 
     /// Tells whether there is something to do.
     pub(crate) fn is_due(&self) -> bool {
         match &self.underway {
             Some(thread) => thread.is_finished(),
-            None => self.jobs >= self.due,
+            None => self.changes >= self.due,
         }
     }
 
@@ -113,12 +113,12 @@ impl Log {
         })
     }
 
-    /// Writes back what came while the thread was at it, and learns how many jobs fill the log.
+    /// Writes back what came while the thread was at it, and learns how many changes fill the log.
     fn write_rest_back(&mut self, writer: &Connection) -> Result<(), Fault> {
         let pages = write_back(writer);
         let known = pages.as_ref().copied().unwrap_or(0);
-        self.due = next_due(self.jobs, self.due, known);
-        self.jobs = 0;
+        self.due = next_due(self.changes, self.due, known);
+        self.changes = 0;
         Ok(pages.map(drop)?)
     }
 
@@ -142,9 +142,9 @@ fn write_back(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
 }
 
-/// Returns how many jobs fill the log, after so many made so many pages.
-fn next_due(jobs: u64, due: u64, pages: u32) -> u64 {
-    let filling = jobs * u64::from(CHECKPOINT_PAGES) / u64::from(pages.max(1));
+/// Returns how many changes fill the log, after so many made so many pages.
+fn next_due(changes: u64, due: u64, pages: u32) -> u64 {
+    let filling = changes * u64::from(CHECKPOINT_PAGES) / u64::from(pages.max(1));
     filling.clamp(FEWEST, due.max(FEWEST) * 2)
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     /// Lets the log become due, and waits until it was written back.
     fn write_back_once(log: &mut Log, writer: &Connection) {
-        log.note_jobs(usize::try_from(log.due).unwrap());
+        log.note_changes(log.due);
         log.tidy_up(writer);
         while log.underway.is_some() {
             std::thread::yield_now();
@@ -189,11 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn how_many_jobs_fill_the_log_is_learned() {
+    fn how_many_changes_fill_the_log_is_learned() {
         assert_eq!(next_due(512, 512, CHECKPOINT_PAGES / 2), 1024);
         assert_eq!(next_due(512, 512, 10), 1024, "at most twice as many");
         assert_eq!(next_due(512, 512, CHECKPOINT_PAGES * 4), 128);
-        assert_eq!(next_due(1, 16, u32::MAX), FEWEST);
+        assert_eq!(next_due(1, FEWEST, u32::MAX), FEWEST);
         assert_eq!(next_due(0, 0, 0), FEWEST);
     }
 }

@@ -100,7 +100,6 @@ impl Pen {
     /// Makes a group durable and answers it.
     pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>) {
         self.pace.note_group(group.len());
-        self.log.note_jobs(group.len());
         let mut jobs = group.into_iter();
         while jobs.len() > 0 {
             if let Some(why) = self.broken.get() {
@@ -160,6 +159,7 @@ impl Pen {
             }
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
+            self.log.note_changes(connection.total_changes() - changes);
             Ok(true)
         });
         // With the wait for another program that holds the database, and also where it came to nothing.
