@@ -91,6 +91,7 @@ pub struct TurnHandle {
     pub(crate) session_id: SessionId,
     pub(crate) turn_id: TurnId,
     pub(crate) message_id: Option<MessageId>,
+    pub(crate) first_event: Option<Arc<Event>>,
     pub(crate) result: oneshot::Receiver<TurnResult>,
 }
 
@@ -111,6 +112,13 @@ impl TurnHandle {
     #[must_use]
     pub fn message_id(&self) -> Option<MessageId> {
         self.message_id
+    }
+
+    /// Returns the `turn.started` that was recorded with the input; `None` where the input waits for its turn, or went to one
+    /// that had begun before.
+    #[must_use]
+    pub fn first_event(&self) -> Option<&Arc<Event>> {
+        self.first_event.as_ref()
     }
 
     /// Waits until the turn ends or waits for somebody.

@@ -288,10 +288,15 @@ impl Actor {
             let result = self.waiters.wait_for(turn_id);
             // The input itself may have ended the turn, or left it waiting.
             self.waiters.settle(&self.thread, &accepted.events);
+            let began = |event: &Arc<Event>| {
+                matches!(event.data, EventData::TurnStarted(_))
+                    && event.context.turn_id == Some(turn_id)
+            };
             Ok(TurnHandle {
                 session_id,
                 turn_id,
                 message_id: accepted.message_id,
+                first_event: accepted.events.into_iter().find(began),
                 result,
             })
         });

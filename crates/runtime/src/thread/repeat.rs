@@ -30,6 +30,7 @@ pub(super) async fn handle_on_ended_turn(inner: &Inner, thread: &Thread) -> Resu
         session_id,
         turn_id,
         message_id: None,
+        first_event: None,
         result,
     })
 }

@@ -88,6 +88,7 @@ impl Actor {
             session_id: self.slot.session_id,
             turn_id,
             message_id: Some(message_id),
+            first_event: None,
             result: self.waiters.wait_for(turn_id),
         })
     }

@@ -428,3 +428,32 @@ async fn an_observer_sees_its_own_turn_from_start_to_end_and_no_other() {
     assert_eq!(seen[0].1, "turn.started");
     assert_eq!(seen.last().unwrap().1, "session.idled");
 }
+
+#[tokio::test]
+async fn a_handle_has_the_first_event_of_the_turn_that_its_input_began_and_of_no_other() {
+    let gate = Gate::shut();
+    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+        .build()
+        .await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let handles = [
+        runtime.submit(session, "first").await.unwrap(),
+        runtime.submit(session, "waits").await.unwrap(),
+    ];
+    let first = Arc::clone(handles[0].first_event().unwrap());
+    assert!(handles[1].first_event().is_none(), "it has not begun");
+    assert_eq!(first.context.turn_id, Some(handles[0].turn_id()));
+    gate.open();
+    for handle in handles {
+        handle.wait().await.unwrap();
+    }
+    let compaction = runtime.compact(session, "long").await.unwrap();
+    let began = Arc::clone(compaction.first_event().unwrap());
+    assert_eq!(began.context.turn_id, Some(compaction.turn_id()));
+    compaction.wait().await.unwrap();
+    let events = fixture.events().await;
+    for event in [first, began] {
+        assert_eq!(event.event_type, "turn.started");
+        assert!(events.contains(&event), "as it was recorded");
+    }
+}
