@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -44,6 +45,23 @@ pub(crate) struct App {
 }
 
 pub(crate) type Shared = Arc<App>;
+
+impl App {
+    /// Does something in a task of its own, because the one of a connection ends with it.
+    pub(crate) async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let carried = self.working.spawn(work).await;
+        carried.map_err(ApiError::internal)
+    }
+
+    /// Takes the place of one who follows a thread.
+    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<Place, ApiError> {
+        let limit = self.settings.limits.subscribers;
+        Place::take(self, "subscribers", limit, |counters| &counters.subscribers)
+    }
+}
 
 /// What is counted.
 #[derive(Default)]

@@ -8,8 +8,6 @@ use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
 use windlass_store::queries::QueryError;
 
-use crate::http::scope;
-
 /// A refusal with its stable code.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -35,6 +33,11 @@ impl ApiError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.code
+    }
+
+    /// Returns what it says.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// Adds values by name.
@@ -86,13 +89,11 @@ impl ApiError {
 
     /// Tells the log what happened and the client only that something did.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
-        let request_id = scope::request_id();
-        tracing::error!(request = request_id, %error, "a request failed inside");
+        tracing::error!(%error, "a request failed inside");
         Self::new(
             ErrorCode::Internal,
             "something went wrong inside; the log has more under the request id",
         )
-        .with(json!({ "request_id": request_id }))
     }
 
     pub(crate) fn not_implemented(what: &str) -> Self {
@@ -157,9 +158,14 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response<Body> {
         let status =
             StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // Whoever knows the id of the request adds it.
+        let failure = (self.code == ErrorCode::Internal).then(|| self.clone());
         let body = ErrorBody::new(self.code, self.message, self.details);
         let text = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
+        if let Some(failure) = failure {
+            response.extensions_mut().insert(failure);
+        }
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(

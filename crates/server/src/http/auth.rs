@@ -8,10 +8,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 
-use super::{query, scope};
+use super::query;
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::routes::{MayCall, Table, may_call};
+use crate::routes::{Table, may_call};
+use crate::service::rules::MayCall;
 use crate::settings::Access;
 use crate::tokens::Caller;
 
@@ -31,7 +32,7 @@ pub(crate) struct Gate {
 }
 
 /// Lets requests pass that show a token which is good for their route.
-pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let may_call = match route {
         Some(route) => may_call(&gate.table, route.as_str(), request.method()),
@@ -42,19 +43,19 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         return next.run(request).await;
     }
     let app = gate.app;
-    // A socket has shown its token already, and asks in its own name.
-    let known = request.extensions().get::<Caller>().cloned();
-    let known = known.or_else(|| caller(&app.settings.access, request.headers()));
-    let Some(caller) = known else {
-        return ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
-            .into_response();
+    let Some(caller) = caller(&app.settings.access, request.headers()) else {
+        return unauthorized().into_response();
     };
-    let path = request.uri().path();
-    if let Err(refusal) = app.check_scope(&caller, may_call, path).await {
+    let thread = request.uri().path().split('/').nth(3).unwrap_or_default();
+    if let Err(refusal) = app.check_scope(&caller, may_call, thread).await {
         return refusal.into_response();
     }
-    scope::name_caller(caller);
+    request.extensions_mut().insert(caller);
     next.run(request).await
+}
+
+pub(super) fn unauthorized() -> ApiError {
+    ApiError::new(ErrorCode::Unauthorized, "runtime API bearer token required")
 }
 
 /// Finds out who asks.

@@ -1,50 +1,17 @@
-//! Reading bodies. Whatever is wrong with one is told by a code and, where there is one, the place of the field.
+//! Reading bodies: their size, their media type and their JSON.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_protocol::{self as wire, ErrorCode};
+use windlass_protocol::ErrorCode;
 
-use super::scope;
+use super::request::Ignored;
 use crate::app::Shared;
 use crate::error::ApiError;
-
-/// A body that clients send.
-pub(crate) trait Fields: DeserializeOwned {
-    /// The names that are read; others are named in the answer's header.
-    const FIELDS: &'static [&'static str];
-}
-
-macro_rules! fields {
-    ($($ty:path: $($field:literal)*;)*) => {$(
-        impl Fields for $ty {
-            const FIELDS: &'static [&'static str] = &[$($field),*];
-        }
-    )*};
-}
-
-fields! {
-    wire::CreateThread: "model" "model_provider" "model_provider_id" "workspace" "mode" "allow_shell" "trust_mode"
-        "auto_approve" "archived" "system_prompt" "task_id" "title" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
-    wire::PatchThread: "archived" "allow_shell" "trust_mode" "auto_approve" "model" "mode" "title" "system_prompt"
-        "workspace" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
-    wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"
-        "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools";
-    wire::SteerTurn: "prompt";
-    wire::ForkThread: "turn_id" "model";
-    wire::UndoThread: "depth";
-    wire::RetryThread: "depth" "prompt" "model";
-    wire::CompactThread: "reason";
-    wire::DynamicToolCallResult: "success" "content";
-    wire::DecideApproval: "decision" "remember";
-    wire::UserInputAnswers: "answers";
-    wire::CreateEnvironment: "id" "kind" "root" "policy";
-    wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";
-}
+use crate::service::fields::{self, Fields};
 
 /// Reads a whole body, up to the limit.
 pub(crate) async fn bytes(app: &Shared, body: Body) -> Result<Bytes, ApiError> {
@@ -74,35 +41,18 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn parse<T: Fields>(bytes: &[u8]) -> Result<T, ApiError> {
+fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T, ApiError> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::new(
             ErrorCode::InvalidJson,
             format!("the body is not JSON: {error}"),
         )
     })?;
-    let Value::Object(fields) = &value else {
+    let Value::Object(fields) = value else {
         return Err(ApiError::field("", "the body must be an object"));
     };
-    let names = fields.keys().cloned();
-    let unread: Vec<String> = names
-        .filter(|name| !T::FIELDS.contains(&name.as_str()))
-        .collect();
-    let read = serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let mut pointer = match path.as_str() {
-            "." => String::new(),
-            path => format!("/{}", path.replace(['.', '['], "/").replace(']', "")),
-        };
-        let text = error.into_inner().to_string();
-        // serde names a missing field in its text only.
-        let missing = text.strip_prefix("missing field `");
-        if let Some(name) = missing.and_then(|rest| rest.split('`').next()) {
-            pointer = format!("{pointer}/{name}");
-        }
-        ApiError::field(&pointer, text)
-    })?;
-    scope::ignore(unread);
+    let (read, unread) = fields::read(fields)?;
+    ignored.add(unread);
     Ok(read)
 }
 
@@ -117,7 +67,8 @@ impl<T: Fields> FromRequest<Shared> for Payload<T> {
         if !is_json {
             return Err(unsupported());
         }
-        parse(&bytes(app, request.into_body()).await?).map(Self)
+        let ignored = Ignored::of(&request);
+        parse(&bytes(app, request.into_body()).await?, &ignored).map(Self)
     }
 }
 
@@ -128,7 +79,7 @@ impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
-        let is_json = is_json(request.headers());
+        let (is_json, ignored) = (is_json(request.headers()), Ignored::of(&request));
         let bytes = bytes(app, request.into_body()).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(T::default()));
@@ -136,7 +87,7 @@ impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
         if !is_json {
             return Err(unsupported());
         }
-        parse(&bytes).map(Self)
+        parse(&bytes, &ignored).map(Self)
     }
 }
 

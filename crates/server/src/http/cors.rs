@@ -4,7 +4,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::auth::TOKEN_HEADERS;
-use super::scope;
+use super::request;
 
 /// Where clients live today.
 const USUAL: [&str; 7] = [
@@ -61,8 +61,8 @@ pub(crate) fn layer(further: &[String]) -> CorsLayer {
         ])
         .allow_headers(headers)
         .expose_headers([
-            scope::IGNORED,
-            scope::REQUEST_ID,
+            request::IGNORED,
+            request::REQUEST_ID,
             crate::routes::NEXT_CURSOR,
         ])
         .vary([header::ORIGIN])

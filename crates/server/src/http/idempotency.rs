@@ -8,10 +8,12 @@ use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
 
-use super::{body, scope};
+use super::body;
+use super::request::Repeatable;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::store::StoredAnswer;
+use crate::tokens::Caller;
 
 /// The header with the key.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -51,16 +53,18 @@ async fn once(
         )
     })?;
     // What one client calls a request is nobody else's business.
-    let of = scope::caller().and_then(|caller| caller.token_id);
+    let caller = request.extensions().get::<Caller>();
+    let of = caller.and_then(|caller| caller.token_id.as_ref());
     let key = &of.map_or_else(|| key.to_owned(), |of| format!("{of}/{key}"));
-    let (head, content) = request.into_parts();
+    let (mut head, content) = request.into_parts();
     let content = body::bytes(app, content).await?;
     let mut digest = blake3::Hasher::new();
     digest.update(head.uri.to_string().as_bytes());
     digest.update(&[0]);
     digest.update(&content);
     let digest = digest.finalize().to_hex().to_string();
-    scope::name_repeatable(&blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex());
+    let named = blake3::hash(format!("{key}\n{digest}").as_bytes()).to_hex();
+    head.extensions.insert(Repeatable(named.to_string()));
     let _alone = app.under_way.lock(key).await;
     if let Some(kept) = app.store.answer(key).await? {
         if kept.request != digest {

@@ -5,7 +5,6 @@ pub(crate) mod body;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
 pub(crate) mod query;
-pub(crate) mod rules;
-pub(crate) mod scope;
+pub(crate) mod request;
 pub(crate) mod stall;
 pub(crate) mod whole;

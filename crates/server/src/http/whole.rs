@@ -5,14 +5,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::app::Shared;
-use crate::error::ApiError;
 
-/// Works in a task of its own, because the one of a connection ends with it.
+/// Carries a request that is not safe to its end.
 pub(crate) async fn carry(State(app): State<Shared>, request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    let working = app.working.spawn(next.run(request));
-    let answer = working.await;
-    answer.unwrap_or_else(|error| ApiError::internal(error).into_response())
+    let answer = app.carry(next.run(request)).await;
+    answer.unwrap_or_else(IntoResponse::into_response)
 }

@@ -4,10 +4,10 @@ use axum::http::Method;
 use serde::Serialize;
 use windlass_protocol::groups::{AgentRunList, McpServerList, McpToolList, SkillList, TaskList};
 
-use super::MayCall::Client;
 use super::table::Routes;
 use super::{Answer, ok};
 use crate::error::ApiError;
+use crate::service::rules::MayCall::Client;
 
 /// An empty list.
 async fn empty<T: Serialize + Default>() -> Answer {

@@ -1,30 +1,16 @@
-//! The routes: one verb, one file.
+//! The routes: who may call each, and handlers that read a request, call the service and write its answer.
 
-mod approvals;
-mod compact;
-mod create;
-mod detail;
 mod environments;
 mod events;
-mod fork;
 mod groups;
 mod health;
-mod interrupt;
-mod list;
 mod metrics;
 mod openapi;
-mod patch;
-mod results;
-mod resume;
-mod retry;
-mod steer;
 mod stream;
-mod summary;
 mod table;
+mod threads;
 mod turns;
-mod undo;
 mod usage;
-mod user_input;
 mod workspace;
 
 use std::sync::Arc;
@@ -39,12 +25,12 @@ use windlass_protocol::ErrorCode;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::http::{auth, cors, idempotency, scope, whole};
+use crate::http::{auth, cors, idempotency, request, whole};
+use crate::service::rules::MayCall;
 
-pub(crate) use list::NEXT_CURSOR;
-pub use table::MayCall;
 use table::Routes;
 pub(crate) use table::{Table, may_call};
+pub(crate) use threads::NEXT_CURSOR;
 
 /// What a handler answers.
 type Answer<T = Response> = Result<T, ApiError>;
@@ -68,39 +54,39 @@ fn routes() -> Routes {
         .get("/ready", Anyone, health::ready)
         .get("/v1/runtime/info", Anyone, health::info)
         .get("/metrics", Client, metrics::metrics)
-        .get("/v1/threads", Agent, list::list)
-        .post("/v1/threads", Agent, create::create)
-        .get("/v1/threads/summary", Agent, summary::summary)
-        .get("/v1/threads/{id}", Owner, detail::thread)
-        .add(&Method::PATCH, "/v1/threads/{id}", Owner, patch::patch)
-        .post("/v1/threads/{id}/resume", Owner, resume::resume)
-        .post("/v1/threads/{id}/fork", Owner, fork::fork)
-        .post("/v1/threads/{id}/undo", Owner, undo::undo)
-        .post("/v1/threads/{id}/retry", Owner, retry::retry)
-        .post("/v1/threads/{id}/compact", Owner, compact::compact)
+        .get("/v1/threads", Agent, threads::list)
+        .post("/v1/threads", Agent, threads::create)
+        .get("/v1/threads/summary", Agent, threads::summary)
+        .get("/v1/threads/{id}", Owner, threads::detail)
+        .add(&Method::PATCH, "/v1/threads/{id}", Owner, threads::patch)
+        .post("/v1/threads/{id}/resume", Owner, threads::resume)
+        .post("/v1/threads/{id}/fork", Owner, threads::fork)
+        .post("/v1/threads/{id}/undo", Owner, threads::undo)
+        .post("/v1/threads/{id}/retry", Owner, threads::retry)
+        .post("/v1/threads/{id}/compact", Owner, threads::compact)
         .get("/v1/threads/{id}/events", Owner, events::events)
         .post("/v1/threads/{id}/turns", Owner, turns::start)
-        .get("/v1/threads/{id}/turns/{turn_id}", Owner, detail::turn)
+        .get("/v1/threads/{id}/turns/{turn_id}", Owner, turns::detail)
         .post(
             "/v1/threads/{id}/turns/{turn_id}/steer",
             Owner,
-            steer::steer,
+            turns::steer,
         )
         .post(
             "/v1/threads/{id}/turns/{turn_id}/interrupt",
             Owner,
-            interrupt::interrupt,
+            turns::interrupt,
         )
         .post(
             "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result",
             Owner,
-            results::submit,
+            turns::submit_result,
         )
-        .post("/v1/approvals/{approval_id}", Client, approvals::decide)
+        .post("/v1/approvals/{approval_id}", Client, turns::decide)
         .post(
             "/v1/user-input/{thread_id}/{input_id}",
             Client,
-            user_input::answer,
+            turns::answer_input,
         )
         .post("/v1/stream", Agent, stream::one_shot)
         .get("/v1/usage", Client, usage::usage)
@@ -144,7 +130,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .layer(from_fn_with_state(gate, auth::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.settings.cors_origins))
-        .layer(from_fn_with_state(Shared::clone(app), scope::enter))
+        .layer(from_fn_with_state(Shared::clone(app), request::enter))
         .layer(from_fn_with_state(Shared::clone(app), whole::carry))
         .with_state(Shared::clone(app))
 }

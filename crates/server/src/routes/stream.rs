@@ -1,4 +1,4 @@
-//! One input, one answer, one stream: an archived thread with a single turn.
+//! One input, one answer, one stream.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -6,65 +6,41 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::TurnId;
+use windlass_protocol::EventName;
 use windlass_protocol::stream::{
-    OneShot, OneShotCompleted, OneShotStarted, OneShotToolCompleted, OneShotToolStarted,
+    OneShot, OneShotCompleted, OneShotToolCompleted, OneShotToolStarted,
 };
-use windlass_protocol::{CreateThread, EventName, StartTurn};
 use windlass_runtime::EventStream;
 
 use super::Answer;
-use super::create::started;
-use super::turns::said;
-use crate::app::{Place, Shared};
+use crate::app::Shared;
 use crate::http::body::Payload;
+use crate::service::Asked;
+use crate::service::one_shot::OneTurn;
 use crate::view::{self, Include};
 use crate::{ids, sse};
 
 pub(super) async fn one_shot(
     State(app): State<Shared>,
+    asked: Asked,
     Payload(request): Payload<OneShot>,
 ) -> Answer {
-    let prompt = said(&request.prompt)?.to_owned();
-    let limit = app.settings.limits.subscribers;
-    let place = Place::take(&app, "subscribers", limit, |counters| &counters.subscribers)?;
-    let draft = CreateThread {
-        model: request.model,
-        mode: request.mode,
-        workspace: request.workspace,
-        allow_shell: request.allow_shell,
-        trust_mode: request.trust_mode,
-        auto_approve: request.auto_approve,
-        archived: Some(true),
-        ..CreateThread::default()
-    };
-    let draft = app.draft(draft).await?;
-    let input = app.input(&draft, &prompt, StartTurn::default()).await?;
-    let found = app.open_thread(draft, started).await?;
-    let id = found.id;
-    let (turn_id, answer) = app.start_turn(found, input).await?;
-    let events = app.runtime.subscribe_after(id, 0).await?;
-    let opening = OneShotStarted {
-        thread_id: answer.thread.id,
-        turn_id: answer.turn.id,
-        model: answer.thread.model,
-        mode: answer.thread.mode,
-        workspace: answer.thread.workspace,
-    };
+    let OneTurn {
+        started,
+        turn_id,
+        events,
+        place,
+    } = app.one_shot(&asked, request).await?;
     let (frames, response) = sse::channel();
     let stopping = app.stopping.clone();
     tokio::spawn(async move {
-        let first = sse::named("turn.started", &opening);
+        let first = sse::named("turn.started", &started);
         let telling = async {
             if frames.send(first).await.is_ok() {
                 tell(events, turn_id, &frames).await;
             }
         };
-        tokio::select! {
-            () = telling => {}
-            () = stopping.cancelled() => {
-                let _ = frames.try_send(sse::comment("shutdown"));
-            }
-        }
+        sse::until_stopped(&frames, &stopping, telling).await;
         drop(place);
     });
     Ok(response)

@@ -1,7 +1,6 @@
 //! Which routes there are and who may call each. A route cannot be added without saying that.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use axum::Router;
 use axum::handler::Handler;
@@ -9,33 +8,7 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, on};
 
 use crate::app::Shared;
-
-/// Who may call a route. Each one may do what those above it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MayCall {
-    /// Tokens with the scope `admin`, and the operator's own.
-    Admin,
-    /// Also tokens with the scope `client`.
-    Client,
-    /// Also the token of an agent, where the thread in the path is that agent's.
-    Owner,
-    /// Also the token of any agent.
-    Agent,
-    /// Everybody, without a token.
-    Anyone,
-}
-
-impl fmt::Display for MayCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Admin => "admin",
-            Self::Client => "admin, client",
-            Self::Owner => "admin, client, the agent of the thread",
-            Self::Agent => "admin, client, agent",
-            Self::Anyone => "anyone",
-        })
-    }
-}
+use crate::service::rules::MayCall;
 
 /// Who may call what, by path and method.
 pub(crate) type Table = BTreeMap<&'static str, BTreeMap<String, MayCall>>;

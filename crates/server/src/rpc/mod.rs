@@ -1,7 +1,7 @@
 //! JSON-RPC over WebSocket, at `/` and `/v1/rpc`: run tracing, and the same threads and turns as over HTTP.
 
 mod gate;
-mod sessions;
+mod methods;
 mod socket;
 mod tools;
 mod turns;
@@ -20,6 +20,7 @@ use crate::app::Shared;
 use crate::serve::StartError;
 use crate::settings::Access;
 
+pub use methods::socket_methods;
 pub(crate) use unix::UnixSocket;
 
 /// How long to wait after ends that could not be written.
@@ -74,7 +75,7 @@ impl Rpc {
             gate: Box::new(gate::ServerGate::new(app)),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            methods: Box::new(sessions::Sessions::new(app)),
+            methods: Box::new(methods::ThreadMethods(Shared::clone(app))),
         };
         Ok(Self {
             app: Shared::clone(app),

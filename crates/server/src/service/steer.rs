@@ -2,56 +2,61 @@
 
 use std::collections::HashMap;
 
-use axum::extract::{Path, State};
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::EventData;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, SteerTurn};
+use windlass_protocol::{ErrorCode, SteerTurn, Turn};
 
-use super::turns::said;
-use super::{Answer, ok};
-use crate::app::{App, Shared};
+use super::Asked;
+use super::start::said;
+use crate::app::App;
 use crate::error::ApiError;
-use crate::http::body::Payload;
-use crate::http::scope;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
 /// The name under which a message's metadata holds the digest of the request that brought it.
 const REQUEST: &str = "windlass.request";
 
-pub(super) async fn steer(
-    State(app): State<Shared>,
-    Path((id, turn_id)): Path<(String, String)>,
-    Payload(request): Payload<SteerTurn>,
-) -> Answer {
-    said(&request.prompt)?;
-    let found = app.find(&id).await?;
-    if app.steered_before(&found, &turn_id).await? {
-        return app.shown_turn(&found, &turn_id).await;
-    }
-    let active = app.check_active(&found, &turn_id)?;
-    let mut input = InputMessage::user(request.prompt);
-    if let Some(request) = scope::repeatable() {
-        input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
-    }
-    match app.runtime.steer_turn(found.id, active, input).await {
-        Ok(_) => {}
-        // It ended between the look and the word.
-        Err(AgentLoopError::NoActiveTurn(_)) => return Err(no_active_turn(&found)),
-        Err(error) => return Err(error.into()),
-    }
-    app.shown_turn(&found, &turn_id).await
-}
-
 pub(super) fn no_active_turn(found: &FoundThread) -> ApiError {
     let text = format!("No active turn on thread {}", ids::thread(found.id));
     ApiError::new(ErrorCode::NoActiveTurn, text)
 }
 
+pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
+    let thread = ids::thread(found.id);
+    let text = format!("Turn {turn_id} is not active on thread {thread}");
+    ApiError::new(ErrorCode::TurnNotActive, text)
+}
+
 impl App {
+    /// Says something to a turn, if it is the one that runs.
+    pub(crate) async fn steer_turn(
+        &self,
+        asked: &Asked,
+        id: &str,
+        turn_id: &str,
+        request: SteerTurn,
+    ) -> Result<Turn, ApiError> {
+        said(&request.prompt)?;
+        let found = self.find(id).await?;
+        if self.steered_before(asked, &found, turn_id).await? {
+            return self.shown_turn(&found, turn_id).await;
+        }
+        let active = self.check_active(&found, turn_id)?;
+        let mut input = InputMessage::user(request.prompt);
+        if let Some(request) = asked.repeatable.clone() {
+            input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
+        }
+        match self.runtime.steer_turn(found.id, active, input).await {
+            Ok(_) => self.shown_turn(&found, turn_id).await,
+            // It ended between the look and the word.
+            Err(AgentLoopError::NoActiveTurn(_)) => Err(no_active_turn(&found)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Checks that a turn is the one that runs.
     fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId, ApiError> {
         match &found.row.latest {
@@ -63,19 +68,18 @@ impl App {
                 )),
                 _ => Err(no_active_turn(found)),
             },
-            _ => Err(ApiError::new(
-                ErrorCode::TurnNotActive,
-                format!(
-                    "Turn {turn_id} is not active on thread {}",
-                    ids::thread(found.id)
-                ),
-            )),
+            _ => Err(not_active(found, turn_id)),
         }
     }
 
     /// Tells whether the same request was said to the turn already, though its answer was lost.
-    async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool, ApiError> {
-        let Some(request) = scope::repeatable() else {
+    async fn steered_before(
+        &self,
+        asked: &Asked,
+        found: &FoundThread,
+        turn_id: &str,
+    ) -> Result<bool, ApiError> {
+        let Some(request) = &asked.repeatable else {
             return Ok(false);
         };
         let latest = found.row.latest.as_ref();
@@ -89,17 +93,21 @@ impl App {
                 return false;
             };
             let metadata = data.message.metadata.as_ref();
-            metadata.and_then(|metadata| metadata.get(REQUEST)?.as_str()) == Some(&request)
+            metadata.and_then(|metadata| metadata.get(REQUEST)?.as_str()) == Some(request)
         }))
     }
 
     /// Shows a turn of the thread's own as it is now.
-    pub(super) async fn shown_turn(&self, found: &FoundThread, turn_id: &str) -> Answer {
+    pub(super) async fn shown_turn(
+        &self,
+        found: &FoundThread,
+        turn_id: &str,
+    ) -> Result<Turn, ApiError> {
         let turn = match ids::parse_turn(turn_id) {
             Some(id) => self.queries.turn(&found.row.stream, id).await?,
             None => None,
         };
         let turn = turn.ok_or_else(ApiError::turn_not_found)?;
-        ok(&view::turn(&turn.view))
+        Ok(view::turn(&turn.view))
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::{Change, ItemStep, change};
 use windlass_core::message::{Controls, InputMessage};
@@ -15,56 +13,14 @@ use windlass_protocol::{
 };
 use windlass_store::queries::TurnRow;
 
+use super::Asked;
 use super::fork::Cut;
-use super::turns::{labels, said};
-use super::{Answer, json};
-use crate::app::{App, Shared};
+use super::start::{Work, labels, said};
+use crate::app::App;
 use crate::environments::{Narrowed, inside};
 use crate::error::ApiError;
-use crate::http::body::Optional;
-use crate::http::rules;
 use crate::threads::FoundThread;
-
-pub(super) async fn retry(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Optional(request): Optional<RetryThread>,
-) -> Answer {
-    let parent = app.find(&id).await?;
-    let made = app.made_before().await?;
-    if let Some(fork) = &made
-        && let Some(answer) = app.started_before(fork).await?
-    {
-        return json(StatusCode::CREATED, &answer);
-    }
-    let turn = app
-        .turn_to_drop(&parent, request.depth, made.as_ref())
-        .await?;
-    // All that can be refused is, before there is a fork that nobody asked for.
-    app.check_serving()?;
-    let input = app.input_again(&parent, &turn, &request).await?;
-    let is_new = made.is_none();
-    let fork = match made {
-        Some(made) => made,
-        None => {
-            let cut = Cut::before(&parent, &turn, request.depth);
-            app.make_fork(&parent, cut).await?
-        }
-    };
-    let fork_id = fork.id;
-    match app.start_turn(fork, input).await {
-        Ok((_, ThreadAndTurn { thread, turn })) => {
-            json(StatusCode::CREATED, &ThreadAndTurn { thread, turn })
-        }
-        Err(error) => {
-            // One that was made before may have been used since.
-            if is_new {
-                let _ = app.forget(fork_id).await;
-            }
-            Err(error)
-        }
-    }
-}
+use crate::tokens::Caller;
 
 /// Among how many of a turn's first records its input is.
 const FIRST_RECORDS: usize = 16;
@@ -114,6 +70,39 @@ fn unreadable(why: &str) -> ApiError {
 }
 
 impl App {
+    /// Makes a thread without the last turns of another one, and says again what the first of them was told.
+    pub(crate) async fn retry_turn(
+        &self,
+        asked: &Asked,
+        id: &str,
+        request: RetryThread,
+    ) -> Result<ThreadAndTurn, ApiError> {
+        let parent = self.find(id).await?;
+        let made = self.made_before(asked).await?;
+        if let Some(fork) = &made
+            && let Some(answer) = self.started_before(asked, fork).await?
+        {
+            return Ok(answer);
+        }
+        let depth = request.depth;
+        let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
+        // All that can be refused is, before there is a fork that nobody asked for.
+        self.check_serving()?;
+        let input = self.input_again(asked, &parent, &turn, &request).await?;
+        if let Some(fork) = made {
+            return Ok(self.begin(fork, input, Work::Answer).await?.1);
+        }
+        let cut = Cut::before(&parent, &turn, depth);
+        let fork = self.make_fork(asked, &parent, cut).await?;
+        let fork_id = fork.id;
+        let begun = self.begin(fork, input, Work::Answer).await;
+        // One that was made before may have been used since; this one was not.
+        if begun.is_err() {
+            let _ = self.runtime.remove_session(fork_id).await;
+        }
+        Ok(begun?.1)
+    }
+
     /// Returns the record of what a turn was told first; `None` where it is no longer kept.
     pub(super) async fn first_input(
         &self,
@@ -133,6 +122,7 @@ impl App {
     /// is told beside is that of the thread as it is now.
     async fn input_again(
         &self,
+        asked: &Asked,
         parent: &FoundThread,
         turn: &TurnRow,
         request: &RetryThread,
@@ -147,7 +137,7 @@ impl App {
                 model: request.model.clone(),
                 ..StartTurn::default()
             };
-            return self.input(thread, &prompt, request).await;
+            return self.input(asked, thread, &prompt, request);
         };
         let (model_id, model) = self.model_again(thread, &recorded, request)?;
         let narrowed = self.environment_again(recorded.environment)?;
@@ -158,8 +148,8 @@ impl App {
             model,
             environment: Some(narrowed.environment),
             input_summary,
-            labels: labels(thread),
-            ..allowed_again(thread, recorded.request, narrowed.idle_tools)?
+            labels: labels(asked, thread),
+            ..allowed_again(&asked.caller, thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
             model_id,
@@ -214,13 +204,14 @@ impl App {
 
 /// What the turn was allowed, and the rest as the thread has it now.
 fn allowed_again(
+    caller: &Caller,
     thread: &Thread,
     recorded: TurnRequest,
     idle_tools: Vec<String>,
 ) -> Result<TurnRequest, ApiError> {
     let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
     if recorded.approve_all && !is_trusted {
-        rules::check_trust(Some(true), None, None)?;
+        caller.check_trust(Some(true), None, None)?;
     }
     let mut request = TurnRequest {
         system_prompt: thread.system_prompt.clone(),

@@ -3,19 +3,16 @@
 //! The journal shares the records, so a fork costs the same however long the thread is. What is shared is not shown as events of
 //! the fork; its detail shows it under names of the fork.
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
-use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_core::typed_id::TurnId;
 use windlass_protocol::{ErrorCode, ForkThread, Thread};
 use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
-use super::{Answer, json};
-use crate::app::{App, Shared};
+use super::Asked;
+use crate::app::App;
 use crate::error::ApiError;
-use crate::http::body::Optional;
 use crate::ids;
 use crate::threads::FoundThread;
 
@@ -48,30 +45,31 @@ impl Cut {
     }
 }
 
-pub(super) async fn fork(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Optional(request): Optional<ForkThread>,
-) -> Answer {
-    let parent = app.find(&id).await?;
-    if let Some(made) = app.made_before().await? {
-        return json(StatusCode::CREATED, &made.thread);
-    }
-    let model = request.model.as_deref();
-    let model = model.map(|name| app.settings.models.name(Some(name)));
-    let at = match &request.turn_id {
-        Some(name) => ForkAt::Turn(app.turn_named(&parent, name).await?.view.id),
-        None => ForkAt::Latest,
-    };
-    let cut = Cut {
-        model: model.transpose()?,
-        ..Cut::at(at)
-    };
-    let fork = app.make_fork(&parent, cut).await?;
-    json(StatusCode::CREATED, &fork.thread)
-}
-
 impl App {
+    /// Makes a thread that begins with another one.
+    pub(crate) async fn fork_thread(
+        &self,
+        asked: &Asked,
+        id: &str,
+        request: ForkThread,
+    ) -> Result<Thread, ApiError> {
+        let parent = self.find(id).await?;
+        if let Some(made) = self.made_before(asked).await? {
+            return Ok(made.thread);
+        }
+        let model = request.model.as_deref();
+        let model = model.map(|name| self.settings.models.name(Some(name)));
+        let at = match &request.turn_id {
+            Some(name) => ForkAt::Turn(self.turn_named(&parent, name).await?.view.id),
+            None => ForkAt::Latest,
+        };
+        let cut = Cut {
+            model: model.transpose()?,
+            ..Cut::at(at)
+        };
+        Ok(self.make_fork(asked, &parent, cut).await?.thread)
+    }
+
     /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
     pub(super) async fn turn_to_drop(
         &self,
@@ -97,18 +95,15 @@ impl App {
         })
     }
 
-    pub(super) async fn forget(&self, id: SessionId) -> Result<(), ApiError> {
-        Ok(self.runtime.remove_session(id).await?)
-    }
-
     /// Makes a fork: one commit of the journal, and one of the session's record.
     pub(super) async fn make_fork(
         &self,
+        asked: &Asked,
         parent: &FoundThread,
         cut: Cut,
     ) -> Result<FoundThread, ApiError> {
         self.take_room().await?;
-        let id = self.new_thread_id().await?;
+        let id = self.new_thread_id(asked).await?;
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let thread = Thread {
             id: ids::thread(id),

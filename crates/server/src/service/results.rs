@@ -1,49 +1,45 @@
 //! Results of calls that clients carry out.
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_core::typed_id::ExecId;
 use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
 
-use super::Answer;
-use crate::app::Shared;
+use crate::app::App;
 use crate::error::ApiError;
-use crate::http::body::Payload;
 use crate::ids;
 
 /// What the model reads of a failure that says nothing.
 const FAILED: &str = "external tool failed";
 
-pub(super) async fn submit(
-    State(app): State<Shared>,
-    Path((id, turn_id, call_id)): Path<(String, String, String)>,
-    Payload(result): Payload<DynamicToolCallResult>,
-) -> Answer {
-    let not_pending = || {
-        ApiError::new(
-            ErrorCode::ToolCallNotPending,
-            format!("No pending dynamic tool call '{call_id}'"),
-        )
-    };
-    let found = app.find(&id).await?;
-    let exec_id = ids::parse_call(&call_id).ok_or_else(not_pending)?;
-    let wait = app.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
-    if wait.stream != found.row.stream || wait.turn_id.to_string() != turn_id {
-        return Err(not_pending());
-    }
-    let result = read(exec_id, result)?;
-    match app
-        .runtime
-        .submit_tool_results(found.id, vec![result])
-        .await
-    {
-        // An equal repeat after the turn's end is taken, and has no turn to go on with.
-        Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(StatusCode::ACCEPTED.into_response()),
-        Err(AgentLoopError::NoPendingCall { .. }) => Err(not_pending()),
-        Err(error) => Err(error.into()),
+impl App {
+    /// Takes the result of a call.
+    pub(crate) async fn submit_result(
+        &self,
+        id: &str,
+        turn_id: &str,
+        call_id: &str,
+        result: DynamicToolCallResult,
+    ) -> Result<(), ApiError> {
+        let not_pending = || {
+            ApiError::new(
+                ErrorCode::ToolCallNotPending,
+                format!("No pending dynamic tool call '{call_id}'"),
+            )
+        };
+        let found = self.find(id).await?;
+        let exec_id = ids::parse_call(call_id).ok_or_else(not_pending)?;
+        let wait = self.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
+        if wait.stream != found.row.stream || wait.turn_id.to_string() != turn_id {
+            return Err(not_pending());
+        }
+        let results = vec![read(exec_id, result)?];
+        match self.runtime.submit_tool_results(found.id, results).await {
+            // An equal repeat after the turn's end is taken, and has no turn to go on with.
+            Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(()),
+            Err(AgentLoopError::NoPendingCall { .. }) => Err(not_pending()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

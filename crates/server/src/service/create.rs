@@ -3,38 +3,22 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use axum::extract::State;
-use axum::http::StatusCode;
 use chrono::Utc;
 use windlass_core::events::{EventData, SessionStartedData};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
 use windlass_runtime::SessionBuilder;
 
-use super::{Answer, json};
-use crate::app::{App, Shared};
+use super::Asked;
+use crate::app::App;
 use crate::environments::inside;
 use crate::error::ApiError;
-use crate::http::body::Optional;
-use crate::http::{rules, scope};
 use crate::store::KEPT_FOR;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
-pub(super) async fn create(
-    State(app): State<Shared>,
-    Optional(request): Optional<CreateThread>,
-) -> Answer {
-    if let Some(made) = app.made_before().await? {
-        return json(StatusCode::CREATED, &made.thread);
-    }
-    let draft = app.draft(request).await?;
-    let made = app.open_thread(draft, started).await?;
-    json(StatusCode::CREATED, &made.thread)
-}
-
 /// What a new thread's first record is.
-pub(super) fn started(thread: &Thread) -> Result<EventData, ApiError> {
+fn started(thread: &Thread) -> Result<EventData, ApiError> {
     let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
     Ok(SessionStartedData {
         title: thread.title.clone(),
@@ -49,9 +33,23 @@ pub(super) fn filled(text: Option<String>) -> Option<String> {
 }
 
 impl App {
+    /// Makes a thread.
+    pub(crate) async fn create_thread(
+        &self,
+        asked: &Asked,
+        request: CreateThread,
+    ) -> Result<Thread, ApiError> {
+        if let Some(made) = self.made_before(asked).await? {
+            return Ok(made.thread);
+        }
+        let draft = self.draft(asked, request)?;
+        Ok(self.open_thread(asked, draft).await?.thread)
+    }
+
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
-    pub(super) async fn draft(&self, request: CreateThread) -> Result<Thread, ApiError> {
-        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+    pub(super) fn draft(&self, asked: &Asked, request: CreateThread) -> Result<Thread, ApiError> {
+        let caller = &asked.caller;
+        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
@@ -87,7 +85,7 @@ impl App {
             dynamic_tools: tools,
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
-            agent: rules::agent(),
+            agent: caller.agent().map(str::to_owned),
         })
     }
 
@@ -100,19 +98,19 @@ impl App {
 
     /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
     /// thread itself is proof, because it is named after the request.
-    pub(super) async fn made_before(&self) -> Result<Option<FoundThread>, ApiError> {
-        let Some(request) = scope::repeatable() else {
+    pub(super) async fn made_before(&self, asked: &Asked) -> Result<Option<FoundThread>, ApiError> {
+        let Some(request) = &asked.repeatable else {
             return Ok(None);
         };
-        let made = self.look_up(ids::made_by(&request)).await?;
+        let made = self.look_up(ids::made_by(request)).await?;
         let since = ids::time(Utc::now() - KEPT_FOR);
         Ok(made.filter(|made| made.thread.created_at > since))
     }
 
     /// Names a new thread, after the request if that may come again.
-    pub(super) async fn new_thread_id(&self) -> Result<SessionId, ApiError> {
-        if let Some(request) = scope::repeatable() {
-            let named = ids::made_by(&request);
+    pub(super) async fn new_thread_id(&self, asked: &Asked) -> Result<SessionId, ApiError> {
+        if let Some(request) = &asked.repeatable {
+            let named = ids::made_by(request);
             if self.look_up(named).await?.is_none() {
                 return Ok(named);
             }
@@ -137,17 +135,17 @@ impl App {
     /// Keeps a thread, with its first record.
     pub(super) async fn open_thread(
         &self,
+        asked: &Asked,
         mut thread: Thread,
-        first: impl FnOnce(&Thread) -> Result<EventData, ApiError>,
     ) -> Result<FoundThread, ApiError> {
         self.take_room().await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
-        session.id = self.new_thread_id().await?;
+        session.id = self.new_thread_id(asked).await?;
         session.agent_id = self.settings.agent_id;
         session.title.clone_from(&thread.title);
         let id = session.id;
         thread.id = ids::thread(id);
-        let first = first(&thread)?;
+        let first = started(&thread)?;
         self.runtime.add_session(session).await?;
         if let Err(error) = self.runtime.note_session(id, first).await {
             let _ = self.runtime.remove_session(id).await;

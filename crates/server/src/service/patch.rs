@@ -1,40 +1,40 @@
 //! Changing a thread.
 
-use axum::extract::{Path, State};
 use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
 use super::create::filled;
-use super::{Answer, ok};
-use crate::app::{App, Shared};
+use crate::app::App;
 use crate::environments::LOCAL;
 use crate::error::ApiError;
 use crate::external;
-use crate::http::body::Payload;
-use crate::http::rules;
 use crate::threads::FoundThread;
-
-pub(super) async fn patch(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    Payload(request): Payload<PatchThread>,
-) -> Answer {
-    let found = app.find(&id).await?;
-    if request == PatchThread::default() {
-        return Err(ApiError::new(
-            ErrorCode::NoChanges,
-            "At least one thread field is required",
-        ));
-    }
-    ok(&app.change(found.id, request).await?)
-}
+use crate::tokens::Caller;
 
 impl App {
+    /// Changes a thread.
+    pub(crate) async fn patch_thread(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: PatchThread,
+    ) -> Result<Thread, ApiError> {
+        let found = self.find(id).await?;
+        if request == PatchThread::default() {
+            return Err(ApiError::new(
+                ErrorCode::NoChanges,
+                "At least one thread field is required",
+            ));
+        }
+        self.change(caller, found.id, request).await
+    }
+
     /// Changes a thread's record. What is as it was makes no event.
     pub(super) async fn change(
         &self,
+        caller: &Caller,
         id: SessionId,
         request: PatchThread,
     ) -> Result<Thread, ApiError> {
@@ -49,7 +49,8 @@ impl App {
         {
             return Err(ApiError::turn_active(active.id));
         }
-        let after = self.changed(before.clone(), request).await?;
+        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        let after = self.changed(before.clone(), request)?;
         let changes = differences(&before, &after)?;
         if changes.is_empty() {
             return Ok(before);
@@ -64,8 +65,7 @@ impl App {
         Ok(self.thread(id).await?.thread)
     }
 
-    async fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {
-        rules::check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+    fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {
         let PatchThread {
             archived,
             allow_shell,

@@ -1,0 +1,91 @@
+//! What belongs to one request: its id, who sent it, and the names of fields that nobody read.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use super::auth;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::service::Asked;
+use crate::tokens::Caller;
+
+/// Names the request in answers and in the log.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Names the fields of the request that nobody read.
+pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-windlass-ignored");
+
+/// Which request it is, of those that may come again.
+#[derive(Clone)]
+pub(super) struct Repeatable(pub(super) String);
+
+/// Fields that nobody reads. Whoever reads the body notes them, and the answer names them.
+#[derive(Clone, Default)]
+pub(super) struct Ignored(Arc<Mutex<Vec<String>>>);
+
+impl Ignored {
+    pub(super) fn of(request: &Request) -> Self {
+        let noted = request.extensions().get::<Self>();
+        noted.cloned().unwrap_or_default()
+    }
+
+    pub(super) fn add(&self, fields: Vec<String>) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.extend(fields);
+    }
+
+    fn header(&self) -> Option<HeaderValue> {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = (!noted.is_empty()).then(|| noted.join(","))?;
+        HeaderValue::from_str(&names).ok()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = ApiError;
+
+    /// A handler that wants to know who asks cannot be called where nobody was asked for a token.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        let repeatable = parts.extensions.get::<Repeatable>().cloned();
+        Ok(Self {
+            caller: caller.ok_or_else(auth::unauthorized)?,
+            repeatable: repeatable.map(|Repeatable(digest)| digest),
+        })
+    }
+}
+
+/// Gives a request its id and the answer what was noted.
+pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let id = format!("req_{}", Uuid::now_v7().as_simple());
+    let ignored = Ignored::default();
+    request.extensions_mut().insert(ignored.clone());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let span = tracing::error_span!("request", id);
+    let mut response = next.run(request).instrument(span).await;
+    app.counters.requests.fetch_add(1, Ordering::Relaxed);
+    if response.status().is_server_error() {
+        app.counters.failures.fetch_add(1, Ordering::Relaxed);
+    }
+    tracing::debug!(request = id, %method, path, status = response.status().as_u16(), "answered");
+    if let Some(failure) = response.extensions_mut().remove::<ApiError>() {
+        let named = failure.with(json!({ "request_id": id }));
+        *response.body_mut() = named.into_response().into_body();
+    }
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if let Some(names) = ignored.header() {
+        headers.insert(IGNORED, names);
+    }
+    response
+}

@@ -1,0 +1,221 @@
+//! Threads and turns over the socket: who may call each method, and functions that read the parameters, call the service
+//! and return its answer.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::Instrument;
+use windlass_rpc::{Answer, Methods, Peer, RpcError};
+use windlass_runs::Role;
+
+use super::tools;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::service::Asked;
+use crate::service::fields::{self, Fields};
+use crate::service::follow::{Heard, Wanted};
+use crate::service::rules::MayCall::{self, Agent, Owner};
+use crate::settings::Access;
+use crate::tokens::{Caller, TokenScope};
+
+/// A method, and who may call it.
+struct Method {
+    name: &'static str,
+    may_call: MayCall,
+    answer: fn(Call) -> Answering,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+const fn method(name: &'static str, may_call: MayCall, answer: fn(Call) -> Answering) -> Method {
+    Method {
+        name,
+        may_call,
+        answer,
+    }
+}
+
+/// All methods, each with who may call it. One for the owner of a thread names the thread as `thread_id`.
+const METHODS: &[Method] = &[
+    method("threads.create", Agent, |call| Box::pin(create(call))),
+    method("turns.start", Owner, |call| Box::pin(start(call))),
+    method("turns.steer", Owner, |call| Box::pin(steer(call))),
+    method("turns.interrupt", Owner, |call| Box::pin(interrupt(call))),
+    method("events.subscribe", Owner, |call| Box::pin(subscribe(call))),
+    method("tools.register", Owner, |call| {
+        Box::pin(tools::register(call))
+    }),
+];
+
+/// Lists the methods for threads and turns, each with who may call it.
+#[must_use]
+pub fn socket_methods() -> Vec<(&'static str, MayCall)> {
+    let rows = METHODS.iter();
+    rows.map(|method| (method.name, method.may_call)).collect()
+}
+
+/// The methods, as connections reach them.
+pub(super) struct ThreadMethods(pub(super) Shared);
+
+#[async_trait::async_trait]
+impl Methods for ThreadMethods {
+    async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer> {
+        let method = METHODS.iter().find(|known| known.name == method)?;
+        let Self(app) = self;
+        let call = Call {
+            app: Shared::clone(app),
+            peer: peer.clone(),
+            asked: Asked {
+                caller: caller(app, peer),
+                repeatable: None,
+            },
+            method: method.name,
+            thread: String::new(),
+            params,
+        };
+        let span = tracing::error_span!("call", method = method.name);
+        let answer = app.carry(answer(method, call).instrument(span)).await;
+        Some(answer.unwrap_or_else(|failure| Err(failure.into())))
+    }
+}
+
+async fn answer(method: &Method, mut call: Call) -> Answer {
+    if method.may_call == Owner {
+        call.thread = call.take_id("thread_id")?;
+    }
+    let (app, caller) = (&call.app, &call.asked.caller);
+    app.check_scope(caller, method.may_call, &call.thread)
+        .await?;
+    (method.answer)(call).await
+}
+
+/// What a connection may do: as much as its token allows.
+fn caller(app: &Shared, peer: &Peer) -> Caller {
+    let scope = match &peer.caller.role {
+        Role::Bound(agent) => TokenScope::Agent(agent.clone()),
+        Role::Host => TokenScope::Admin,
+        Role::Unbound if matches!(app.settings.access, Access::Open) => TokenScope::Admin,
+        Role::Unbound => TokenScope::Client,
+    };
+    Caller {
+        token_id: None,
+        scope,
+    }
+}
+
+/// A call that a connection makes.
+pub(super) struct Call {
+    pub(super) app: Shared,
+    pub(super) peer: Peer,
+    pub(super) asked: Asked,
+    pub(super) method: &'static str,
+    /// The thread that it is about; empty where it is about none.
+    pub(super) thread: String,
+    pub(super) params: Map<String, Value>,
+}
+
+impl Call {
+    /// Takes an id out of the parameters.
+    fn take_id(&mut self, name: &str) -> Result<String, RpcError> {
+        let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+        match self.params.remove(name) {
+            Some(Value::String(id)) if !id.is_empty() && id.bytes().all(is_plain) => Ok(id),
+            _ => Err(RpcError::invalid_params(format!(
+                "{} requires `{name}`, the id of one that is there",
+                self.method
+            ))),
+        }
+    }
+
+    /// Reads what is left of the parameters as the body of the route that does the same. What nobody reads is ignored.
+    fn take_body<T: Fields>(&mut self) -> Result<T, ApiError> {
+        let (body, _) = fields::read(std::mem::take(&mut self.params))?;
+        Ok(body)
+    }
+}
+
+fn shown(value: &impl Serialize) -> Answer {
+    Ok(serde_json::to_value(value).map_err(ApiError::internal)?)
+}
+
+async fn create(mut call: Call) -> Answer {
+    let request = call.take_body()?;
+    shown(&call.app.create_thread(&call.asked, request).await?)
+}
+
+async fn start(mut call: Call) -> Answer {
+    let request = call.take_body()?;
+    let Call { app, asked, .. } = &call;
+    shown(&app.start_turn(asked, &call.thread, request).await?)
+}
+
+async fn steer(mut call: Call) -> Answer {
+    let turn = call.take_id("turn_id")?;
+    let request = call.take_body()?;
+    let Call { app, asked, .. } = &call;
+    shown(&app.steer_turn(asked, &call.thread, &turn, request).await?)
+}
+
+async fn interrupt(mut call: Call) -> Answer {
+    let turn = call.take_id("turn_id")?;
+    shown(&call.app.interrupt_turn(&call.thread, &turn).await?)
+}
+
+/// Tells the connection of each event of a thread as `threads.event`.
+async fn subscribe(mut call: Call) -> Answer {
+    let since = match call.params.remove("since_seq") {
+        None | Some(Value::Null) => 0,
+        Some(since) => since.as_u64().ok_or_else(|| {
+            let text = format!("since_seq must be the number of an event, and is {since}");
+            RpcError::invalid_params(text)
+        })?,
+    };
+    let Call {
+        app, peer, thread, ..
+    } = call;
+    let wanted = Wanted {
+        since,
+        ..Wanted::default()
+    };
+    let mut events = app.follow(&thread, wanted).await?;
+    let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
+    tokio::spawn(async move {
+        while let Some(heard) = heard_by(&peer, events.next()).await {
+            if let Heard::Event(event) = heard {
+                let params = json!({"thread_id": thread, "event": event});
+                if !peer.notify("threads.event", &params).await {
+                    return;
+                }
+            }
+        }
+    });
+    Ok(answer)
+}
+
+/// Waits for what comes next; `None` when the connection is gone, or nothing comes any more.
+pub(super) async fn heard_by(
+    peer: &Peer,
+    next: impl Future<Output = Option<Heard>>,
+) -> Option<Heard> {
+    tokio::select! {
+        () = peer.gone() => None,
+        heard = next => heard,
+    }
+}
+
+/// Says what HTTP says, with the codes of the socket.
+impl From<ApiError> for RpcError {
+    fn from(refusal: ApiError) -> Self {
+        let text = refusal.message();
+        match refusal.code().status() {
+            404 => Self::not_found(text),
+            401 | 403 => Self::not_authorized(text),
+            409 => Self::conflict(text),
+            413 | 429 => Self::limit(text),
+            400..=499 => Self::invalid_params(text),
+            _ => Self::internal(text),
+        }
+    }
+}

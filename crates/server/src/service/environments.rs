@@ -1,0 +1,73 @@
+//! The registry of environments.
+
+use windlass_protocol::{CreateEnvironment, Environment, ErrorCode};
+use windlass_store::queries::{ThreadQuery, ThreadState};
+
+use super::Asked;
+use crate::app::App;
+use crate::environments::{LOCAL, checked, for_tools, not_found};
+use crate::error::ApiError;
+
+fn is_alike(one: &Environment, other: &Environment) -> bool {
+    let other = Environment {
+        created_at: one.created_at.clone(),
+        ..other.clone()
+    };
+    *one == other
+}
+
+impl App {
+    /// Registers an environment.
+    pub(crate) async fn create_environment(
+        &self,
+        asked: &Asked,
+        request: CreateEnvironment,
+    ) -> Result<Environment, ApiError> {
+        let environment = checked(request)?;
+        self.refuse_hidden(&environment.root)?;
+        let is_new =
+            environment.id != LOCAL && self.store.add_environment(environment.clone()).await?;
+        if !is_new {
+            // What the same request has made is what it asked for, though its answer was lost.
+            let made = self.environment(&environment.id)?;
+            if asked.repeatable.is_some() && is_alike(&made, &environment) {
+                return Ok(made);
+            }
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentExists,
+                "an environment of this id exists",
+            ));
+        }
+        self.settings.environments.put(for_tools(&environment));
+        self.reload_environments().await?;
+        Ok(environment)
+    }
+
+    /// Removes an environment in which no turn works.
+    pub(crate) async fn remove_environment(&self, id: &str) -> Result<(), ApiError> {
+        if id == LOCAL {
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentProtected,
+                "the environment `local` cannot be removed",
+            ));
+        }
+        self.environment(id)?;
+        let at_work = ThreadQuery {
+            states: vec![ThreadState::Running, ThreadState::Waiting],
+            ..ThreadQuery::first(usize::MAX)
+        };
+        let at_work = self.queries.threads(at_work).await?.entries.into_iter();
+        let mut environments = at_work.filter_map(|thread| thread.latest?.environment);
+        if environments.any(|environment| environment.environment_id == id) {
+            return Err(ApiError::new(
+                ErrorCode::EnvironmentInUse,
+                "a turn works in the environment",
+            ));
+        }
+        if !self.store.remove_environment(id).await? {
+            return Err(not_found());
+        }
+        self.settings.environments.remove(id);
+        self.reload_environments().await
+    }
+}

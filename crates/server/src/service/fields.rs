@@ -1,0 +1,63 @@
+//! Reading what clients say. Whatever is wrong with it is told by a code and, where there is one, the place of the field.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use windlass_protocol as wire;
+
+use crate::error::ApiError;
+
+/// A body that clients send.
+pub(crate) trait Fields: DeserializeOwned {
+    /// The names that are read; others are named in the answer's header.
+    const FIELDS: &'static [&'static str];
+}
+
+macro_rules! fields {
+    ($($ty:path: $($field:literal)*;)*) => {$(
+        impl Fields for $ty {
+            const FIELDS: &'static [&'static str] = &[$($field),*];
+        }
+    )*};
+}
+
+fields! {
+    wire::CreateThread: "model" "model_provider" "model_provider_id" "workspace" "mode" "allow_shell" "trust_mode"
+        "auto_approve" "archived" "system_prompt" "task_id" "title" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
+    wire::PatchThread: "archived" "allow_shell" "trust_mode" "auto_approve" "model" "mode" "title" "system_prompt"
+        "workspace" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
+    wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"
+        "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools";
+    wire::SteerTurn: "prompt";
+    wire::ForkThread: "turn_id" "model";
+    wire::UndoThread: "depth";
+    wire::RetryThread: "depth" "prompt" "model";
+    wire::CompactThread: "reason";
+    wire::DynamicToolCallResult: "success" "content";
+    wire::DecideApproval: "decision" "remember";
+    wire::UserInputAnswers: "answers";
+    wire::CreateEnvironment: "id" "kind" "root" "policy";
+    wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";
+}
+
+/// Reads an object; returns with it the names that nobody reads.
+pub(crate) fn read<T: Fields>(fields: Map<String, Value>) -> Result<(T, Vec<String>), ApiError> {
+    let names = fields.keys().cloned();
+    let unread = names
+        .filter(|name| !T::FIELDS.contains(&name.as_str()))
+        .collect();
+    let read = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
+        let path = error.path().to_string();
+        let mut pointer = match path.as_str() {
+            "." => String::new(),
+            path => format!("/{}", path.replace(['.', '['], "/").replace(']', "")),
+        };
+        let text = error.into_inner().to_string();
+        // serde names a missing field in its text only.
+        let missing = text.strip_prefix("missing field `");
+        if let Some(name) = missing.and_then(|rest| rest.split('`').next()) {
+            pointer = format!("{pointer}/{name}");
+        }
+        ApiError::field(&pointer, text)
+    })?;
+    Ok((read, unread))
+}

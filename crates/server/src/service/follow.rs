@@ -1,0 +1,193 @@
+//! The events of a thread, from any number on, as they are recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::events::Event;
+use windlass_core::typed_id::SessionId;
+use windlass_protocol::RuntimeEventEnvelope;
+use windlass_runtime::EventStream;
+
+use crate::app::{App, Place, Shared};
+use crate::error::ApiError;
+use crate::threads::FoundThread;
+use crate::view::{self, Include};
+
+/// How many records are looked at together, from the newest on.
+const PAGE: u64 = 256;
+/// How long a follower waits in silence.
+const QUIET: Duration = Duration::from_secs(15);
+/// How far behind a follower is when it is told so.
+const LAG: u64 = 1_000;
+
+/// Which events of a thread somebody wants.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Those after a number.
+    pub(crate) since: u64,
+    /// Of what is recorded already, only so many.
+    pub(crate) newest: Option<usize>,
+    pub(crate) include: Include,
+}
+
+/// What a follower hears.
+pub(crate) enum Heard {
+    Event(Box<RuntimeEventEnvelope>),
+    /// It asked for what comes after a number that is not reached; it follows from the head.
+    PastEnd {
+        since: u64,
+        head: u64,
+    },
+    /// It has heard all that was recorded when it came.
+    CaughtUp(u64),
+    /// So many records are still before it.
+    Behind(u64),
+    /// Nothing happens.
+    Quiet,
+}
+
+/// Somebody who follows a thread. It reads the journal when it is asked for the next event, so a slow one holds nothing.
+pub(crate) struct Follower {
+    app: Shared,
+    session_id: SessionId,
+    events: EventStream,
+    include: Include,
+    /// The number of the event that was shown before.
+    previous: u64,
+    /// The newest number that was looked at.
+    seen: u64,
+    /// The number of the newest record when the follower came.
+    head: u64,
+    past_end: Option<u64>,
+    is_replaying: bool,
+    told_lag: Option<Instant>,
+    /// What comes after it was told how far it is behind.
+    held: Option<Arc<Event>>,
+    _place: Place,
+}
+
+impl Follower {
+    /// Waits for what comes next; `None` when the thread is gone.
+    pub(crate) async fn next(&mut self) -> Option<Heard> {
+        if let Some(since) = self.past_end.take() {
+            let head = self.head;
+            return Some(Heard::PastEnd { since, head });
+        }
+        loop {
+            if self.is_replaying && self.seen >= self.head {
+                self.is_replaying = false;
+                return Some(Heard::CaughtUp(self.head));
+            }
+            let event = match self.held.take() {
+                Some(event) => event,
+                None => match tokio::time::timeout(QUIET, self.events.next()).await {
+                    Ok(event) => event?,
+                    Err(_) => return Some(Heard::Quiet),
+                },
+            };
+            if event.seq() > self.seen {
+                self.seen = event.seq();
+                if self.seen.is_multiple_of(256) && self.lags().await {
+                    self.held = Some(event);
+                    return Some(Heard::Behind(self.head - self.seen));
+                }
+            }
+            if let Some(mut shown) = view::view(&event, self.include) {
+                shown.link(self.previous);
+                self.previous = shown.seq;
+                self.app.counters.frames.fetch_add(1, Ordering::Relaxed);
+                return Some(Heard::Event(Box::new(shown)));
+            }
+        }
+    }
+
+    /// Tells whether the follower should hear that it is behind: at most once a second.
+    async fn lags(&mut self) -> bool {
+        let told = self.told_lag;
+        if told.is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
+            return false;
+        }
+        if let Ok(head) = self.app.runtime.latest_sequence(self.session_id).await {
+            self.head = self.head.max(head);
+        }
+        let lags = self.head.saturating_sub(self.seen) > LAG;
+        if lags {
+            self.told_lag = Some(Instant::now());
+        }
+        lags
+    }
+}
+
+impl App {
+    /// Begins to follow a thread.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        id: &str,
+        wanted: Wanted,
+    ) -> Result<Follower, ApiError> {
+        let Wanted {
+            since,
+            newest,
+            include,
+        } = wanted;
+        let found = self.find(id).await?;
+        let place = self.subscriber()?;
+        let (session_id, head) = (found.id, found.row.seq);
+        let (after, previous) = match newest {
+            _ if since > head => (head, head),
+            Some(newest) => self.left_out(&found, since, newest, include).await?,
+            // What a fork shares is no event of it.
+            None => (since.max(found.shared()), since),
+        };
+        Ok(Follower {
+            app: Shared::clone(self),
+            session_id,
+            events: self.runtime.subscribe_after(session_id, after).await?,
+            include,
+            previous,
+            seen: previous,
+            head,
+            past_end: Some(since).filter(|since| *since > head),
+            is_replaying: true,
+            told_lag: None,
+            held: None,
+            _place: place,
+        })
+    }
+
+    /// Finds where to begin so that only the newest events are shown, from the newest on: it costs what is shown, however
+    /// much there is before. Returns the number to read from, and that of the newest event that is left out.
+    async fn left_out(
+        &self,
+        found: &FoundThread,
+        since: u64,
+        newest: usize,
+        include: Include,
+    ) -> Result<(u64, u64), ApiError> {
+        let (id, head) = (found.id, found.row.seq);
+        let begin = since.max(found.shared());
+        let mut left = newest;
+        let mut before = head;
+        while before > begin {
+            let after = before.saturating_sub(PAGE).max(begin);
+            let page = usize::try_from(before - after).unwrap_or(usize::MAX);
+            let events = self.runtime.events_since(id, after, page).await?;
+            let is_shown =
+                |event: &&Arc<Event>| event.seq() <= before && view::view(event, include).is_some();
+            for event in events.iter().rev().filter(is_shown) {
+                match left.checked_sub(1) {
+                    Some(fewer) => left = fewer,
+                    None => {
+                        let last = event.seq();
+                        // With nothing to show again, what is not shown anyway is skipped too.
+                        return Ok((if newest == 0 { head } else { last }, last));
+                    }
+                }
+            }
+            before = after;
+        }
+        Ok((begin, since))
+    }
+}

@@ -1,0 +1,61 @@
+//! One input, one answer: an archived thread with a single turn.
+
+use std::sync::Arc;
+
+use windlass_core::typed_id::TurnId;
+use windlass_protocol::stream::{OneShot, OneShotStarted};
+use windlass_protocol::{CreateThread, StartTurn};
+use windlass_runtime::EventStream;
+
+use super::Asked;
+use super::start::{Work, said};
+use crate::app::{App, Place};
+use crate::error::ApiError;
+
+/// A turn that was started, and its thread's events.
+pub(crate) struct OneTurn {
+    pub(crate) started: OneShotStarted,
+    pub(crate) turn_id: TurnId,
+    pub(crate) events: EventStream,
+    pub(crate) place: Place,
+}
+
+impl App {
+    /// Makes a thread for one turn, and starts that.
+    pub(crate) async fn one_shot(
+        self: &Arc<Self>,
+        asked: &Asked,
+        request: OneShot,
+    ) -> Result<OneTurn, ApiError> {
+        let prompt = said(&request.prompt)?;
+        let place = self.subscriber()?;
+        let draft = CreateThread {
+            model: request.model,
+            mode: request.mode,
+            workspace: request.workspace,
+            allow_shell: request.allow_shell,
+            trust_mode: request.trust_mode,
+            auto_approve: request.auto_approve,
+            archived: Some(true),
+            ..CreateThread::default()
+        };
+        let draft = self.draft(asked, draft)?;
+        let input = self.input(asked, &draft, prompt, StartTurn::default())?;
+        let found = self.open_thread(asked, draft).await?;
+        let id = found.id;
+        let (turn_id, begun) = self.begin(found, input, Work::Answer).await?;
+        let started = OneShotStarted {
+            thread_id: begun.thread.id,
+            turn_id: begun.turn.id,
+            model: begun.thread.model,
+            mode: begun.thread.mode,
+            workspace: begun.thread.workspace,
+        };
+        Ok(OneTurn {
+            started,
+            turn_id,
+            events: self.runtime.subscribe_after(id, 0).await?,
+            place,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! What each scope of a token may do. Who may call a route or a method is said where that is; `docs/tokens.md` says it to people.
+
+use std::fmt;
+
+use windlass_protocol::{ErrorCode, Mode};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::tokens::{Caller, TokenScope};
+
+/// Who may call a route, or a method of the socket. Each one may do what those above it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MayCall {
+    /// Tokens with the scope `admin`, and the operator's own.
+    Admin,
+    /// Also tokens with the scope `client`.
+    Client,
+    /// Also the token of an agent, where the thread that is named is that agent's.
+    Owner,
+    /// Also the token of any agent.
+    Agent,
+    /// Everybody, without a token.
+    Anyone,
+}
+
+impl fmt::Display for MayCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Admin => "admin",
+            Self::Client => "admin, client",
+            Self::Owner => "admin, client, the agent of the thread",
+            Self::Agent => "admin, client, agent",
+            Self::Anyone => "anyone",
+        })
+    }
+}
+
+fn forbidden(text: &str) -> ApiError {
+    ApiError::new(ErrorCode::Forbidden, text)
+}
+
+impl App {
+    /// Checks that a caller may ask for something, of a thread if one is named.
+    pub(crate) async fn check_scope(
+        &self,
+        caller: &Caller,
+        may_call: MayCall,
+        thread: &str,
+    ) -> Result<(), ApiError> {
+        match (&caller.scope, may_call) {
+            (TokenScope::Admin, _) | (_, MayCall::Agent | MayCall::Anyone) => Ok(()),
+            (TokenScope::Client, MayCall::Client | MayCall::Owner) => Ok(()),
+            (TokenScope::Agent(agent), MayCall::Owner) => self.check_owner(agent, thread).await,
+            (TokenScope::Client, MayCall::Admin) => Err(forbidden(
+                "only an admin token may change what the machine is opened to",
+            )),
+            (TokenScope::Agent(_), MayCall::Admin | MayCall::Client) => Err(forbidden(
+                "the token of an agent is for its own threads only",
+            )),
+        }
+    }
+
+    /// What belongs to others does not exist for an agent.
+    async fn check_owner(&self, agent: &str, id: &str) -> Result<(), ApiError> {
+        match self.find(id).await?.thread.agent.as_deref() {
+            Some(owner) if owner == agent => Ok(()),
+            _ => Err(ApiError::thread_not_found(id)),
+        }
+    }
+}
+
+impl Caller {
+    /// Returns the agent that it speaks for.
+    pub(crate) fn agent(&self) -> Option<&str> {
+        match &self.scope {
+            TokenScope::Agent(agent) => Some(agent),
+            TokenScope::Admin | TokenScope::Client => None,
+        }
+    }
+
+    /// An agent may not let itself do what somebody else must allow.
+    pub(super) fn check_trust(
+        &self,
+        auto_approve: Option<bool>,
+        trust_mode: Option<bool>,
+        mode: Option<Mode>,
+    ) -> Result<(), ApiError> {
+        let trusts =
+            auto_approve == Some(true) || trust_mode == Some(true) || mode == Some(Mode::Yolo);
+        match self.agent() {
+            Some(_) if trusts => Err(forbidden(
+                "the token of an agent cannot switch approvals off",
+            )),
+            _ => Ok(()),
+        }
+    }
+}

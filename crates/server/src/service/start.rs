@@ -1,0 +1,204 @@
+//! Starting a turn.
+
+use std::sync::atomic::Ordering;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use windlass_core::events::Event;
+use windlass_core::items::{Change, change};
+use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
+use windlass_core::turn_request::{TurnLabels, TurnRequest};
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
+use windlass_runtime::{OnBusy, TurnOptions};
+
+use super::Asked;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::external;
+use crate::ids;
+use crate::threads::FoundThread;
+use crate::view;
+
+/// What a turn is for.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// To answer its input.
+    Answer,
+    /// To make the history shorter.
+    Compact,
+}
+
+/// Refuses a blank prompt.
+pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
+    if prompt.trim().is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::PromptRequired,
+            "prompt is required",
+        ));
+    }
+    Ok(prompt)
+}
+
+/// What is kept on the records of a turn.
+pub(super) fn labels(asked: &Asked, thread: &Thread) -> Option<TurnLabels> {
+    Some(TurnLabels {
+        provider: thread.model_provider.clone(),
+        request_digest: asked.repeatable.clone(),
+    })
+}
+
+impl App {
+    /// Starts a turn; returns when its input is durable.
+    pub(crate) async fn start_turn(
+        &self,
+        asked: &Asked,
+        id: &str,
+        request: StartTurn,
+    ) -> Result<ThreadAndTurn, ApiError> {
+        let prompt = said(&request.prompt)?.to_owned();
+        let found = self.find(id).await?;
+        if let Some(answer) = self.started_before(asked, &found).await? {
+            return Ok(answer);
+        }
+        let input = self.input(asked, &found.thread, &prompt, request)?;
+        Ok(self.begin(found, input, Work::Answer).await?.1)
+    }
+
+    /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
+    /// here, and travels with the input, so that a resumed turn works with the same.
+    pub(super) fn input(
+        &self,
+        asked: &Asked,
+        thread: &Thread,
+        prompt: &str,
+        request: StartTurn,
+    ) -> Result<InputMessage, ApiError> {
+        let caller = &asked.caller;
+        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        let models = &self.settings.models;
+        let model = match request.model.as_deref() {
+            None => models.still(&thread.model)?,
+            wished => models.name(wished)?,
+        };
+        let own = request.dynamic_tools.clone().unwrap_or_default();
+        external::check(&own, &self.builtin_tools)?;
+        let of_thread = thread.dynamic_tools.as_deref().unwrap_or_default();
+        let tools = external::joined(of_thread, &own)?;
+        let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
+        let narrowed = self.narrowed(&environment, thread, &request)?;
+        let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
+        disallowed_tools.extend(narrowed.idle_tools);
+        let mode = request.mode.unwrap_or(thread.mode);
+        let turn = TurnRequest {
+            model: models.other_name(&model),
+            system_prompt: thread.system_prompt.clone(),
+            tools: external::definitions(&tools, &self.builtin_tools),
+            allowed_tools: request.allowed_tools,
+            disallowed_tools,
+            needs_output: true,
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
+            approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
+            environment: Some(narrowed.environment),
+            input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
+            labels: labels(asked, thread),
+        };
+        let effort = request
+            .reasoning_effort
+            .or_else(|| thread.reasoning_effort.clone());
+        let controls = Controls {
+            model_id: models.id(&model),
+            reasoning: effort.map(|effort| ReasoningConfig {
+                effort: Some(effort),
+            }),
+            turn: Some(Box::new(turn)),
+            ..Controls::default()
+        };
+        Ok(InputMessage {
+            controls: Some(controls),
+            ..InputMessage::user(prompt)
+        })
+    }
+
+    /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
+    /// process for example; the turn itself is proof.
+    pub(super) async fn started_before(
+        &self,
+        asked: &Asked,
+        found: &FoundThread,
+    ) -> Result<Option<ThreadAndTurn>, ApiError> {
+        let (Some(request), Some(latest)) = (&asked.repeatable, &found.row.latest) else {
+            return Ok(None);
+        };
+        let labels = latest.labels.as_ref();
+        if labels.and_then(|labels| labels.request_digest.as_ref()) != Some(request) {
+            return Ok(None);
+        }
+        let turn = self
+            .as_started(found.id, latest.id, latest.first_seq)
+            .await?;
+        let thread = found.thread.clone();
+        Ok(Some(ThreadAndTurn { thread, turn }))
+    }
+
+    /// Refuses turns once the daemon stops.
+    pub(super) fn check_serving(&self) -> Result<(), ApiError> {
+        if self.stopping.is_cancelled() {
+            return Err(ApiError::new(
+                ErrorCode::ShuttingDown,
+                "the daemon is stopping and starts no more turns",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Starts a turn; returns when its input is durable. The turn goes on whether or not anybody waits.
+    pub(super) async fn begin(
+        &self,
+        FoundThread { id, mut thread, .. }: FoundThread,
+        input: InputMessage,
+        work: Work,
+    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+        self.check_serving()?;
+        let handle = match work {
+            Work::Answer => {
+                let options = TurnOptions {
+                    on_busy: OnBusy::Refuse,
+                    ..TurnOptions::default()
+                };
+                self.runtime.submit_with(id, input, options).await?
+            }
+            Work::Compact => self.runtime.compact(id, input).await?,
+        };
+        self.counters.turns.fetch_add(1, Ordering::Relaxed);
+        let first = handle.first_event().and_then(|event| started(event));
+        let (turn, at) =
+            first.ok_or_else(|| ApiError::internal("a turn was accepted and has not begun"))?;
+        thread.latest_turn_id = Some(turn.id.clone());
+        thread.updated_at = ids::time(at.trunc_subsecs(6));
+        Ok((handle.turn_id(), ThreadAndTurn { thread, turn }))
+    }
+
+    /// Shows a turn as its first record does, however far it has come meanwhile.
+    async fn as_started(
+        &self,
+        id: SessionId,
+        turn_id: TurnId,
+        first_seq: u64,
+    ) -> Result<Turn, ApiError> {
+        let before = first_seq.saturating_sub(1);
+        let events = self.runtime.events_since(id, before, 1).await?;
+        let first = events.first().and_then(|event| started(event));
+        match first {
+            Some((turn, _)) if turn.id == turn_id.to_string() => Ok(turn),
+            _ => Err(ApiError::internal("the first record of a turn is not kept")),
+        }
+    }
+}
+
+/// Reads from the first record of a turn how the turn is shown then, and when that was.
+fn started(event: &Event) -> Option<(Turn, DateTime<Utc>)> {
+    match change(event)? {
+        Change::TurnStarted(turn) => Some((view::turn(&turn), event.ts)),
+        _ => None,
+    }
+}
