@@ -11,7 +11,7 @@ use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::Queries;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::git::GitStates;
 use crate::locks::Locks;
 use crate::settings::Settings;
@@ -51,13 +51,13 @@ impl App {
     pub(crate) async fn carry<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T> {
         let carried = self.working.spawn(work).await;
         carried.map_err(ApiError::internal)
     }
 
     /// Takes the place of one who follows a thread.
-    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<Place, ApiError> {
+    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<Place> {
         let limit = self.settings.limits.subscribers;
         Place::take(self, "subscribers", limit, |counters| &counters.subscribers)
     }
@@ -94,7 +94,7 @@ impl Place {
         what: &str,
         limit: usize,
         of: fn(&Counters) -> &AtomicUsize,
-    ) -> Result<Self, ApiError> {
+    ) -> Result<Self> {
         let taken = of(&app.counters).fetch_add(1, Ordering::Relaxed);
         let place = Self {
             app: Arc::clone(app),

@@ -13,7 +13,7 @@ use windlass_protocol::{
 use windlass_tools::{Environments, Network, Policy, Unconfined};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::serve::StartError;
 use crate::store::WireStore;
@@ -26,7 +26,7 @@ pub(crate) fn not_found() -> ApiError {
 }
 
 /// Makes the environment that always exists.
-pub(crate) fn local(workspace: &Path) -> std::io::Result<Environment> {
+fn local(workspace: &Path) -> std::io::Result<Environment> {
     Ok(Environment {
         id: LOCAL.to_owned(),
         kind: LOCAL.to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn local(workspace: &Path) -> std::io::Result<Environment> {
 }
 
 /// Checks what a client wants to register.
-pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment, ApiError> {
+pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment> {
     let CreateEnvironment {
         id,
         kind,
@@ -81,7 +81,7 @@ pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment, ApiErro
 }
 
 /// Resolves links; what is no directory is refused.
-fn directory(path: &Path) -> Result<PathBuf, ApiError> {
+fn directory(path: &Path) -> Result<PathBuf> {
     let missing = || ApiError::new(ErrorCode::CwdNotFound, "the directory does not exist");
     let resolved = path.canonicalize().map_err(|_| missing())?;
     if resolved.is_dir() {
@@ -92,7 +92,7 @@ fn directory(path: &Path) -> Result<PathBuf, ApiError> {
 }
 
 /// Resolves a directory inside of an environment.
-pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf, ApiError> {
+pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
     // A relative path, and one that is absolute, mean the same here: `join` replaces by what is absolute.
     let resolved = directory(&environment.root.join(cwd))?;
     if resolved.starts_with(&environment.root) {
@@ -144,22 +144,28 @@ pub async fn open_environments(
     workspace: &Path,
     store: &dyn WireStore,
 ) -> Result<(), StartError> {
+    opened(environments, workspace, store).await.map(drop)
+}
+
+/// Does that, and returns `local` and all of them.
+pub(crate) async fn opened(
+    environments: &Environments,
+    workspace: &Path,
+    store: &dyn WireStore,
+) -> Result<(Environment, Vec<Environment>), StartError> {
     let local = local(workspace).map_err(|source| StartError::Workspace {
         path: workspace.display().to_string(),
         source,
     })?;
-    environments.put(for_tools(&local));
-    for environment in store.environments().await.map_err(StartError::Store)? {
-        environments.put(for_tools(&environment));
+    let all = all(&local, store).await.map_err(StartError::Store)?;
+    for environment in &all {
+        environments.put(for_tools(environment));
     }
-    Ok(())
+    Ok((local, all))
 }
 
 /// Returns all environments, the one that always exists first.
-pub(crate) async fn all(
-    local: &Environment,
-    store: &dyn WireStore,
-) -> Result<Vec<Environment>, ApiError> {
+async fn all(local: &Environment, store: &dyn WireStore) -> Result<Vec<Environment>> {
     let mut all = vec![local.clone()];
     all.extend(store.environments().await?);
     Ok(all)
@@ -167,7 +173,7 @@ pub(crate) async fn all(
 
 impl App {
     /// Refuses a directory that the host keeps from tools, such as where its data is: no turn could work there.
-    pub(crate) fn refuse_hidden(&self, directory: &Path) -> Result<(), ApiError> {
+    pub(crate) fn refuse_hidden(&self, directory: &Path) -> Result<()> {
         match self.settings.environments.hides(directory) {
             Ok(false) => Ok(()),
             Ok(true) => Err(ApiError::new(
@@ -188,7 +194,7 @@ impl App {
         at: &TurnEnvironmentParams,
         thread: &Thread,
         request: &StartTurn,
-    ) -> Result<Narrowed, ApiError> {
+    ) -> Result<Narrowed> {
         let mut environment = TurnEnvironment::new(&at.environment_id, &at.cwd);
         environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
         let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
@@ -197,10 +203,7 @@ impl App {
     }
 
     /// Finds the tools that have nothing to do where a turn works.
-    pub(crate) fn with_idle_tools(
-        &self,
-        environment: TurnEnvironment,
-    ) -> Result<Narrowed, ApiError> {
+    pub(crate) fn with_idle_tools(&self, environment: TurnEnvironment) -> Result<Narrowed> {
         let policy = policy(&self.environment(&environment.environment_id)?);
         let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
         Ok(Narrowed {
@@ -216,7 +219,7 @@ impl App {
     }
 
     /// Looks at the store again, after a change.
-    pub(crate) async fn reload_environments(&self) -> Result<(), ApiError> {
+    pub(crate) async fn reload_environments(&self) -> Result<()> {
         let all = all(&self.local, &*self.store).await?;
         let mut environments = self
             .environments
@@ -226,7 +229,7 @@ impl App {
         Ok(())
     }
 
-    pub(crate) fn environment(&self, id: &str) -> Result<Environment, ApiError> {
+    pub(crate) fn environment(&self, id: &str) -> Result<Environment> {
         let all = self.environments();
         let mut all = all.iter();
         let found = all.find(|environment| environment.id == id);
@@ -237,7 +240,7 @@ impl App {
     pub(crate) fn resolve_environments(
         &self,
         wished: &[TurnEnvironmentParams],
-    ) -> Result<Vec<TurnEnvironmentParams>, ApiError> {
+    ) -> Result<Vec<TurnEnvironmentParams>> {
         let mut resolved = Vec::with_capacity(wished.len());
         for entry in wished {
             let environment = self.environment(&entry.environment_id)?;
@@ -256,7 +259,7 @@ impl App {
         &self,
         thread: &Thread,
         wished: Option<&str>,
-    ) -> Result<TurnEnvironmentParams, ApiError> {
+    ) -> Result<TurnEnvironmentParams> {
         let entries = thread.environments.as_deref().unwrap_or_default();
         let default = TurnEnvironmentParams {
             environment_id: LOCAL.to_owned(),

@@ -8,6 +8,9 @@ use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorBody, ErrorCode};
 use windlass_store::queries::QueryError;
 
+/// What is answered, or why not.
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// A refusal with its stable code.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{code}: {message}")]

@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_core::tools::{ClientSideTool, DeferrablePolicy, ToolHints};
 use windlass_protocol::{DynamicToolSpec, ErrorCode};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// How many tools a turn may have from outside.
 const MAX_TOOLS: usize = 128;
@@ -30,7 +30,7 @@ pub(crate) fn registered(canonical: &str) -> (Option<&str>, &str) {
 }
 
 /// Checks a list of tools before anything is stored.
-pub(crate) fn check(tools: &[DynamicToolSpec], builtin: &HashSet<String>) -> Result<(), ApiError> {
+pub(crate) fn check(tools: &[DynamicToolSpec], builtin: &HashSet<String>) -> Result<()> {
     if tools.len() > MAX_TOOLS {
         let text = format!("at most {MAX_TOOLS} tools may be registered");
         return Err(refused(MAX_TOOLS, &text));
@@ -96,7 +96,7 @@ fn check_one(tool: &DynamicToolSpec) -> Result<(), String> {
 pub(crate) fn joined(
     thread: &[DynamicToolSpec],
     turn: &[DynamicToolSpec],
-) -> Result<Vec<DynamicToolSpec>, ApiError> {
+) -> Result<Vec<DynamicToolSpec>> {
     let mut tools: BTreeMap<String, DynamicToolSpec> = BTreeMap::new();
     for tool in thread.iter().chain(turn) {
         tools.insert(tool.canonical_name(), tool.clone());

@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_core::typed_id::ModelId;
 use windlass_protocol::ErrorCode;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// What a client writes for the configured model.
 const AUTO: &str = "auto";
@@ -49,7 +49,7 @@ impl Default for Models {
 
 impl Models {
     /// Returns the name to show for what a client wrote.
-    pub(crate) fn name(&self, wished: Option<&str>) -> Result<String, ApiError> {
+    pub(crate) fn name(&self, wished: Option<&str>) -> Result<String> {
         let name = match wished.map(str::trim) {
             None | Some("" | AUTO) => return Ok(self.default.clone()),
             Some(name) => name,
@@ -76,7 +76,7 @@ impl Models {
     }
 
     /// Makes sure that the model of a thread is still there: a turn must not be answered by another one in silence.
-    pub(crate) fn still(&self, name: &str) -> Result<String, ApiError> {
+    pub(crate) fn still(&self, name: &str) -> Result<String> {
         self.name(Some(name)).map_err(|error| {
             let text = format!(
                 "the thread's model `{name}` is no longer configured; name another with the turn, change the thread's \

@@ -128,15 +128,9 @@ impl Server {
         settings: Settings,
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
-        let local = environments::local(&settings.workspace);
-        let local = local.map_err(|source| StartError::Workspace {
-            path: settings.workspace.display().to_string(),
-            source,
-        })?;
         let tools = &settings.environments;
-        environments::open_environments(tools, &settings.workspace, &*store).await?;
-        let environments = environments::all(&local, &*store).await;
-        let environments = environments.map_err(StartError::Store)?;
+        let (local, environments) =
+            environments::opened(tools, &settings.workspace, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.local_addr();
         let address = address.map_err(|source| StartError::Listen {
@@ -189,11 +183,8 @@ impl Server {
         let connections = TaskTracker::new();
         self.rpc.watch_over();
         if let Some(socket) = self.rpc.listen_on_socket() {
-            connections.spawn(serve_unix(
-                Shared::clone(&self.app),
-                self.router.clone(),
-                socket,
-            ));
+            let (app, router) = (Shared::clone(&self.app), self.router.clone());
+            connections.spawn(serve_unix(app, router, socket, connections.clone()));
         }
         tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
         let mut stop = std::pin::pin!(stop);
@@ -241,8 +232,12 @@ impl Server {
 }
 
 /// Serves on a Unix socket until the server stops.
-async fn serve_unix(app: Shared, router: Router, socket: Arc<UnixSocket>) {
-    let connections = TaskTracker::new();
+async fn serve_unix(
+    app: Shared,
+    router: Router,
+    socket: Arc<UnixSocket>,
+    connections: TaskTracker,
+) {
     loop {
         let accepted = tokio::select! {
             () = app.stopping.cancelled() => break,
@@ -258,8 +253,6 @@ async fn serve_unix(app: Shared, router: Router, socket: Arc<UnixSocket>) {
             }
         }
     }
-    connections.close();
-    connections.wait().await;
 }
 
 async fn connection<S>(app: Shared, router: Router, stream: S)

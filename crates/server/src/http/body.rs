@@ -10,11 +10,11 @@ use windlass_protocol::ErrorCode;
 
 use super::request::Ignored;
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::service::fields::{self, Fields};
 
 /// Reads a whole body, up to the limit.
-pub(crate) async fn bytes(app: &Shared, body: Body) -> Result<Bytes, ApiError> {
+pub(crate) async fn bytes(app: &Shared, body: Body) -> Result<Bytes> {
     let limit = app.settings.limits.body_bytes;
     match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(body.to_bytes()),
@@ -41,12 +41,10 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T, ApiError> {
+fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-        ApiError::new(
-            ErrorCode::InvalidJson,
-            format!("the body is not JSON: {error}"),
-        )
+        let text = format!("the body is not JSON: {error}");
+        ApiError::new(ErrorCode::InvalidJson, text)
     })?;
     let Value::Object(fields) = value else {
         return Err(ApiError::field("", "the body must be an object"));
@@ -62,9 +60,8 @@ pub(crate) struct Payload<T>(pub(crate) T);
 impl<T: Fields> FromRequest<Shared> for Payload<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
-        let is_json = is_json(request.headers());
-        if !is_json {
+    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
+        if !is_json(request.headers()) {
             return Err(unsupported());
         }
         let ignored = Ignored::of(&request);
@@ -78,7 +75,7 @@ pub(crate) struct Optional<T>(pub(crate) T);
 impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
         let (is_json, ignored) = (is_json(request.headers()), Ignored::of(&request));
         let bytes = bytes(app, request.into_body()).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -104,7 +101,7 @@ pub(crate) struct Nothing;
 impl FromRequest<Shared> for Nothing {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &Shared) -> Result<Self> {
         bytes(app, request.into_body()).await.map(|_| Self)
     }
 }

@@ -17,24 +17,23 @@ const USUAL: [&str; 7] = [
     "https://tauri.localhost",
 ];
 
-/// Tells whether a web page of that origin may connect.
-pub(crate) fn is_allowed(origin: &[u8], further: &[String]) -> bool {
-    let further = further
-        .iter()
-        .map(|origin| origin.trim().trim_end_matches('/'));
-    let mut origins = USUAL.iter().copied().chain(further);
-    origins.any(|allowed| allowed != "*" && allowed.as_bytes() == origin)
+/// The usual origins and those that the operator adds; never all.
+fn allowed(further: &[String]) -> impl Iterator<Item = &str> {
+    let further = further.iter();
+    let further = further.map(|origin| origin.trim().trim_end_matches('/'));
+    let origins = USUAL.into_iter().chain(further);
+    origins.filter(|origin| *origin != "*")
 }
 
-/// Allows the usual origins and those that the operator adds; never all.
+/// Tells whether a web page of that origin may connect.
+pub(crate) fn is_allowed(origin: &[u8], further: &[String]) -> bool {
+    allowed(further).any(|allowed| allowed.as_bytes() == origin)
+}
+
+/// Allows the origins what web pages need.
 pub(crate) fn layer(further: &[String]) -> CorsLayer {
-    let origins = USUAL
-        .iter()
-        .copied()
-        .chain(further.iter().map(String::as_str));
-    let origins: Vec<HeaderValue> = origins
-        .filter(|origin| *origin != "*")
-        .filter_map(|origin| HeaderValue::from_str(origin.trim().trim_end_matches('/')).ok())
+    let origins: Vec<HeaderValue> = allowed(further)
+        .filter_map(|origin| HeaderValue::from_str(origin).ok())
         .collect();
     let tokens = TOKEN_HEADERS
         .iter()

@@ -11,7 +11,7 @@ use windlass_protocol::ErrorCode;
 use super::body;
 use super::request::Repeatable;
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::store::StoredAnswer;
 use crate::tokens::Caller;
 
@@ -36,12 +36,7 @@ pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Nex
     }
 }
 
-async fn once(
-    app: &Shared,
-    key: &HeaderValue,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
+async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> Result<Response> {
     let key = key
         .to_str()
         .ok()

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// The values of a query by name; the last of a name counts.
 pub(crate) struct Query(Vec<(String, String)>);
@@ -13,7 +13,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl<S: Sync> FromRequestParts<S> for Query {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         pairs
@@ -56,7 +56,7 @@ impl Query {
     }
 
     /// Reads a value of a type.
-    pub(crate) fn get<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
+    pub(crate) fn get<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
@@ -67,7 +67,7 @@ impl Query {
     }
 
     /// Reads a yes or no.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool> {
         match self.text(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),

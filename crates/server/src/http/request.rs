@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::auth;
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::service::Asked;
 use crate::tokens::Caller;
 
@@ -49,14 +49,15 @@ impl Ignored {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asked {
+impl FromRequestParts<Shared> for Asked {
     type Rejection = ApiError;
 
     /// A handler that wants to know who asks cannot be called where nobody was asked for a token.
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self> {
         let caller = parts.extensions.get::<Caller>().cloned();
         let repeatable = parts.extensions.get::<Repeatable>().cloned();
         Ok(Self {
+            app: Shared::clone(app),
             caller: caller.ok_or_else(auth::unauthorized)?,
             repeatable: repeatable.map(|Repeatable(digest)| digest),
         })

@@ -1,34 +1,28 @@
 //! The registry of environments.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{CreateEnvironment, EnvironmentList};
 
-use super::{Answer, json, ok};
-use crate::app::Shared;
+use super::{Answer, Id, created, ok};
 use crate::http::body::Payload;
 use crate::service::Asked;
 
-pub(super) async fn list(State(app): State<Shared>) -> Answer {
-    let environments = app.environments().to_vec();
+pub(super) async fn list(asked: Asked) -> Answer {
+    let environments = asked.environments().to_vec();
     ok(&EnvironmentList { environments })
 }
 
-pub(super) async fn get(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    ok(&app.environment(&id)?)
+pub(super) async fn get(asked: Asked, Path(id): Id) -> Answer {
+    ok(&asked.environment(&id)?)
 }
 
-pub(super) async fn create(
-    State(app): State<Shared>,
-    asked: Asked,
-    Payload(request): Payload<CreateEnvironment>,
-) -> Answer {
-    let made = app.create_environment(&asked, request).await?;
-    json(StatusCode::CREATED, &made)
+pub(super) async fn create(asked: Asked, body: Payload<CreateEnvironment>) -> Answer {
+    created(&asked.create_environment(body.0).await?)
 }
 
-pub(super) async fn delete(State(app): State<Shared>, Path(id): Path<String>) -> Answer {
-    app.remove_environment(&id).await?;
+pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {
+    asked.remove_environment(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,12 +1,12 @@
 //! The events of a thread, from any number on.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::HeaderMap;
 
-use super::Answer;
-use crate::app::Shared;
-use crate::error::ApiError;
+use super::{Answer, Id};
+use crate::error::{ApiError, Result};
 use crate::http::query::Query;
+use crate::service::Asked;
 use crate::service::follow::Wanted;
 use crate::sse;
 use crate::view::Include;
@@ -14,12 +14,7 @@ use crate::view::Include;
 /// How many events a reader may ask to have again.
 const MAX_REPLAY: usize = 4096;
 
-pub(super) async fn events(
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-    query: Query,
-    headers: HeaderMap,
-) -> Answer {
+pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, headers: HeaderMap) -> Answer {
     let since = query.get("since_seq")?;
     let newest = query.get("replay_limit")?;
     let wanted = Wanted {
@@ -30,14 +25,14 @@ pub(super) async fn events(
     if newest.is_some_and(|newest| newest > MAX_REPLAY) {
         return Err(ApiError::query("replay_limit cannot exceed 4096"));
     }
-    let follower = app.follow(&id, wanted).await?;
+    let follower = asked.app.follow(&id, wanted).await?;
     let (frames, response) = sse::channel();
-    tokio::spawn(sse::feed(follower, frames, app.stopping.clone()));
+    tokio::spawn(sse::feed(follower, frames, asked.stopping.clone()));
     Ok(response)
 }
 
 /// What a browser sends when it comes back; one that cannot be read is refused as a bad number is.
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };

@@ -16,6 +16,7 @@ mod workspace;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Path;
 use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
 
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::http::{auth, cors, idempotency, request, whole};
 use crate::service::rules::MayCall;
 
@@ -33,7 +34,7 @@ pub(crate) use table::{Table, may_call};
 pub(crate) use threads::NEXT_CURSOR;
 
 /// What a handler answers.
-type Answer<T = Response> = Result<T, ApiError>;
+type Answer<T = Response> = Result<T>;
 
 /// Makes a JSON answer.
 fn json(status: StatusCode, value: &impl Serialize) -> Answer {
@@ -46,7 +47,15 @@ fn ok(value: &impl Serialize) -> Answer {
     json(StatusCode::OK, value)
 }
 
+fn created(value: &impl Serialize) -> Answer {
+    json(StatusCode::CREATED, value)
+}
+
+/// The id in a path.
+type Id = Path<String>;
+
 /// All routes, each with who may call it.
+#[rustfmt::skip]
 fn routes() -> Routes {
     use MayCall::{Admin, Agent, Anyone, Client, Owner};
     let routes = Routes::default()
@@ -67,38 +76,17 @@ fn routes() -> Routes {
         .get("/v1/threads/{id}/events", Owner, events::events)
         .post("/v1/threads/{id}/turns", Owner, turns::start)
         .get("/v1/threads/{id}/turns/{turn_id}", Owner, turns::detail)
-        .post(
-            "/v1/threads/{id}/turns/{turn_id}/steer",
-            Owner,
-            turns::steer,
-        )
-        .post(
-            "/v1/threads/{id}/turns/{turn_id}/interrupt",
-            Owner,
-            turns::interrupt,
-        )
-        .post(
-            "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result",
-            Owner,
-            turns::submit_result,
-        )
+        .post("/v1/threads/{id}/turns/{turn_id}/steer", Owner, turns::steer)
+        .post("/v1/threads/{id}/turns/{turn_id}/interrupt", Owner, turns::interrupt)
+        .post("/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", Owner, turns::submit_result)
         .post("/v1/approvals/{approval_id}", Client, turns::decide)
-        .post(
-            "/v1/user-input/{thread_id}/{input_id}",
-            Client,
-            turns::answer_input,
-        )
+        .post("/v1/user-input/{thread_id}/{input_id}", Client, turns::answer_input)
         .post("/v1/stream", Agent, stream::one_shot)
         .get("/v1/usage", Client, usage::usage)
         .get("/v1/environments", Agent, environments::list)
         .post("/v1/environments", Admin, environments::create)
         .get("/v1/environments/{id}", Agent, environments::get)
-        .add(
-            &Method::DELETE,
-            "/v1/environments/{id}",
-            Admin,
-            environments::delete,
-        )
+        .add(&Method::DELETE, "/v1/environments/{id}", Admin, environments::delete)
         .get("/v1/openapi.json", Agent, openapi::openapi)
         .get("/v1/workspace/status", Agent, workspace::status);
     groups::add(routes)

@@ -25,66 +25,49 @@ enum Gives {
     Nothing,
 }
 
-struct Route {
-    method: &'static str,
-    path: &'static str,
-    what: &'static str,
-    takes: Option<&'static str>,
-    status: u16,
-    gives: Gives,
-}
-
-const fn route(
-    method: &'static str,
-    path: &'static str,
-    what: &'static str,
-    takes: Option<&'static str>,
-    status: u16,
-    gives: Gives,
-) -> Route {
-    Route {
-        method,
-        path,
-        what,
-        takes,
-        status,
-        gives,
-    }
-}
+/// A method and a path, what they do, the body that they take, and the status and body of a success.
+struct Route(
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+    u16,
+    Gives,
+);
 
 use Gives::{Events, Many, Nothing, One, Text};
 
 #[rustfmt::skip]
 const ROUTES: &[Route] = &[
-    route("get", "/health", "Tells that the daemon is there", None, 200, One("Health")),
-    route("get", "/ready", "Tells whether the daemon takes requests", None, 200, One("Ready")),
-    route("get", "/metrics", "Returns figures for Prometheus", None, 200, Text),
-    route("get", "/v1/runtime/info", "Tells what the daemon can do", None, 200, One("RuntimeInfo")),
-    route("get", "/v1/threads", "Lists threads, last updated first", None, 200, Many("Thread")),
-    route("post", "/v1/threads", "Makes a thread", Some("CreateThread"), 201, One("Thread")),
-    route("get", "/v1/threads/summary", "Lists threads, one line each", None, 200, Many("ThreadSummary")),
-    route("get", "/v1/threads/{id}", "Returns a whole thread", None, 200, One("ThreadDetail")),
-    route("patch", "/v1/threads/{id}", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
-    route("post", "/v1/threads/{id}/resume", "Looks a thread up to go on with it", None, 200, One("Thread")),
-    route("post", "/v1/threads/{id}/fork", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
-    route("post", "/v1/threads/{id}/undo", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
-    route("post", "/v1/threads/{id}/retry", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
-    route("post", "/v1/threads/{id}/compact", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
-    route("get", "/v1/threads/{id}/events", "Streams the events of a thread", None, 200, Events),
-    route("post", "/v1/threads/{id}/turns", "Starts a turn", Some("StartTurn"), 201, One("ThreadAndTurn")),
-    route("get", "/v1/threads/{id}/turns/{turn_id}", "Returns a turn", None, 200, One("TurnDetail")),
-    route("post", "/v1/threads/{id}/turns/{turn_id}/steer", "Says something to a running turn", Some("SteerTurn"), 200, One("Turn")),
-    route("post", "/v1/threads/{id}/turns/{turn_id}/interrupt", "Stops a turn", None, 200, One("Turn")),
-    route("post", "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", "Answers a call that a client carries out", Some("DynamicToolCallResult"), 202, Nothing),
-    route("post", "/v1/approvals/{approval_id}", "Allows or refuses a call", Some("DecideApproval"), 200, One("ApprovalAnswered")),
-    route("post", "/v1/user-input/{thread_id}/{input_id}", "Answers a question", Some("UserInputAnswers"), 200, One("UserInputAnswered")),
-    route("post", "/v1/stream", "Runs one turn of an archived thread and streams it", Some("OneShot"), 200, Events),
-    route("get", "/v1/usage", "Sums what turns used", None, 200, One("UsageReport")),
-    route("get", "/v1/environments", "Lists environments", None, 200, One("EnvironmentList")),
-    route("post", "/v1/environments", "Makes an environment", Some("CreateEnvironment"), 201, One("Environment")),
-    route("get", "/v1/environments/{id}", "Returns an environment", None, 200, One("Environment")),
-    route("delete", "/v1/environments/{id}", "Removes an environment", None, 204, Nothing),
-    route("get", "/v1/workspace/status", "Tells the state of the daemon's directory", None, 200, One("WorkspaceStatus")),
+    Route("get", "/health", "Tells that the daemon is there", None, 200, One("Health")),
+    Route("get", "/ready", "Tells whether the daemon takes requests", None, 200, One("Ready")),
+    Route("get", "/metrics", "Returns figures for Prometheus", None, 200, Text),
+    Route("get", "/v1/runtime/info", "Tells what the daemon can do", None, 200, One("RuntimeInfo")),
+    Route("get", "/v1/threads", "Lists threads, last updated first", None, 200, Many("Thread")),
+    Route("post", "/v1/threads", "Makes a thread", Some("CreateThread"), 201, One("Thread")),
+    Route("get", "/v1/threads/summary", "Lists threads, one line each", None, 200, Many("ThreadSummary")),
+    Route("get", "/v1/threads/{id}", "Returns a whole thread", None, 200, One("ThreadDetail")),
+    Route("patch", "/v1/threads/{id}", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
+    Route("post", "/v1/threads/{id}/resume", "Looks a thread up to go on with it", None, 200, One("Thread")),
+    Route("post", "/v1/threads/{id}/fork", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
+    Route("post", "/v1/threads/{id}/undo", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
+    Route("post", "/v1/threads/{id}/retry", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
+    Route("post", "/v1/threads/{id}/compact", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
+    Route("get", "/v1/threads/{id}/events", "Streams the events of a thread", None, 200, Events),
+    Route("post", "/v1/threads/{id}/turns", "Starts a turn", Some("StartTurn"), 201, One("ThreadAndTurn")),
+    Route("get", "/v1/threads/{id}/turns/{turn_id}", "Returns a turn", None, 200, One("TurnDetail")),
+    Route("post", "/v1/threads/{id}/turns/{turn_id}/steer", "Says something to a running turn", Some("SteerTurn"), 200, One("Turn")),
+    Route("post", "/v1/threads/{id}/turns/{turn_id}/interrupt", "Stops a turn", None, 200, One("Turn")),
+    Route("post", "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", "Answers a call that a client carries out", Some("DynamicToolCallResult"), 202, Nothing),
+    Route("post", "/v1/approvals/{approval_id}", "Allows or refuses a call", Some("DecideApproval"), 200, One("ApprovalAnswered")),
+    Route("post", "/v1/user-input/{thread_id}/{input_id}", "Answers a question", Some("UserInputAnswers"), 200, One("UserInputAnswered")),
+    Route("post", "/v1/stream", "Runs one turn of an archived thread and streams it", Some("OneShot"), 200, Events),
+    Route("get", "/v1/usage", "Sums what turns used", None, 200, One("UsageReport")),
+    Route("get", "/v1/environments", "Lists environments", None, 200, One("EnvironmentList")),
+    Route("post", "/v1/environments", "Makes an environment", Some("CreateEnvironment"), 201, One("Environment")),
+    Route("get", "/v1/environments/{id}", "Returns an environment", None, 200, One("Environment")),
+    Route("delete", "/v1/environments/{id}", "Removes an environment", None, 204, Nothing),
+    Route("get", "/v1/workspace/status", "Tells the state of the daemon's directory", None, 200, One("WorkspaceStatus")),
 ];
 
 /// The parameters of queries: path, name, type.
@@ -120,9 +103,9 @@ const OPTIONAL: &[&str] = &[
 
 fn document() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for route in ROUTES {
-        let operations = paths.entry(route.path).or_default();
-        operations.insert(route.method.to_owned(), operation(route));
+    for route @ Route(method, path, ..) in ROUTES {
+        let operations = paths.entry(path).or_default();
+        operations.insert((*method).to_owned(), operation(route));
     }
     json!({
         "openapi": "3.1.0",
@@ -145,8 +128,9 @@ fn named(name: &str) -> Value {
 }
 
 fn operation(route: &Route) -> Value {
+    let Route(method, path, what, takes, status, gives) = route;
     let content = |media: &str, schema: Value| json!({ media: { "schema": schema } });
-    let (media, schema) = match route.gives {
+    let (media, schema) = match gives {
         One(name) => ("application/json", Some(named(name))),
         Many(name) => (
             "application/json",
@@ -156,35 +140,35 @@ fn operation(route: &Route) -> Value {
         Text => ("text/plain", Some(json!({ "type": "string" }))),
         Nothing => ("", None),
     };
-    let mut success = json!({ "description": route.what });
+    let mut success = json!({ "description": what });
     if let Some(schema) = schema {
         success["content"] = content(media, schema);
     }
     let mut operation = json!({
-        "summary": route.what,
+        "summary": what,
         "responses": {
-            route.status.to_string(): success,
+            status.to_string(): success,
             "default": {
                 "description": "The request was refused",
                 "content": content("application/json", named("ErrorBody")),
             },
         },
     });
-    let parameters = parameters(route);
+    let parameters = parameters(method, path);
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
-    if let Some(name) = route.takes {
+    if let Some(name) = takes {
         operation["requestBody"] = json!({
-            "required": !OPTIONAL.contains(&name),
+            "required": !OPTIONAL.contains(name),
             "content": content("application/json", named(name)),
         });
     }
     operation
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let in_path = route.path.split('/').filter_map(|part| {
+fn parameters(method: &str, path: &str) -> Vec<Value> {
+    let in_path = path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
         Some(json!({
             "name": name, "in": "path", "required": true,
@@ -193,7 +177,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     });
     let in_query = QUERIES
         .iter()
-        .filter(|(path, ..)| route.method == "get" && *path == route.path)
+        .filter(|(of, ..)| method == "get" && *of == path)
         .map(|(_, name, kind)| {
             let mut schema = json!({ "type": kind });
             if *kind == "integer" {

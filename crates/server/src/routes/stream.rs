@@ -1,7 +1,6 @@
 //! One input, one answer, one stream.
 
 use axum::body::Bytes;
-use axum::extract::State;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
@@ -13,26 +12,21 @@ use windlass_protocol::stream::{
 use windlass_runtime::EventStream;
 
 use super::Answer;
-use crate::app::Shared;
 use crate::http::body::Payload;
 use crate::service::Asked;
 use crate::service::one_shot::OneTurn;
 use crate::view::{self, Include};
 use crate::{ids, sse};
 
-pub(super) async fn one_shot(
-    State(app): State<Shared>,
-    asked: Asked,
-    Payload(request): Payload<OneShot>,
-) -> Answer {
+pub(super) async fn one_shot(asked: Asked, body: Payload<OneShot>) -> Answer {
     let OneTurn {
         started,
         turn_id,
         events,
         place,
-    } = app.one_shot(&asked, request).await?;
+    } = asked.one_shot(body.0).await?;
     let (frames, response) = sse::channel();
-    let stopping = app.stopping.clone();
+    let stopping = asked.stopping.clone();
     tokio::spawn(async move {
         let first = sse::named("turn.started", &started);
         let telling = async {

@@ -1,73 +1,52 @@
 //! Turns: starting and showing them, and everything that is said to one.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use windlass_protocol::{
     DecideApproval, DynamicToolCallResult, StartTurn, SteerTurn, UserInputAnswers,
 };
 
-use super::{Answer, json, ok};
-use crate::app::Shared;
+use super::{Answer, Id, created, ok};
 use crate::http::body::{Nothing, Payload};
 use crate::service::Asked;
 
-pub(super) async fn start(
-    State(app): State<Shared>,
-    asked: Asked,
-    Path(id): Path<String>,
-    Payload(request): Payload<StartTurn>,
-) -> Answer {
-    let started = app.start_turn(&asked, &id, request).await?;
-    json(StatusCode::CREATED, &started)
+/// Those of a thread, and of something in it.
+type Ids = Path<(String, String)>;
+
+pub(super) async fn start(asked: Asked, Path(id): Id, body: Payload<StartTurn>) -> Answer {
+    created(&asked.start_turn(&id, body.0).await?)
 }
 
-pub(super) async fn detail(
-    State(app): State<Shared>,
-    Path((id, turn_id)): Path<(String, String)>,
-) -> Answer {
-    ok(&app.turn_detail(&id, &turn_id).await?)
+pub(super) async fn detail(asked: Asked, Path((id, turn)): Ids) -> Answer {
+    ok(&asked.turn_detail(&id, &turn).await?)
 }
 
-pub(super) async fn steer(
-    State(app): State<Shared>,
-    asked: Asked,
-    Path((id, turn_id)): Path<(String, String)>,
-    Payload(request): Payload<SteerTurn>,
-) -> Answer {
-    ok(&app.steer_turn(&asked, &id, &turn_id, request).await?)
+pub(super) async fn steer(asked: Asked, Path((id, turn)): Ids, body: Payload<SteerTurn>) -> Answer {
+    ok(&asked.steer_turn(&id, &turn, body.0).await?)
 }
 
-pub(super) async fn interrupt(
-    State(app): State<Shared>,
-    Path((id, turn_id)): Path<(String, String)>,
-    _: Nothing,
-) -> Answer {
-    ok(&app.interrupt_turn(&id, &turn_id).await?)
+pub(super) async fn interrupt(asked: Asked, Path((id, turn)): Ids, _: Nothing) -> Answer {
+    ok(&asked.interrupt_turn(&id, &turn).await?)
 }
 
 pub(super) async fn submit_result(
-    State(app): State<Shared>,
-    Path((id, turn_id, call_id)): Path<(String, String, String)>,
-    Payload(result): Payload<DynamicToolCallResult>,
+    asked: Asked,
+    Path((id, turn, call)): Path<(String, String, String)>,
+    body: Payload<DynamicToolCallResult>,
 ) -> Answer {
-    app.submit_result(&id, &turn_id, &call_id, result).await?;
+    asked.submit_result(&id, &turn, &call, body.0).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-pub(super) async fn decide(
-    State(app): State<Shared>,
-    asked: Asked,
-    Path(approval_id): Path<String>,
-    Payload(request): Payload<DecideApproval>,
-) -> Answer {
-    ok(&app.decide(&asked.caller, approval_id, request).await?)
+pub(super) async fn decide(asked: Asked, Path(id): Id, body: Payload<DecideApproval>) -> Answer {
+    ok(&asked.decide(id, body.0).await?)
 }
 
 pub(super) async fn answer_input(
-    State(app): State<Shared>,
-    Path((id, input_id)): Path<(String, String)>,
-    Payload(answers): Payload<UserInputAnswers>,
+    asked: Asked,
+    Path((id, input)): Ids,
+    body: Payload<UserInputAnswers>,
 ) -> Answer {
-    ok(&app.answer_input(&id, input_id, &answers).await?)
+    ok(&asked.answer_input(&id, input, &body.0).await?)
 }

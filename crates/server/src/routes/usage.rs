@@ -1,14 +1,13 @@
 //! What turns used.
 
-use axum::extract::State;
 use windlass_store::queries::{UsageBy, UsageQuery};
 
 use super::{Answer, ok};
-use crate::app::Shared;
 use crate::error::ApiError;
 use crate::http::query::Query;
+use crate::service::Asked;
 
-pub(super) async fn usage(State(app): State<Shared>, query: Query) -> Answer {
+pub(super) async fn usage(asked: Asked, query: Query) -> Answer {
     let (since, until) = (query.get("since")?, query.get("until")?);
     if since.zip(until).is_some_and(|(since, until)| since > until) {
         return Err(ApiError::query("since must not be after until"));
@@ -24,5 +23,5 @@ pub(super) async fn usage(State(app): State<Shared>, query: Query) -> Answer {
             ));
         }
     };
-    ok(&app.usage(UsageQuery { since, until, by }).await?)
+    ok(&asked.usage(UsageQuery { since, until, by }).await?)
 }

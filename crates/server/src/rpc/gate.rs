@@ -3,30 +3,19 @@
 
 use windlass_rpc::{Gate, Standing};
 
-use crate::app::Shared;
 use crate::http::auth::who_shows;
 use crate::settings::Access;
 use crate::tokens::TokenScope;
 
-pub(super) struct ServerGate {
-    access: Access,
-}
-
-impl ServerGate {
-    pub(super) fn new(app: &Shared) -> Self {
-        Self {
-            access: app.settings.access.clone(),
-        }
-    }
-}
+pub(super) struct ServerGate(pub(super) Access);
 
 impl Gate for ServerGate {
     fn is_needed(&self) -> bool {
-        !matches!(self.access, Access::Open)
+        !matches!(self.0, Access::Open)
     }
 
     fn judge(&self, token: &str) -> Option<Standing> {
-        let caller = who_shows(&self.access, token.trim().as_bytes())?;
+        let caller = who_shows(&self.0, token.trim().as_bytes())?;
         Some(standing(caller.scope))
     }
 }

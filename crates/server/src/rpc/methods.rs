@@ -12,7 +12,7 @@ use windlass_runs::Role;
 
 use super::tools;
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::service::Asked;
 use crate::service::fields::{self, Fields};
 use crate::service::follow::{Heard, Wanted};
@@ -21,30 +21,18 @@ use crate::settings::Access;
 use crate::tokens::{Caller, TokenScope};
 
 /// A method, and who may call it.
-struct Method {
-    name: &'static str,
-    may_call: MayCall,
-    answer: fn(Call) -> Answering,
-}
+struct Method(&'static str, MayCall, fn(Call) -> Answering);
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-const fn method(name: &'static str, may_call: MayCall, answer: fn(Call) -> Answering) -> Method {
-    Method {
-        name,
-        may_call,
-        answer,
-    }
-}
-
 /// All methods, each with who may call it. One for the owner of a thread names the thread as `thread_id`.
 const METHODS: &[Method] = &[
-    method("threads.create", Agent, |call| Box::pin(create(call))),
-    method("turns.start", Owner, |call| Box::pin(start(call))),
-    method("turns.steer", Owner, |call| Box::pin(steer(call))),
-    method("turns.interrupt", Owner, |call| Box::pin(interrupt(call))),
-    method("events.subscribe", Owner, |call| Box::pin(subscribe(call))),
-    method("tools.register", Owner, |call| {
+    Method("threads.create", Agent, |call| Box::pin(create(call))),
+    Method("turns.start", Owner, |call| Box::pin(start(call))),
+    Method("turns.steer", Owner, |call| Box::pin(steer(call))),
+    Method("turns.interrupt", Owner, |call| Box::pin(interrupt(call))),
+    Method("events.subscribe", Owner, |call| Box::pin(subscribe(call))),
+    Method("tools.register", Owner, |call| {
         Box::pin(tools::register(call))
     }),
 ];
@@ -53,7 +41,8 @@ const METHODS: &[Method] = &[
 #[must_use]
 pub fn socket_methods() -> Vec<(&'static str, MayCall)> {
     let rows = METHODS.iter();
-    rows.map(|method| (method.name, method.may_call)).collect()
+    rows.map(|Method(name, may_call, _)| (*name, *may_call))
+        .collect()
 }
 
 /// The methods, as connections reach them.
@@ -62,33 +51,32 @@ pub(super) struct ThreadMethods(pub(super) Shared);
 #[async_trait::async_trait]
 impl Methods for ThreadMethods {
     async fn call(&self, peer: &Peer, method: &str, params: Map<String, Value>) -> Option<Answer> {
-        let method = METHODS.iter().find(|known| known.name == method)?;
+        let method = METHODS.iter().find(|known| known.0 == method)?;
         let Self(app) = self;
         let call = Call {
-            app: Shared::clone(app),
             peer: peer.clone(),
             asked: Asked {
+                app: Shared::clone(app),
                 caller: caller(app, peer),
                 repeatable: None,
             },
-            method: method.name,
+            method: method.0,
             thread: String::new(),
             params,
         };
-        let span = tracing::error_span!("call", method = method.name);
+        let span = tracing::error_span!("call", method = method.0);
         let answer = app.carry(answer(method, call).instrument(span)).await;
         Some(answer.unwrap_or_else(|failure| Err(failure.into())))
     }
 }
 
-async fn answer(method: &Method, mut call: Call) -> Answer {
-    if method.may_call == Owner {
+async fn answer(Method(_, may_call, answer): &Method, mut call: Call) -> Answer {
+    if *may_call == Owner {
         call.thread = call.take_id("thread_id")?;
     }
-    let (app, caller) = (&call.app, &call.asked.caller);
-    app.check_scope(caller, method.may_call, &call.thread)
-        .await?;
-    (method.answer)(call).await
+    let (asked, thread) = (&call.asked, &call.thread);
+    asked.check_scope(&asked.caller, *may_call, thread).await?;
+    answer(call).await
 }
 
 /// What a connection may do: as much as its token allows.
@@ -107,7 +95,6 @@ fn caller(app: &Shared, peer: &Peer) -> Caller {
 
 /// A call that a connection makes.
 pub(super) struct Call {
-    pub(super) app: Shared,
     pub(super) peer: Peer,
     pub(super) asked: Asked,
     pub(super) method: &'static str,
@@ -130,7 +117,7 @@ impl Call {
     }
 
     /// Reads what is left of the parameters as the body of the route that does the same. What nobody reads is ignored.
-    fn take_body<T: Fields>(&mut self) -> Result<T, ApiError> {
+    fn take_body<T: Fields>(&mut self) -> Result<T> {
         let (body, _) = fields::read(std::mem::take(&mut self.params))?;
         Ok(body)
     }
@@ -142,25 +129,24 @@ fn shown(value: &impl Serialize) -> Answer {
 
 async fn create(mut call: Call) -> Answer {
     let request = call.take_body()?;
-    shown(&call.app.create_thread(&call.asked, request).await?)
+    shown(&call.asked.create_thread(request).await?)
 }
 
 async fn start(mut call: Call) -> Answer {
     let request = call.take_body()?;
-    let Call { app, asked, .. } = &call;
-    shown(&app.start_turn(asked, &call.thread, request).await?)
+    shown(&call.asked.start_turn(&call.thread, request).await?)
 }
 
 async fn steer(mut call: Call) -> Answer {
     let turn = call.take_id("turn_id")?;
     let request = call.take_body()?;
-    let Call { app, asked, .. } = &call;
-    shown(&app.steer_turn(asked, &call.thread, &turn, request).await?)
+    let Call { asked, thread, .. } = &call;
+    shown(&asked.steer_turn(thread, &turn, request).await?)
 }
 
 async fn interrupt(mut call: Call) -> Answer {
     let turn = call.take_id("turn_id")?;
-    shown(&call.app.interrupt_turn(&call.thread, &turn).await?)
+    shown(&call.asked.interrupt_turn(&call.thread, &turn).await?)
 }
 
 /// Tells the connection of each event of a thread as `threads.event`.
@@ -172,14 +158,12 @@ async fn subscribe(mut call: Call) -> Answer {
             RpcError::invalid_params(text)
         })?,
     };
-    let Call {
-        app, peer, thread, ..
-    } = call;
+    let (peer, thread) = (call.peer, call.thread);
     let wanted = Wanted {
         since,
         ..Wanted::default()
     };
-    let mut events = app.follow(&thread, wanted).await?;
+    let mut events = call.asked.app.follow(&thread, wanted).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {

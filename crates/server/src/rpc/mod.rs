@@ -72,7 +72,7 @@ impl Rpc {
         };
         let hub = Hub {
             runs,
-            gate: Box::new(gate::ServerGate::new(app)),
+            gate: Box::new(gate::ServerGate(app.settings.access.clone())),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             methods: Box::new(methods::ThreadMethods(Shared::clone(app))),

@@ -20,36 +20,26 @@ pub(super) async fn register(mut call: Call) -> Answer {
             call.method
         )));
     };
-    let Call {
-        app,
-        peer,
-        asked,
-        thread,
-        ..
-    } = call;
-    let since = app.find(&thread).await?.row.seq;
+    let (peer, asked, thread) = (call.peer, call.asked, call.thread);
+    let since = asked.find(&thread).await?.row.seq;
     let names: Vec<Value> = tools.iter().map(|tool| tool["name"].clone()).collect();
     let answer = json!({"thread_id": thread, "tools_registered": tools.len()});
     let change = [("dynamic_tools".to_owned(), Value::Array(tools))];
     let (change, _) = fields::read::<PatchThread>(change.into_iter().collect())?;
-    app.patch_thread(&asked.caller, &thread, change).await?;
+    asked.patch_thread(&thread, change).await?;
     let wanted = Wanted {
         since,
         ..Wanted::default()
     };
-    let mut events = app.follow(&thread, wanted).await?;
+    let mut events = asked.app.follow(&thread, wanted).await?;
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {
             if let Heard::Event(event) = heard
                 && event.event == EventName::ToolCallRequested.as_str()
                 && names.contains(&event.payload["tool"])
             {
-                tokio::spawn(execute(
-                    Shared::clone(&app),
-                    peer.clone(),
-                    thread.clone(),
-                    event.payload,
-                ));
+                let (app, peer) = (Shared::clone(&asked.app), peer.clone());
+                tokio::spawn(execute(app, peer, thread.clone(), event.payload));
             }
         }
     });

@@ -1,23 +1,21 @@
 //! Allowing or refusing a call.
 
-use windlass_core::error::AgentLoopError;
 use windlass_protocol::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, ErrorCode, PatchThread,
 };
 
-use crate::app::App;
-use crate::error::ApiError;
+use super::Asked;
+use super::results::check_taken;
+use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::tokens::Caller;
 
-impl App {
+impl Asked {
     /// Allows or refuses a call that waits for that.
     pub(crate) async fn decide(
         &self,
-        caller: &Caller,
         approval_id: String,
         request: DecideApproval,
-    ) -> Result<ApprovalAnswered, ApiError> {
+    ) -> Result<ApprovalAnswered> {
         let decision = match request.decision.as_str() {
             "allow" => ApprovalDecision::Allow,
             "deny" => ApprovalDecision::Deny,
@@ -27,10 +25,8 @@ impl App {
             }
         };
         let not_pending = || {
-            ApiError::new(
-                ErrorCode::ApprovalNotPending,
-                format!("no pending approval with id '{approval_id}'"),
-            )
+            let text = format!("no pending approval with id '{approval_id}'");
+            ApiError::new(ErrorCode::ApprovalNotPending, text)
         };
         let exec_id = ids::parse_approval(&approval_id).ok_or_else(not_pending)?;
         let wait = self.queries.wait(exec_id).await?.ok_or_else(not_pending)?;
@@ -42,17 +38,13 @@ impl App {
             true => runtime.allow_rest_of_turn(session_id, call).await,
             false => runtime.decide_tool_call(session_id, call, allow).await,
         };
-        match decided {
-            Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => {}
-            Err(AgentLoopError::NoPendingCall { .. }) => return Err(not_pending()),
-            Err(error) => return Err(error.into()),
-        }
+        check_taken(decided, not_pending)?;
         if remember {
             let remembered = PatchThread {
                 auto_approve: Some(true),
                 ..PatchThread::default()
             };
-            self.change(caller, session_id, remembered).await?;
+            self.change(session_id, remembered).await?;
         }
         Ok(ApprovalAnswered {
             ok: true,

@@ -4,52 +4,37 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use chrono::Utc;
-use windlass_core::events::{EventData, SessionStartedData};
+use windlass_core::events::SessionStartedData;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
 use windlass_runtime::SessionBuilder;
 
 use super::Asked;
-use crate::app::App;
 use crate::environments::inside;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::store::KEPT_FOR;
 use crate::threads::FoundThread;
 use crate::{external, ids};
-
-/// What a new thread's first record is.
-fn started(thread: &Thread) -> Result<EventData, ApiError> {
-    let record = serde_json::to_value(thread).map_err(ApiError::internal)?;
-    Ok(SessionStartedData {
-        title: thread.title.clone(),
-        record: Some(record),
-    }
-    .into())
-}
 
 /// An empty text is none.
 pub(super) fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-impl App {
+impl Asked {
     /// Makes a thread.
-    pub(crate) async fn create_thread(
-        &self,
-        asked: &Asked,
-        request: CreateThread,
-    ) -> Result<Thread, ApiError> {
-        if let Some(made) = self.made_before(asked).await? {
+    pub(crate) async fn create_thread(&self, request: CreateThread) -> Result<Thread> {
+        if let Some(made) = self.made_before().await? {
             return Ok(made.thread);
         }
-        let draft = self.draft(asked, request)?;
-        Ok(self.open_thread(asked, draft).await?.thread)
+        let draft = self.draft(request)?;
+        Ok(self.open_thread(draft).await?.thread)
     }
 
     /// Checks everything that a client wants of a new thread; nothing is kept yet.
-    pub(super) fn draft(&self, asked: &Asked, request: CreateThread) -> Result<Thread, ApiError> {
-        let caller = &asked.caller;
-        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+    pub(super) fn draft(&self, request: CreateThread) -> Result<Thread> {
+        self.caller
+            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
@@ -85,12 +70,12 @@ impl App {
             dynamic_tools: tools,
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
-            agent: caller.agent().map(str::to_owned),
+            agent: self.caller.agent().map(str::to_owned),
         })
     }
 
     /// Resolves a directory inside of the environment `local`.
-    pub(super) fn workspace(&self, path: &str) -> Result<String, ApiError> {
+    pub(super) fn workspace(&self, path: &str) -> Result<String> {
         let path = inside(&self.local, Path::new(path))?;
         self.refuse_hidden(&path)?;
         Ok(path.display().to_string())
@@ -98,8 +83,8 @@ impl App {
 
     /// Finds the thread that the same request has made already. Its answer was lost, with the process for example; the
     /// thread itself is proof, because it is named after the request.
-    pub(super) async fn made_before(&self, asked: &Asked) -> Result<Option<FoundThread>, ApiError> {
-        let Some(request) = &asked.repeatable else {
+    pub(super) async fn made_before(&self) -> Result<Option<FoundThread>> {
+        let Some(request) = &self.repeatable else {
             return Ok(None);
         };
         let made = self.look_up(ids::made_by(request)).await?;
@@ -108,8 +93,8 @@ impl App {
     }
 
     /// Names a new thread, after the request if that may come again.
-    pub(super) async fn new_thread_id(&self, asked: &Asked) -> Result<SessionId, ApiError> {
-        if let Some(request) = &asked.repeatable {
+    pub(super) async fn new_thread_id(&self) -> Result<SessionId> {
+        if let Some(request) = &self.repeatable {
             let named = ids::made_by(request);
             if self.look_up(named).await?.is_none() {
                 return Ok(named);
@@ -119,7 +104,7 @@ impl App {
     }
 
     /// Takes room for one more thread. All are counted only when as many were made as there was room for the last time.
-    pub(super) async fn take_room(&self) -> Result<(), ApiError> {
+    pub(super) async fn take_room(&self) -> Result<()> {
         let (relaxed, take) = (Ordering::Relaxed, |left: u64| left.checked_sub(1));
         if self.room.fetch_update(relaxed, relaxed, take).is_ok() {
             return Ok(());
@@ -133,19 +118,18 @@ impl App {
     }
 
     /// Keeps a thread, with its first record.
-    pub(super) async fn open_thread(
-        &self,
-        asked: &Asked,
-        mut thread: Thread,
-    ) -> Result<FoundThread, ApiError> {
+    pub(super) async fn open_thread(&self, mut thread: Thread) -> Result<FoundThread> {
         self.take_room().await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
-        session.id = self.new_thread_id(asked).await?;
+        session.id = self.new_thread_id().await?;
         session.agent_id = self.settings.agent_id;
         session.title.clone_from(&thread.title);
         let id = session.id;
         thread.id = ids::thread(id);
-        let first = started(&thread)?;
+        let first = SessionStartedData {
+            title: thread.title.clone(),
+            record: Some(serde_json::to_value(&thread).map_err(ApiError::internal)?),
+        };
         self.runtime.add_session(session).await?;
         if let Err(error) = self.runtime.note_session(id, first).await {
             let _ = self.runtime.remove_session(id).await;

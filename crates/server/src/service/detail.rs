@@ -6,17 +6,13 @@ use windlass_protocol::{ThreadDetail, TurnDetail};
 use windlass_store::queries;
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::threads::{FoundThread, told};
 use crate::{ids, view};
 
 impl App {
     /// Returns a thread with its newest turns.
-    pub(crate) async fn thread_detail(
-        &self,
-        id: &str,
-        newest: usize,
-    ) -> Result<ThreadDetail, ApiError> {
+    pub(crate) async fn thread_detail(&self, id: &str, newest: usize) -> Result<ThreadDetail> {
         let not_found = || ApiError::thread_not_found(id);
         let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
         // The newest is where something may wait.
@@ -46,11 +42,7 @@ impl App {
     }
 
     /// Returns a turn with its items.
-    pub(crate) async fn turn_detail(
-        &self,
-        id: &str,
-        turn_id: &str,
-    ) -> Result<TurnDetail, ApiError> {
+    pub(crate) async fn turn_detail(&self, id: &str, turn_id: &str) -> Result<TurnDetail> {
         let found = self.find(id).await?;
         for recorded in found.recorded(turn_id) {
             let detail = self

@@ -4,9 +4,8 @@ use windlass_protocol::{CreateEnvironment, Environment, ErrorCode};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use super::Asked;
-use crate::app::App;
 use crate::environments::{LOCAL, checked, for_tools, not_found};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 fn is_alike(one: &Environment, other: &Environment) -> bool {
     let other = Environment {
@@ -16,13 +15,12 @@ fn is_alike(one: &Environment, other: &Environment) -> bool {
     *one == other
 }
 
-impl App {
+impl Asked {
     /// Registers an environment.
     pub(crate) async fn create_environment(
         &self,
-        asked: &Asked,
         request: CreateEnvironment,
-    ) -> Result<Environment, ApiError> {
+    ) -> Result<Environment> {
         let environment = checked(request)?;
         self.refuse_hidden(&environment.root)?;
         let is_new =
@@ -30,7 +28,7 @@ impl App {
         if !is_new {
             // What the same request has made is what it asked for, though its answer was lost.
             let made = self.environment(&environment.id)?;
-            if asked.repeatable.is_some() && is_alike(&made, &environment) {
+            if self.repeatable.is_some() && is_alike(&made, &environment) {
                 return Ok(made);
             }
             return Err(ApiError::new(
@@ -44,7 +42,7 @@ impl App {
     }
 
     /// Removes an environment in which no turn works.
-    pub(crate) async fn remove_environment(&self, id: &str) -> Result<(), ApiError> {
+    pub(crate) async fn remove_environment(&self, id: &str) -> Result<()> {
         if id == LOCAL {
             return Err(ApiError::new(
                 ErrorCode::EnvironmentProtected,

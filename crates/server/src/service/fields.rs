@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use windlass_protocol as wire;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 /// A body that clients send.
 pub(crate) trait Fields: DeserializeOwned {
@@ -40,7 +40,7 @@ fields! {
 }
 
 /// Reads an object; returns with it the names that nobody reads.
-pub(crate) fn read<T: Fields>(fields: Map<String, Value>) -> Result<(T, Vec<String>), ApiError> {
+pub(crate) fn read<T: Fields>(fields: Map<String, Value>) -> Result<(T, Vec<String>)> {
     let names = fields.keys().cloned();
     let unread = names
         .filter(|name| !T::FIELDS.contains(&name.as_str()))

@@ -11,7 +11,7 @@ use windlass_protocol::RuntimeEventEnvelope;
 use windlass_runtime::EventStream;
 
 use crate::app::{App, Place, Shared};
-use crate::error::ApiError;
+use crate::error::Result;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
@@ -122,11 +122,7 @@ impl Follower {
 
 impl App {
     /// Begins to follow a thread.
-    pub(crate) async fn follow(
-        self: &Arc<Self>,
-        id: &str,
-        wanted: Wanted,
-    ) -> Result<Follower, ApiError> {
+    pub(crate) async fn follow(self: &Arc<Self>, id: &str, wanted: Wanted) -> Result<Follower> {
         let Wanted {
             since,
             newest,
@@ -165,7 +161,7 @@ impl App {
         since: u64,
         newest: usize,
         include: Include,
-    ) -> Result<(u64, u64), ApiError> {
+    ) -> Result<(u64, u64)> {
         let (id, head) = (found.id, found.row.seq);
         let begin = since.max(found.shared());
         let mut left = newest;

@@ -11,8 +11,7 @@ use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
 use super::Asked;
-use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::threads::FoundThread;
 
@@ -45,16 +44,11 @@ impl Cut {
     }
 }
 
-impl App {
+impl Asked {
     /// Makes a thread that begins with another one.
-    pub(crate) async fn fork_thread(
-        &self,
-        asked: &Asked,
-        id: &str,
-        request: ForkThread,
-    ) -> Result<Thread, ApiError> {
+    pub(crate) async fn fork_thread(&self, id: &str, request: ForkThread) -> Result<Thread> {
         let parent = self.find(id).await?;
-        if let Some(made) = self.made_before(asked).await? {
+        if let Some(made) = self.made_before().await? {
             return Ok(made.thread);
         }
         let model = request.model.as_deref();
@@ -67,7 +61,7 @@ impl App {
             model: model.transpose()?,
             ..Cut::at(at)
         };
-        Ok(self.make_fork(asked, &parent, cut).await?.thread)
+        Ok(self.make_fork(&parent, cut).await?.thread)
     }
 
     /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
@@ -76,7 +70,7 @@ impl App {
         found: &FoundThread,
         depth: u32,
         made: Option<&FoundThread>,
-    ) -> Result<TurnRow, ApiError> {
+    ) -> Result<TurnRow> {
         if let Some(dropped) = made.and_then(|made| made.row.origin?.dropped) {
             return self.turn_named(found, &dropped.to_string()).await;
         }
@@ -96,14 +90,9 @@ impl App {
     }
 
     /// Makes a fork: one commit of the journal, and one of the session's record.
-    pub(super) async fn make_fork(
-        &self,
-        asked: &Asked,
-        parent: &FoundThread,
-        cut: Cut,
-    ) -> Result<FoundThread, ApiError> {
+    pub(super) async fn make_fork(&self, parent: &FoundThread, cut: Cut) -> Result<FoundThread> {
         self.take_room().await?;
-        let id = self.new_thread_id(asked).await?;
+        let id = self.new_thread_id().await?;
         let (now, of_parent) = (ids::time(Utc::now()), parent.thread.clone());
         let thread = Thread {
             id: ids::thread(id),

@@ -3,13 +3,13 @@
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::Turn;
 
+use super::Asked;
 use super::steer::{no_active_turn, not_active};
-use crate::app::App;
-use crate::error::ApiError;
+use crate::error::Result;
 
-impl App {
+impl Asked {
     /// Stops a turn, if it is the one that runs.
-    pub(crate) async fn interrupt_turn(&self, id: &str, turn_id: &str) -> Result<Turn, ApiError> {
+    pub(crate) async fn interrupt_turn(&self, id: &str, turn_id: &str) -> Result<Turn> {
         let found = self.find(id).await?;
         let Some(active) = found.row.open_turn().map(|turn| turn.id) else {
             return Err(no_active_turn(&found));

@@ -12,7 +12,7 @@ pub(crate) mod fields;
 pub(crate) mod follow;
 mod fork;
 mod interrupt;
-pub(crate) mod list;
+mod list;
 pub(crate) mod one_shot;
 mod patch;
 mod results;
@@ -25,12 +25,24 @@ mod undo;
 mod usage;
 mod user_input;
 
+use std::ops::Deref;
+
+use crate::app::{App, Shared};
 use crate::tokens::Caller;
 
-/// A request, as far as it matters beside what it says.
+/// A request that is answered: the functions that must know who asks are its methods, the others those of [`App`].
 pub(crate) struct Asked {
+    pub(crate) app: Shared,
     /// Who asks.
     pub(crate) caller: Caller,
     /// Which request it is, of those that may come again.
     pub(crate) repeatable: Option<String>,
+}
+
+impl Deref for Asked {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.app
+    }
 }

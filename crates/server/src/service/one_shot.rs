@@ -1,7 +1,5 @@
 //! One input, one answer: an archived thread with a single turn.
 
-use std::sync::Arc;
-
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::stream::{OneShot, OneShotStarted};
 use windlass_protocol::{CreateThread, StartTurn};
@@ -9,8 +7,8 @@ use windlass_runtime::EventStream;
 
 use super::Asked;
 use super::start::{Work, said};
-use crate::app::{App, Place};
-use crate::error::ApiError;
+use crate::app::Place;
+use crate::error::Result;
 
 /// A turn that was started, and its thread's events.
 pub(crate) struct OneTurn {
@@ -20,15 +18,11 @@ pub(crate) struct OneTurn {
     pub(crate) place: Place,
 }
 
-impl App {
+impl Asked {
     /// Makes a thread for one turn, and starts that.
-    pub(crate) async fn one_shot(
-        self: &Arc<Self>,
-        asked: &Asked,
-        request: OneShot,
-    ) -> Result<OneTurn, ApiError> {
+    pub(crate) async fn one_shot(&self, request: OneShot) -> Result<OneTurn> {
         let prompt = said(&request.prompt)?;
-        let place = self.subscriber()?;
+        let place = self.app.subscriber()?;
         let draft = CreateThread {
             model: request.model,
             mode: request.mode,
@@ -39,9 +33,9 @@ impl App {
             archived: Some(true),
             ..CreateThread::default()
         };
-        let draft = self.draft(asked, draft)?;
-        let input = self.input(asked, &draft, prompt, StartTurn::default())?;
-        let found = self.open_thread(asked, draft).await?;
+        let draft = self.draft(draft)?;
+        let input = self.input(&draft, prompt, StartTurn::default())?;
+        let found = self.open_thread(draft).await?;
         let id = found.id;
         let (turn_id, begun) = self.begin(found, input, Work::Answer).await?;
         let started = OneShotStarted {

@@ -5,22 +5,16 @@ use windlass_core::events::SessionUpdatedData;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
+use super::Asked;
 use super::create::filled;
-use crate::app::App;
 use crate::environments::LOCAL;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::external;
 use crate::threads::FoundThread;
-use crate::tokens::Caller;
 
-impl App {
+impl Asked {
     /// Changes a thread.
-    pub(crate) async fn patch_thread(
-        &self,
-        caller: &Caller,
-        id: &str,
-        request: PatchThread,
-    ) -> Result<Thread, ApiError> {
+    pub(crate) async fn patch_thread(&self, id: &str, request: PatchThread) -> Result<Thread> {
         let found = self.find(id).await?;
         if request == PatchThread::default() {
             return Err(ApiError::new(
@@ -28,16 +22,11 @@ impl App {
                 "At least one thread field is required",
             ));
         }
-        self.change(caller, found.id, request).await
+        self.change(found.id, request).await
     }
 
     /// Changes a thread's record. What is as it was makes no event.
-    pub(super) async fn change(
-        &self,
-        caller: &Caller,
-        id: SessionId,
-        request: PatchThread,
-    ) -> Result<Thread, ApiError> {
+    pub(super) async fn change(&self, id: SessionId, request: PatchThread) -> Result<Thread> {
         let _alone = self.changing.lock(&id.to_string()).await;
         let FoundThread {
             row,
@@ -49,7 +38,8 @@ impl App {
         {
             return Err(ApiError::turn_active(active.id));
         }
-        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        self.caller
+            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let after = self.changed(before.clone(), request)?;
         let changes = differences(&before, &after)?;
         if changes.is_empty() {
@@ -65,7 +55,7 @@ impl App {
         Ok(self.thread(id).await?.thread)
     }
 
-    fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread, ApiError> {
+    fn changed(&self, mut thread: Thread, request: PatchThread) -> Result<Thread> {
         let PatchThread {
             archived,
             allow_shell,
@@ -134,7 +124,7 @@ fn set_text(field: &mut Option<String>, value: Option<String>) {
     }
 }
 
-fn differences(before: &Thread, after: &Thread) -> Result<Map<String, Value>, ApiError> {
+fn differences(before: &Thread, after: &Thread) -> Result<Map<String, Value>> {
     let object = |thread: &Thread| match serde_json::to_value(thread) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Ok(Map::new()),

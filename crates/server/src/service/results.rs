@@ -6,7 +6,7 @@ use windlass_core::typed_id::ExecId;
 use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::ids;
 
 /// What the model reads of a failure that says nothing.
@@ -20,12 +20,10 @@ impl App {
         turn_id: &str,
         call_id: &str,
         result: DynamicToolCallResult,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         let not_pending = || {
-            ApiError::new(
-                ErrorCode::ToolCallNotPending,
-                format!("No pending dynamic tool call '{call_id}'"),
-            )
+            let text = format!("No pending dynamic tool call '{call_id}'");
+            ApiError::new(ErrorCode::ToolCallNotPending, text)
         };
         let found = self.find(id).await?;
         let exec_id = ids::parse_call(call_id).ok_or_else(not_pending)?;
@@ -34,16 +32,24 @@ impl App {
             return Err(not_pending());
         }
         let results = vec![read(exec_id, result)?];
-        match self.runtime.submit_tool_results(found.id, results).await {
-            // An equal repeat after the turn's end is taken, and has no turn to go on with.
-            Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(()),
-            Err(AgentLoopError::NoPendingCall { .. }) => Err(not_pending()),
-            Err(error) => Err(error.into()),
-        }
+        let taken = self.runtime.submit_tool_results(found.id, results).await;
+        check_taken(taken, not_pending)
     }
 }
 
-fn read(exec_id: ExecId, result: DynamicToolCallResult) -> Result<ToolResult, ApiError> {
+/// Tells whether what a turn waits for was taken. An equal repeat after the turn's end is, and has no turn to go on with.
+pub(super) fn check_taken<T>(
+    outcome: Result<T, AgentLoopError>,
+    not_pending: impl Fn() -> ApiError,
+) -> Result<()> {
+    match outcome {
+        Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(()),
+        Err(AgentLoopError::NoPendingCall { .. }) => Err(not_pending()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(exec_id: ExecId, result: DynamicToolCallResult) -> Result<ToolResult> {
     let mut texts = Vec::new();
     let mut images = Vec::new();
     for (index, content) in result.content.into_iter().enumerate() {

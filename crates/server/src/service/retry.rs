@@ -15,12 +15,10 @@ use windlass_store::queries::TurnRow;
 
 use super::Asked;
 use super::fork::Cut;
-use super::start::{Work, labels, said};
-use crate::app::App;
+use super::start::{Work, said};
 use crate::environments::{Narrowed, inside};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::threads::FoundThread;
-use crate::tokens::Caller;
 
 /// Among how many of a turn's first records its input is.
 const FIRST_RECORDS: usize = 16;
@@ -45,7 +43,7 @@ struct Recorded {
 impl Recorded {
     /// Reads it from the record of the turn's input; `None` for a turn that no client of this API has started, which was not
     /// narrowed either.
-    fn of(input: Option<&Event>) -> Result<Option<Self>, ApiError> {
+    fn of(input: Option<&Event>) -> Result<Option<Self>> {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
             return Err(unreadable("its input is no longer kept"));
         };
@@ -69,18 +67,13 @@ fn unreadable(why: &str) -> ApiError {
     ApiError::new(ErrorCode::NotForkable, text)
 }
 
-impl App {
+impl Asked {
     /// Makes a thread without the last turns of another one, and says again what the first of them was told.
-    pub(crate) async fn retry_turn(
-        &self,
-        asked: &Asked,
-        id: &str,
-        request: RetryThread,
-    ) -> Result<ThreadAndTurn, ApiError> {
+    pub(crate) async fn retry_turn(&self, id: &str, request: RetryThread) -> Result<ThreadAndTurn> {
         let parent = self.find(id).await?;
-        let made = self.made_before(asked).await?;
+        let made = self.made_before().await?;
         if let Some(fork) = &made
-            && let Some(answer) = self.started_before(asked, fork).await?
+            && let Some(answer) = self.started_before(fork).await?
         {
             return Ok(answer);
         }
@@ -88,12 +81,12 @@ impl App {
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
         // All that can be refused is, before there is a fork that nobody asked for.
         self.check_serving()?;
-        let input = self.input_again(asked, &parent, &turn, &request).await?;
+        let input = self.input_again(&parent, &turn, &request).await?;
         if let Some(fork) = made {
             return Ok(self.begin(fork, input, Work::Answer).await?.1);
         }
         let cut = Cut::before(&parent, &turn, depth);
-        let fork = self.make_fork(asked, &parent, cut).await?;
+        let fork = self.make_fork(&parent, cut).await?;
         let fork_id = fork.id;
         let begun = self.begin(fork, input, Work::Answer).await;
         // One that was made before may have been used since; this one was not.
@@ -108,7 +101,7 @@ impl App {
         &self,
         found: &FoundThread,
         turn: &TurnRow,
-    ) -> Result<Option<Arc<Event>>, ApiError> {
+    ) -> Result<Option<Arc<Event>>> {
         let before = turn.first_seq.saturating_sub(1);
         let events = self.runtime.events_since(found.id, before, FIRST_RECORDS);
         let is_its = |event: &Arc<Event>| {
@@ -122,11 +115,10 @@ impl App {
     /// is told beside is that of the thread as it is now.
     async fn input_again(
         &self,
-        asked: &Asked,
         parent: &FoundThread,
         turn: &TurnRow,
         request: &RetryThread,
-    ) -> Result<InputMessage, ApiError> {
+    ) -> Result<InputMessage> {
         let thread = &parent.thread;
         let first = self.first_input(parent, turn).await?;
         let prompt = request.prompt.clone();
@@ -137,7 +129,7 @@ impl App {
                 model: request.model.clone(),
                 ..StartTurn::default()
             };
-            return self.input(asked, thread, &prompt, request);
+            return self.input(thread, &prompt, request);
         };
         let (model_id, model) = self.model_again(thread, &recorded, request)?;
         let narrowed = self.environment_again(recorded.environment)?;
@@ -148,8 +140,8 @@ impl App {
             model,
             environment: Some(narrowed.environment),
             input_summary,
-            labels: labels(asked, thread),
-            ..allowed_again(&asked.caller, thread, recorded.request, narrowed.idle_tools)?
+            labels: self.labels(thread),
+            ..self.allowed_again(thread, recorded.request, narrowed.idle_tools)?
         };
         let controls = Controls {
             model_id,
@@ -169,7 +161,7 @@ impl App {
         thread: &Thread,
         recorded: &Recorded,
         request: &RetryThread,
-    ) -> Result<(Option<ModelId>, Option<String>), ApiError> {
+    ) -> Result<(Option<ModelId>, Option<String>)> {
         let models = &self.settings.models;
         let named = |name: &str| (models.id(name), models.other_name(name));
         let other = recorded.request.model.as_deref();
@@ -188,7 +180,7 @@ impl App {
     }
 
     /// Makes sure that the turn can work where it did.
-    fn environment_again(&self, recorded: TurnEnvironment) -> Result<Narrowed, ApiError> {
+    fn environment_again(&self, recorded: TurnEnvironment) -> Result<Narrowed> {
         let id = &recorded.environment_id;
         let environment = self.environment(id).map_err(|error| {
             let text = format!(
@@ -200,28 +192,28 @@ impl App {
         let cwd = inside(&environment, &recorded.cwd)?;
         self.with_idle_tools(TurnEnvironment { cwd, ..recorded })
     }
-}
 
-/// What the turn was allowed, and the rest as the thread has it now.
-fn allowed_again(
-    caller: &Caller,
-    thread: &Thread,
-    recorded: TurnRequest,
-    idle_tools: Vec<String>,
-) -> Result<TurnRequest, ApiError> {
-    let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
-    if recorded.approve_all && !is_trusted {
-        caller.check_trust(Some(true), None, None)?;
-    }
-    let mut request = TurnRequest {
-        system_prompt: thread.system_prompt.clone(),
-        interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
-        ..recorded
-    };
-    for tool in idle_tools {
-        if !request.disallowed_tools.contains(&tool) {
-            request.disallowed_tools.push(tool);
+    /// What the turn was allowed, and the rest as the thread has it now.
+    fn allowed_again(
+        &self,
+        thread: &Thread,
+        recorded: TurnRequest,
+        idle_tools: Vec<String>,
+    ) -> Result<TurnRequest> {
+        let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
+        if recorded.approve_all && !is_trusted {
+            self.caller.check_trust(Some(true), None, None)?;
         }
+        let mut request = TurnRequest {
+            system_prompt: thread.system_prompt.clone(),
+            interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
+            ..recorded
+        };
+        for tool in idle_tools {
+            if !request.disallowed_tools.contains(&tool) {
+                request.disallowed_tools.push(tool);
+            }
+        }
+        Ok(request)
     }
-    Ok(request)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use windlass_protocol::{ErrorCode, Mode};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::tokens::{Caller, TokenScope};
 
 /// Who may call a route, or a method of the socket. Each one may do what those above it may.
@@ -46,7 +46,7 @@ impl App {
         caller: &Caller,
         may_call: MayCall,
         thread: &str,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         match (&caller.scope, may_call) {
             (TokenScope::Admin, _) | (_, MayCall::Agent | MayCall::Anyone) => Ok(()),
             (TokenScope::Client, MayCall::Client | MayCall::Owner) => Ok(()),
@@ -61,7 +61,7 @@ impl App {
     }
 
     /// What belongs to others does not exist for an agent.
-    async fn check_owner(&self, agent: &str, id: &str) -> Result<(), ApiError> {
+    async fn check_owner(&self, agent: &str, id: &str) -> Result<()> {
         match self.find(id).await?.thread.agent.as_deref() {
             Some(owner) if owner == agent => Ok(()),
             _ => Err(ApiError::thread_not_found(id)),
@@ -84,7 +84,7 @@ impl Caller {
         auto_approve: Option<bool>,
         trust_mode: Option<bool>,
         mode: Option<Mode>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<()> {
         let trusts =
             auto_approve == Some(true) || trust_mode == Some(true) || mode == Some(Mode::Yolo);
         match self.agent() {

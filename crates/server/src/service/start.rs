@@ -12,8 +12,7 @@ use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAnd
 use windlass_runtime::{OnBusy, TurnOptions};
 
 use super::Asked;
-use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::external;
 use crate::ids;
 use crate::threads::FoundThread;
@@ -29,38 +28,21 @@ pub(super) enum Work {
 }
 
 /// Refuses a blank prompt.
-pub(super) fn said(prompt: &str) -> Result<&str, ApiError> {
-    if prompt.trim().is_empty() {
-        return Err(ApiError::new(
-            ErrorCode::PromptRequired,
-            "prompt is required",
-        ));
-    }
-    Ok(prompt)
+pub(super) fn said(prompt: &str) -> Result<&str> {
+    let blank = || ApiError::new(ErrorCode::PromptRequired, "prompt is required");
+    let is_said = !prompt.trim().is_empty();
+    is_said.then_some(prompt).ok_or_else(blank)
 }
 
-/// What is kept on the records of a turn.
-pub(super) fn labels(asked: &Asked, thread: &Thread) -> Option<TurnLabels> {
-    Some(TurnLabels {
-        provider: thread.model_provider.clone(),
-        request_digest: asked.repeatable.clone(),
-    })
-}
-
-impl App {
+impl Asked {
     /// Starts a turn; returns when its input is durable.
-    pub(crate) async fn start_turn(
-        &self,
-        asked: &Asked,
-        id: &str,
-        request: StartTurn,
-    ) -> Result<ThreadAndTurn, ApiError> {
+    pub(crate) async fn start_turn(&self, id: &str, request: StartTurn) -> Result<ThreadAndTurn> {
         let prompt = said(&request.prompt)?.to_owned();
         let found = self.find(id).await?;
-        if let Some(answer) = self.started_before(asked, &found).await? {
+        if let Some(answer) = self.started_before(&found).await? {
             return Ok(answer);
         }
-        let input = self.input(asked, &found.thread, &prompt, request)?;
+        let input = self.input(&found.thread, &prompt, request)?;
         Ok(self.begin(found, input, Work::Answer).await?.1)
     }
 
@@ -68,13 +50,12 @@ impl App {
     /// here, and travels with the input, so that a resumed turn works with the same.
     pub(super) fn input(
         &self,
-        asked: &Asked,
         thread: &Thread,
         prompt: &str,
         request: StartTurn,
-    ) -> Result<InputMessage, ApiError> {
-        let caller = &asked.caller;
-        caller.check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+    ) -> Result<InputMessage> {
+        self.caller
+            .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
             None => models.still(&thread.model)?,
@@ -100,7 +81,7 @@ impl App {
             approve_all: mode == Mode::Yolo || request.auto_approve.unwrap_or(thread.auto_approve),
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
-            labels: labels(asked, thread),
+            labels: self.labels(thread),
         };
         let effort = request
             .reasoning_effort
@@ -119,14 +100,21 @@ impl App {
         })
     }
 
+    /// What is kept on the records of a turn.
+    pub(super) fn labels(&self, thread: &Thread) -> Option<TurnLabels> {
+        Some(TurnLabels {
+            provider: thread.model_provider.clone(),
+            request_digest: self.repeatable.clone(),
+        })
+    }
+
     /// Finds the turn that the same request has started already. Its answer was lost between the two records, with the
     /// process for example; the turn itself is proof.
     pub(super) async fn started_before(
         &self,
-        asked: &Asked,
         found: &FoundThread,
-    ) -> Result<Option<ThreadAndTurn>, ApiError> {
-        let (Some(request), Some(latest)) = (&asked.repeatable, &found.row.latest) else {
+    ) -> Result<Option<ThreadAndTurn>> {
+        let (Some(request), Some(latest)) = (&self.repeatable, &found.row.latest) else {
             return Ok(None);
         };
         let labels = latest.labels.as_ref();
@@ -141,7 +129,7 @@ impl App {
     }
 
     /// Refuses turns once the daemon stops.
-    pub(super) fn check_serving(&self) -> Result<(), ApiError> {
+    pub(super) fn check_serving(&self) -> Result<()> {
         if self.stopping.is_cancelled() {
             return Err(ApiError::new(
                 ErrorCode::ShuttingDown,
@@ -157,7 +145,7 @@ impl App {
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
         work: Work,
-    ) -> Result<(TurnId, ThreadAndTurn), ApiError> {
+    ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
         let handle = match work {
             Work::Answer => {
@@ -179,12 +167,7 @@ impl App {
     }
 
     /// Shows a turn as its first record does, however far it has come meanwhile.
-    async fn as_started(
-        &self,
-        id: SessionId,
-        turn_id: TurnId,
-        first_seq: u64,
-    ) -> Result<Turn, ApiError> {
+    async fn as_started(&self, id: SessionId, turn_id: TurnId, first_seq: u64) -> Result<Turn> {
         let before = first_seq.saturating_sub(1);
         let events = self.runtime.events_since(id, before, 1).await?;
         let first = events.first().and_then(|event| started(event));

@@ -11,8 +11,7 @@ use windlass_protocol::{ErrorCode, SteerTurn, Turn};
 
 use super::Asked;
 use super::start::said;
-use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::threads::FoundThread;
 use crate::{ids, view};
 
@@ -30,23 +29,22 @@ pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
     ApiError::new(ErrorCode::TurnNotActive, text)
 }
 
-impl App {
+impl Asked {
     /// Says something to a turn, if it is the one that runs.
     pub(crate) async fn steer_turn(
         &self,
-        asked: &Asked,
         id: &str,
         turn_id: &str,
         request: SteerTurn,
-    ) -> Result<Turn, ApiError> {
+    ) -> Result<Turn> {
         said(&request.prompt)?;
         let found = self.find(id).await?;
-        if self.steered_before(asked, &found, turn_id).await? {
+        if self.steered_before(&found, turn_id).await? {
             return self.shown_turn(&found, turn_id).await;
         }
         let active = self.check_active(&found, turn_id)?;
         let mut input = InputMessage::user(request.prompt);
-        if let Some(request) = asked.repeatable.clone() {
+        if let Some(request) = self.repeatable.clone() {
             input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
         }
         match self.runtime.steer_turn(found.id, active, input).await {
@@ -58,7 +56,7 @@ impl App {
     }
 
     /// Checks that a turn is the one that runs.
-    fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId, ApiError> {
+    fn check_active(&self, found: &FoundThread, turn_id: &str) -> Result<TurnId> {
         match &found.row.latest {
             Some(latest) if latest.id.to_string() == turn_id => match latest.status {
                 TurnStatus::InProgress => Ok(latest.id),
@@ -73,13 +71,8 @@ impl App {
     }
 
     /// Tells whether the same request was said to the turn already, though its answer was lost.
-    async fn steered_before(
-        &self,
-        asked: &Asked,
-        found: &FoundThread,
-        turn_id: &str,
-    ) -> Result<bool, ApiError> {
-        let Some(request) = &asked.repeatable else {
+    async fn steered_before(&self, found: &FoundThread, turn_id: &str) -> Result<bool> {
+        let Some(request) = &self.repeatable else {
             return Ok(false);
         };
         let latest = found.row.latest.as_ref();
@@ -98,11 +91,7 @@ impl App {
     }
 
     /// Shows a turn of the thread's own as it is now.
-    pub(super) async fn shown_turn(
-        &self,
-        found: &FoundThread,
-        turn_id: &str,
-    ) -> Result<Turn, ApiError> {
+    pub(super) async fn shown_turn(&self, found: &FoundThread, turn_id: &str) -> Result<Turn> {
         let turn = match ids::parse_turn(turn_id) {
             Some(id) => self.queries.turn(&found.row.stream, id).await?,
             None => None,

@@ -1,45 +1,38 @@
 //! One line per thread.
 
-use windlass_protocol::ThreadSummary;
-use windlass_store::queries::ThreadQuery;
+use windlass_protocol::{ThreadSummary, WorkspaceStatus};
+use windlass_store::queries::{Listed, ThreadQuery};
 
-use super::list::Page;
-use crate::app::App;
-use crate::error::ApiError;
+use super::Asked;
+use crate::error::Result;
 use crate::threads::FoundThread;
-use crate::tokens::Caller;
 use crate::view;
 
 const TITLE_CHARS: usize = 72;
 const UNTITLED: &str = "New Thread";
 
-impl App {
+impl Asked {
     /// Lists threads, one line each, with what git says of their directories.
     pub(crate) async fn summarize_threads(
         &self,
-        caller: &Caller,
         query: ThreadQuery,
-    ) -> Result<Page<ThreadSummary>, ApiError> {
-        let lines = self.listed(caller, query).await?.map(line);
-        let entries = lines.entries.iter();
-        let mut workspaces: Vec<&str> = entries.map(|line| line.workspace.as_str()).collect();
+    ) -> Result<Listed<ThreadSummary>> {
+        let Listed { entries, next } = self.listed(query).await?;
+        let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
+        let mut workspaces: Vec<&str> = workspaces.collect();
         workspaces.sort_unstable();
         workspaces.dedup();
         self.git.meet(&workspaces).await;
-        Ok(lines.map(|line| {
-            let git = self.git.glance(&line.workspace);
-            ThreadSummary {
-                branch: git.branch,
-                head: git.head,
-                dirty: git.dirty,
-                git_unknown: git.git_unknown,
-                ..line
-            }
-        }))
+        let entries = entries.into_iter().map(|found| {
+            let git = self.git.glance(&found.thread.workspace);
+            line(found, git)
+        });
+        let entries = entries.collect();
+        Ok(Listed { entries, next })
     }
 }
 
-fn line(FoundThread { row, thread, .. }: FoundThread) -> ThreadSummary {
+fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> ThreadSummary {
     let latest = row.latest.as_ref();
     let said = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
     let title = thread
@@ -53,10 +46,10 @@ fn line(FoundThread { row, thread, .. }: FoundThread) -> ThreadSummary {
         model: thread.model,
         mode: thread.mode,
         workspace: thread.workspace,
-        branch: None,
-        head: None,
-        dirty: false,
-        git_unknown: None,
+        branch: git.branch,
+        head: git.head,
+        dirty: git.dirty,
+        git_unknown: git.git_unknown,
         archived: thread.archived,
         updated_at: thread.updated_at,
         latest_turn_id: thread.latest_turn_id,

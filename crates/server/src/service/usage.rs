@@ -5,12 +5,12 @@ use windlass_protocol::{UsageBucket, UsageReport, UsageTotals};
 use windlass_store::queries::{UsageBy, UsageQuery, UsageSum};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::Result;
 use crate::ids;
 
 impl App {
     /// Sums up what turns used.
-    pub(crate) async fn usage(&self, query: UsageQuery) -> Result<UsageReport, ApiError> {
+    pub(crate) async fn usage(&self, query: UsageQuery) -> Result<UsageReport> {
         let UsageQuery { since, until, by } = query;
         let used = self.queries.usage(query).await?;
         let bucket = |(key, sum): (String, UsageSum)| UsageBucket {

@@ -1,10 +1,10 @@
 //! Answering a question of the agent.
 
-use windlass_core::error::AgentLoopError;
 use windlass_protocol::{ErrorCode, UserInputAnswered, UserInputAnswers};
 
+use super::results::check_taken;
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 impl App {
     /// Answers a question that waits for that.
@@ -13,21 +13,18 @@ impl App {
         id: &str,
         input_id: String,
         answers: &UserInputAnswers,
-    ) -> Result<UserInputAnswered, ApiError> {
+    ) -> Result<UserInputAnswered> {
         let found = self.find(id).await?;
         let answer = serde_json::to_value(answers).map_err(ApiError::internal)?;
         let answered = self.runtime.answer_user_input(found.id, &input_id, answer);
-        match answered.await {
-            Ok(_) | Err(AgentLoopError::NoActiveTurn(_)) => Ok(UserInputAnswered {
-                ok: true,
-                input_id,
-                delivered: true,
-            }),
-            Err(AgentLoopError::NoPendingCall { .. }) => Err(ApiError::new(
-                ErrorCode::UserInputNotPending,
-                format!("no pending user-input request with id '{input_id}'"),
-            )),
-            Err(error) => Err(error.into()),
-        }
+        check_taken(answered.await, || {
+            let text = format!("no pending user-input request with id '{input_id}'");
+            ApiError::new(ErrorCode::UserInputNotPending, text)
+        })?;
+        Ok(UserInputAnswered {
+            ok: true,
+            input_id,
+            delivered: true,
+        })
     }
 }

@@ -12,7 +12,7 @@ use windlass_store::{
 };
 
 use super::{KEPT_FOR, StoredAnswer, WireStore};
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 
 const ANSWER: &str = "answer";
 const ENVIRONMENT: &str = "environment";
@@ -61,7 +61,7 @@ impl HostWireStore {
         self
     }
 
-    async fn trim(&self, now: DateTime<Utc>) -> Result<(), ApiError> {
+    async fn trim(&self, now: DateTime<Utc>) -> Result<()> {
         let old = now - KEPT_FOR;
         self.records.trim(ANSWER, old, self.max_answers).await?;
         Ok(())
@@ -78,7 +78,7 @@ struct Head {
     at: chrono::DateTime<Utc>,
 }
 
-fn pack(answer: StoredAnswer) -> Result<Vec<u8>, ApiError> {
+fn pack(answer: StoredAnswer) -> Result<Vec<u8>> {
     let head = Head {
         request: answer.request,
         status: answer.status,
@@ -91,7 +91,7 @@ fn pack(answer: StoredAnswer) -> Result<Vec<u8>, ApiError> {
     Ok(bytes)
 }
 
-fn unpack(bytes: &[u8]) -> Result<StoredAnswer, ApiError> {
+fn unpack(bytes: &[u8]) -> Result<StoredAnswer> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (head, body) = bytes.split_at(end.unwrap_or(bytes.len()));
     let head: Head = serde_json::from_slice(head).map_err(ApiError::internal)?;
@@ -110,7 +110,7 @@ impl WireStore for HostWireStore {
         Arc::clone(&self.runs)
     }
 
-    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
+    async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>> {
         let Some(record) = self.records.get(ANSWER, key).await? else {
             return Ok(None);
         };
@@ -118,7 +118,7 @@ impl WireStore for HostWireStore {
         Ok(Some(answer).filter(|kept| kept.at > Utc::now() - KEPT_FOR))
     }
 
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<()> {
         let at = answer.at;
         let record = HostRecord {
             name: key.to_owned(),
@@ -132,7 +132,7 @@ impl WireStore for HostWireStore {
         }
     }
 
-    async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept, ApiError> {
+    async fn maintain(&self, now: DateTime<Utc>) -> Result<Upkept> {
         self.trim(now).await?;
         match &self.upkeep {
             Some(upkeep) => Ok(upkeep.keep_up(now).await?),
@@ -140,14 +140,14 @@ impl WireStore for HostWireStore {
         }
     }
 
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+    async fn environments(&self) -> Result<Vec<Environment>> {
         let records = self.records.list(ENVIRONMENT).await?;
         let read = |record: HostRecord| serde_json::from_slice(&record.body);
         let environments: Result<_, _> = records.into_iter().map(read).collect();
         environments.map_err(ApiError::internal)
     }
 
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+    async fn add_environment(&self, environment: Environment) -> Result<bool> {
         let body = serde_json::to_vec(&environment).map_err(ApiError::internal)?;
         let record = HostRecord {
             body: body.into(),
@@ -156,7 +156,7 @@ impl WireStore for HostWireStore {
         Ok(self.records.add(ENVIRONMENT, record, Utc::now()).await?)
     }
 
-    async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
+    async fn remove_environment(&self, id: &str) -> Result<bool> {
         Ok(self.records.remove(ENVIRONMENT, id).await?)
     }
 }

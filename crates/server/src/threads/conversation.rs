@@ -6,7 +6,7 @@ use windlass_store::queries::{Order, TurnDetail, TurnQuery, TurnRow};
 
 use super::FoundThread;
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::ids::{self, Renamed};
 use crate::view;
 
@@ -49,11 +49,7 @@ impl FoundThread {
 
 impl App {
     /// Finds a turn by the id under which the thread shows it, also where its records are no longer kept.
-    pub(crate) async fn turn_named(
-        &self,
-        found: &FoundThread,
-        name: &str,
-    ) -> Result<TurnRow, ApiError> {
+    pub(crate) async fn turn_named(&self, found: &FoundThread, name: &str) -> Result<TurnRow> {
         for id in found.recorded(name) {
             let turn = self.queries.turn(&found.row.stream, id).await?;
             let is_it = |turn: &TurnRow| found.name_of(turn).to_string() == name;
@@ -69,7 +65,7 @@ impl App {
         &self,
         found: &FoundThread,
         mut fits: impl FnMut(&TurnRow) -> bool,
-    ) -> Result<Option<TurnRow>, ApiError> {
+    ) -> Result<Option<TurnRow>> {
         let mut query = TurnQuery {
             stream: found.row.stream.clone(),
             order: Order::NewestFirst,

@@ -8,7 +8,7 @@ use windlass_protocol::Thread;
 use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery};
 
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, Result};
 use crate::ids::{self, Renamed};
 
 pub(crate) use conversation::told;
@@ -23,7 +23,7 @@ pub(crate) struct FoundThread {
 
 impl FoundThread {
     /// Reads a row; `None` for a session that no client made.
-    pub(crate) fn read(row: ThreadRow) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn read(row: ThreadRow) -> Result<Option<Self>> {
         let (Some(record), Ok(id)) = (&row.record, row.stream.as_str().parse()) else {
             return Ok(None);
         };
@@ -44,7 +44,7 @@ impl FoundThread {
 
 impl App {
     /// Finds a thread by the id of the wire.
-    pub(crate) async fn find(&self, id: &str) -> Result<FoundThread, ApiError> {
+    pub(crate) async fn find(&self, id: &str) -> Result<FoundThread> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
             None => None,
@@ -53,13 +53,13 @@ impl App {
     }
 
     /// Finds a thread that was there before.
-    pub(crate) async fn thread(&self, id: SessionId) -> Result<FoundThread, ApiError> {
+    pub(crate) async fn thread(&self, id: SessionId) -> Result<FoundThread> {
         let found = self.look_up(id).await?;
         found.ok_or_else(|| ApiError::thread_not_found(&ids::thread(id)))
     }
 
     /// Looks a thread up; `None` where no client has made one.
-    pub(crate) async fn look_up(&self, id: SessionId) -> Result<Option<FoundThread>, ApiError> {
+    pub(crate) async fn look_up(&self, id: SessionId) -> Result<Option<FoundThread>> {
         match self.queries.thread(&id.into()).await? {
             Some(row) => self.shown(row).await,
             None => Ok(None),
@@ -68,7 +68,7 @@ impl App {
 
     /// Shows a row; `None` for a session that no client made. The newest turn of a fork that has none of its own yet is one
     /// that it shares.
-    pub(crate) async fn shown(&self, mut row: ThreadRow) -> Result<Option<FoundThread>, ApiError> {
+    pub(crate) async fn shown(&self, mut row: ThreadRow) -> Result<Option<FoundThread>> {
         if row.latest.is_none() && row.origin.is_some() {
             let shared = self.queries.turns(TurnQuery {
                 stream: row.stream.clone(),

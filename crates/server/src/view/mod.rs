@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass_core::events::Event;
-use windlass_core::items::{Change, ItemKind, ItemStatus, ItemStep, change};
+use windlass_core::items::{Change, Item, ItemKind, ItemStatus, ItemStep, change};
 use windlass_core::typed_id::{ItemId, TurnId};
 use windlass_protocol::{EventName, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION, RuntimeEventEnvelope};
 
@@ -134,23 +134,22 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
 }
 
 fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
+    let whole = |name, item: &Item<'_>| Shown {
+        name,
+        turn_id: Some(item.turn_id),
+        item_id: Some(item.id),
+        payload: item::payload(item),
+    };
     match step {
-        ItemStep::Started(started) => Some(Shown {
-            name: EventName::ItemStarted,
-            turn_id: Some(started.turn_id),
-            item_id: Some(started.id),
-            payload: item::payload(&started),
-        }),
-        ItemStep::Ended(ended) => Some(Shown {
-            name: match ended.status {
+        ItemStep::Started(started) => Some(whole(EventName::ItemStarted, &started)),
+        ItemStep::Ended(ended) => {
+            let name = match ended.status {
                 ItemStatus::Failed => EventName::ItemFailed,
                 ItemStatus::Interrupted => EventName::ItemInterrupted,
                 ItemStatus::Completed | ItemStatus::InProgress => EventName::ItemCompleted,
-            },
-            turn_id: Some(ended.turn_id),
-            item_id: Some(ended.id),
-            payload: item::payload(&ended),
-        }),
+            };
+            Some(whole(name, &ended))
+        }
         ItemStep::Delta {
             turn_id,
             item_id,

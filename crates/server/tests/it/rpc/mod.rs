@@ -1,6 +1,7 @@
 //! Run tracing over a real socket.
 
 mod bad_input;
+mod both;
 mod carried;
 mod disk;
 mod many;
