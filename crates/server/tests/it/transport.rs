@@ -503,3 +503,25 @@ async fn groups_that_are_not_built_have_empty_lists() {
     let status: Value = daemon.client.get("/v1/workspace/status").await.expect(200);
     assert_eq!(status["git_repo"], false);
 }
+
+#[tokio::test]
+async fn a_failure_inside_tells_its_request_and_nothing_else() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let id = thread.rsplit('/').next().unwrap();
+    let data = windlass_core::events::SessionUpdatedData {
+        title: None,
+        record: Some(json!({"secret": "of the host"})),
+        changes: None,
+    };
+    let session_id = id.replace("thr_", "session_").parse().unwrap();
+    daemon.runtime.note_session(session_id, data).await.unwrap();
+    let reply = daemon.client.with("origin", "http://localhost:3000");
+    let reply = reply.get(&thread).await;
+    assert_eq!((reply.status, reply.code().as_str()), (500, "internal"));
+    let named = reply.header("x-request-id").unwrap();
+    let details = &reply.json()["error"]["details"];
+    assert_eq!(*details, json!({ "request_id": named }));
+    assert!(reply.header("access-control-allow-origin").is_some());
+    assert!(!reply.body.windows(6).any(|word| word == b"secret"));
+}

@@ -1,11 +1,12 @@
 //! What is asked over the socket and over HTTP is answered by the same functions: same callers, same answers, same refusals.
 
 use serde_json::{Value, json};
+use windlass_core::events::SessionUpdatedData;
 use windlass_server::{MayCall, route_table, socket_methods};
 
 use super::{Home, open_daemon};
 use crate::rpc::socket::Socket;
-use crate::support::{Client, TOKEN, text};
+use crate::support::{Client, TOKEN, soon, text};
 
 /// Each method of the socket, and the route that shares its function.
 const PAIRS: [(&str, &str, &str); 6] = [
@@ -321,4 +322,50 @@ async fn a_number_that_cannot_be_read_is_refused_and_not_taken_for_the_beginning
         let answer = socket.ok("events.subscribe", none).await;
         assert_eq!(answer["since_seq"], 0);
     }
+}
+
+#[tokio::test]
+async fn a_subscription_ends_with_its_connection_also_when_its_client_takes_nothing() {
+    let daemon = open_daemon(|settings| settings.limits.subscribers = 1).await;
+    let thread = daemon.thread(json!({"title": "x".repeat(10_000)})).await;
+    let id = thread.rsplit('/').next().unwrap();
+    let session_id = id.replace("thr_", "session_").parse().unwrap();
+    let record = daemon.detail(&thread).await["thread"].clone();
+    for number in 0..2_000 {
+        let data = SessionUpdatedData {
+            title: Some(number.to_string()),
+            record: Some(record.clone()),
+            changes: None,
+        };
+        daemon.runtime.note_session(session_id, data).await.unwrap();
+    }
+    let figure = async |name: &str| {
+        let figures = daemon.client.get("/metrics").await.body;
+        let figures = String::from_utf8_lossy(&figures).into_owned();
+        let line = figures.lines().find(|line| line.starts_with(name));
+        line.unwrap()
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let params = json!({"thread_id": id});
+    let mut slow = Socket::connect(daemon.client.address).await;
+    slow.post("events.subscribe", params.clone()).await;
+    let mut other = Socket::connect(daemon.client.address).await;
+    soon(async { while figure("windlass_subscribers").await == 0 {} }).await;
+    assert_eq!(
+        other.refused("events.subscribe", params.clone()).await.0,
+        -32009
+    );
+    soon(async { while figure("windlass_events_sent_total").await < 300 {} }).await;
+    slow.vanish();
+    soon(async { while figure("windlass_subscribers").await > 0 {} }).await;
+    let sent = figure("windlass_events_sent_total").await;
+    assert!(
+        sent < 2_000,
+        "{sent} were read for a client that takes nothing"
+    );
+    other.ok("events.subscribe", params).await;
 }
