@@ -11,13 +11,25 @@ pub enum Standing {
     Agent(String),
 }
 
+/// A token that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What it makes of who shows it.
+    pub standing: Standing,
+    /// Names it; `None` for one that cannot be revoked.
+    pub token_id: Option<String>,
+}
+
 /// Knows the tokens.
 pub trait Gate: Send + Sync {
     /// Tells whether anybody is asked for a token.
     fn is_needed(&self) -> bool;
 
-    /// Tells what a token makes of who shows it; `None` for one that is not known.
-    fn judge(&self, token: &str) -> Option<Standing>;
+    /// Looks a token up; `None` for one that is not known.
+    fn judge(&self, token: &str) -> Option<Known>;
+
+    /// Tells whether a token that was known before still counts.
+    fn still_counts(&self, token_id: &str) -> bool;
 }
 
 /// Asks nobody.
@@ -29,7 +41,11 @@ impl Gate for OpenGate {
         false
     }
 
-    fn judge(&self, _: &str) -> Option<Standing> {
+    fn judge(&self, _: &str) -> Option<Known> {
         None
+    }
+
+    fn still_counts(&self, _: &str) -> bool {
+        true
     }
 }

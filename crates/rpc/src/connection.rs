@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use windlass_runs::{Caller, Follower, Role};
 
-use crate::access::Standing;
+use crate::access::{Known, Standing};
 use crate::calls::ClientCalls;
 use crate::error::RpcError;
 use crate::frame::{self, Frame, Id};
@@ -44,6 +44,8 @@ pub struct Connection {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Caller,
     pub(crate) is_admitted: bool,
+    /// The token that it was admitted with.
+    pub(crate) token_id: Option<String>,
     pub(crate) auth_failures: u32,
     outbox: Outbox,
     calls: ClientCalls,
@@ -71,6 +73,7 @@ impl Connection {
         Self {
             caller: Caller::new(),
             is_admitted: !hub.gate.is_needed(),
+            token_id: None,
             auth_failures: 0,
             calls: ClientCalls::new(outbox.clone()),
             outbox,
@@ -85,9 +88,10 @@ impl Connection {
     }
 
     /// Takes note of a token that the transport has seen. The host is the host only when it says so.
-    pub fn admit(&mut self, standing: Standing) {
+    pub fn admit(&mut self, known: Known) {
         self.is_admitted = true;
-        if let Standing::Agent(agent) = standing {
+        self.token_id = known.token_id;
+        if let Standing::Agent(agent) = known.standing {
             self.caller.role = Role::Bound(agent);
         }
     }
@@ -113,7 +117,7 @@ impl Connection {
             }
             Ok(Frame::Request { id, method, params }) => self.call(id, &method, params).await,
             Ok(Frame::Tools { id, tools }) => {
-                if !self.is_admitted {
+                if !self.may_ask() {
                     return self.refuse_stranger(id).await;
                 }
                 self.reply(id, methods::tools::count(&tools)).await;
@@ -146,7 +150,7 @@ impl Connection {
             self.reply(id, answer).await;
             return self.admitted_or_closed();
         }
-        if !self.is_admitted {
+        if !self.may_ask() {
             return self.refuse_stranger(id).await;
         }
         if let Some(answer) = methods::call(self, method, &params).await {
@@ -156,6 +160,12 @@ impl Connection {
         }
         self.call_apart(id, method.to_owned(), params).await;
         Next::GoOn
+    }
+
+    /// Tells whether it was admitted, with a token that was not revoked since.
+    fn may_ask(&self) -> bool {
+        let mut shown = self.token_id.iter();
+        self.is_admitted && shown.all(|id| self.hub.gate.still_counts(id))
     }
 
     async fn refuse_stranger(&self, id: Option<Id>) -> Next {

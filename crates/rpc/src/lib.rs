@@ -15,7 +15,7 @@ mod hub;
 mod methods;
 mod outbox;
 
-pub use access::{Gate, OpenGate, Standing};
+pub use access::{Gate, Known, OpenGate, Standing};
 pub use calls::ClientCalls;
 pub use connection::{Closing, Connection, Next};
 pub use error::RpcError;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_runs::Role;
 
-use crate::access::Standing;
+use crate::access::{Known, Standing};
 use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::hub::Answer;
@@ -56,8 +56,12 @@ fn is_off(connection: &Connection) -> Result<Value, ()> {
 
 fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
     match connection.hub.gate.judge(shown) {
-        Some(Standing::Host) => {
+        Some(Known {
+            standing: Standing::Host,
+            token_id,
+        }) => {
             connection.caller.role = Role::Host;
+            connection.token_id = token_id;
             Ok(json!({"ok": true, "auth_enabled": true, "role": "host"}))
         }
         _ => is_off(connection).map_err(|()| "host token mismatch".to_owned()),
@@ -71,15 +75,22 @@ fn client(
     shown: &str,
     agent_id: Option<String>,
 ) -> Result<Value, String> {
-    match (connection.hub.gate.judge(shown), agent_id) {
+    let known = connection.hub.gate.judge(shown);
+    let token_id = known.as_ref().and_then(|known| known.token_id.clone());
+    match (known.map(|known| known.standing), agent_id) {
         (Some(Standing::Agent(agent)), named)
             if named.as_ref().is_none_or(|named| *named == agent) =>
         {
             let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent});
             connection.caller.role = Role::Bound(agent);
+            connection.token_id = token_id;
             Ok(answer)
         }
         (Some(Standing::Host | Standing::Client), None) => {
+            // What it is by another token, it is as long as that one counts.
+            if connection.caller.role == Role::Unbound {
+                connection.token_id = token_id;
+            }
             Ok(json!({"ok": true, "auth_enabled": true}))
         }
         (_, Some(agent_id)) => is_off(connection)

@@ -26,14 +26,8 @@ enum Gives {
 }
 
 /// A method and a path, what they do, the body that they take, and the status and body of a success.
-struct Route(
-    &'static str,
-    &'static str,
-    &'static str,
-    Option<&'static str>,
-    u16,
-    Gives,
-);
+#[rustfmt::skip]
+struct Route(&'static str, &'static str, &'static str, Option<&'static str>, u16, Gives);
 
 use Gives::{Events, Many, Nothing, One, Text};
 

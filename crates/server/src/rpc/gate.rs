@@ -1,11 +1,11 @@
 //! The tokens of the daemon, as sockets show them: the operator's and those for everything are the host's, those of
 //! agents bind to their agent.
 
-use windlass_rpc::{Gate, Standing};
+use windlass_rpc::{Gate, Known, Standing};
 
 use crate::http::auth::who_shows;
 use crate::settings::Access;
-use crate::tokens::TokenScope;
+use crate::tokens::{Caller, TokenScope};
 
 pub(super) struct ServerGate(pub(super) Access);
 
@@ -14,18 +14,22 @@ impl Gate for ServerGate {
         !matches!(self.0, Access::Open)
     }
 
-    fn judge(&self, token: &str) -> Option<Standing> {
-        let caller = who_shows(&self.0, token.trim().as_bytes())?;
-        Some(standing(caller.scope))
+    fn judge(&self, token: &str) -> Option<Known> {
+        who_shows(&self.0, token.trim().as_bytes()).map(known)
+    }
+
+    fn still_counts(&self, token_id: &str) -> bool {
+        matches!(&self.0, Access::Tokens { stored, .. } if stored.has(token_id))
     }
 }
 
-pub(super) fn standing(scope: TokenScope) -> Standing {
-    match scope {
+pub(super) fn known(Caller { token_id, scope }: Caller) -> Known {
+    let standing = match scope {
         TokenScope::Admin => Standing::Host,
         TokenScope::Client => Standing::Client,
         TokenScope::Agent(id) => Standing::Agent(id),
-    }
+    };
+    Known { standing, token_id }
 }
 
 pub(super) fn has_token(access: &Access, agent_id: &str) -> bool {

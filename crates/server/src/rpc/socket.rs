@@ -56,7 +56,7 @@ where
     let (frames, received) = mpsc::channel(AHEAD);
     let mut connection = Connection::new(Arc::clone(&rpc.hub), outbox.clone());
     if let Some(caller) = shown {
-        connection.admit(gate::standing(caller.scope));
+        connection.admit(gate::known(caller));
     }
     rpc.app.working.spawn(work(connection, received, outbox));
     let hurry = Arc::new(Notify::new());

@@ -7,14 +7,6 @@ use super::Asked;
 use crate::environments::{LOCAL, checked, for_tools, not_found};
 use crate::error::{ApiError, Result};
 
-fn is_alike(one: &Environment, other: &Environment) -> bool {
-    let other = Environment {
-        created_at: one.created_at.clone(),
-        ..other.clone()
-    };
-    *one == other
-}
-
 impl Asked {
     /// Registers an environment.
     pub(crate) async fn create_environment(
@@ -28,7 +20,11 @@ impl Asked {
         if !is_new {
             // What the same request has made is what it asked for, though its answer was lost.
             let made = self.environment(&environment.id)?;
-            if self.repeatable.is_some() && is_alike(&made, &environment) {
+            let wanted = Environment {
+                created_at: made.created_at.clone(),
+                ..environment
+            };
+            if self.repeatable.is_some() && made == wanted {
                 return Ok(made);
             }
             return Err(ApiError::new(

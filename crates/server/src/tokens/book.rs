@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -164,20 +164,19 @@ impl TokenBook {
         Ok(result)
     }
 
-    /// Reads the file if it is another one. What cannot be read lets nobody in.
-    fn refresh(&self) {
+    /// Returns what the file says, and reads it if it is another one. What cannot be read lets nobody in.
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
         let mark = fs::metadata(self.directory.join(FILE)).ok();
         let mark = mark.map(|of| Mark {
             inode: of.ino(),
             modified: (of.mtime(), of.mtime_nsec()),
             length: of.len(),
         });
-        {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            if known.mark == mark {
-                return;
-            }
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.mark == mark {
+            return known;
         }
+        drop(known);
         let tokens = self.list().unwrap_or_else(|error| {
             tracing::error!(%error, "stored tokens do not count now");
             Vec::new()
@@ -189,13 +188,19 @@ impl TokenBook {
         let tokens = tokens.into_iter().filter_map(digested).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         *known = Known { mark, tokens };
+        drop(known);
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tokens for TokenBook {
+    fn has(&self, id: &str) -> bool {
+        let known = self.known();
+        known.tokens.iter().any(|(_, record)| record.id == id)
+    }
+
     fn has_agent(&self, agent_id: &str) -> bool {
-        self.refresh();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         let mut scopes = known.tokens.iter().map(|(_, record)| &record.scope);
         scopes.any(|scope| matches!(scope, TokenScope::Agent(id) if id == agent_id))
     }
@@ -203,8 +208,7 @@ impl Tokens for TokenBook {
     /// All are looked at, whichever it is.
     fn find(&self, secret: &[u8]) -> Option<TokenRecord> {
         let digest = blake3::hash(secret);
-        self.refresh();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         let mut found = None;
         for (of, record) in &known.tokens {
             if *of == digest {

@@ -11,6 +11,9 @@ pub trait Tokens: std::fmt::Debug + Send + Sync {
     /// Finds the token of a secret.
     fn find(&self, secret: &[u8]) -> Option<TokenRecord>;
 
+    /// Tells whether a token is there.
+    fn has(&self, id: &str) -> bool;
+
     /// Tells whether an agent has a token.
     fn has_agent(&self, agent_id: &str) -> bool;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::events::SessionUpdatedData;
-use windlass_server::{MayCall, route_table, socket_methods};
+use windlass_server::{MayCall, TokenScope, route_table, socket_methods};
 
 use super::{Home, open_daemon};
 use crate::rpc::socket::Socket;
@@ -368,4 +368,29 @@ async fn a_subscription_ends_with_its_connection_also_when_its_client_takes_noth
         "{sent} were read for a client that takes nothing"
     );
     other.ok("events.subscribe", params).await;
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_with_the_next_request_over_both() {
+    let home = Home::start().await;
+    for scope in ["agent:a", "client", "admin"] {
+        let scope: TokenScope = scope.parse().unwrap();
+        let (record, token) = home.tokens.create(scope.clone(), None).unwrap();
+        let client = Client {
+            token: Some(token.clone()),
+            ..home.daemon.client.clone()
+        };
+        let mut socket = home.silent().await;
+        let shown = match scope {
+            TokenScope::Admin => "host_token",
+            TokenScope::Client | TokenScope::Agent(_) => "token",
+        };
+        socket.ok("session.auth", json!({ shown: token })).await;
+        socket.ok("threads.create", json!({})).await;
+        home.tokens.revoke(&record.id).unwrap();
+        assert_eq!(client.get("/v1/threads").await.status, 401);
+        let refused = socket.refused("threads.create", json!({})).await;
+        assert_eq!(refused.0, -32001, "{scope}");
+        assert_eq!(socket.frame().await.unwrap_err().0, 1008);
+    }
 }
