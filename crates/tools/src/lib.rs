@@ -41,13 +41,12 @@
 //!   them to run unconfined. The root is all that they can write; their variables are an allow-list; they have no input.
 //! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
 //!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
-//!   for the start of a host.
+//!   for the start of a host, and [`Records`] the third: it finds also what has thrown away the mark.
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
 mod environments;
 mod files;
-mod hidden;
 mod shell;
 mod tool;
 mod workspace;
@@ -55,12 +54,10 @@ mod workspace;
 use windlass_core::capabilities::CapabilityRegistry;
 
 pub use approval::Approval;
-pub use environments::{Environment, EnvironmentError, Environments, Network, Policy, Unconfined};
+pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
-pub use shell::{
-    ALLOWED_VARIABLES, Confinement, Look, LookError, Seen, ShellCapability, ShellSettings,
-    end_leftovers,
-};
+pub use shell::{ALLOWED_VARIABLES, Look, LookError, Seen, ShellCapability, ShellSettings};
+pub use windlass_process::{Confinement, Network, Records, end_leftovers};
 pub use workspace::{FileError, ResolvedWorkspace};
 
 /// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.

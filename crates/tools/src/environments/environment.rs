@@ -4,21 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_process::{Hidden, Network};
 
 use super::EnvironmentError;
-use crate::hidden::Hidden;
 use crate::workspace::ResolvedWorkspace;
-
-/// What commands may reach over the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// What the host may.
-    Inherit,
-    /// Nothing.
-    #[default]
-    None,
-}
 
 /// Whether commands may run where nothing can confine them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

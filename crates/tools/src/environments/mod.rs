@@ -9,11 +9,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use windlass_core::turn_environment::TurnEnvironment;
 
-pub use environment::{Environment, Network, Policy, Unconfined};
+pub use environment::{Environment, Policy, Unconfined};
 pub use error::EnvironmentError;
 
-use crate::hidden::{Hidden, HiddenPaths};
 use crate::workspace::ResolvedWorkspace;
+use windlass_process::{Hidden, HiddenPaths, open_to_look};
 
 /// The environments that tools may work in. A cheap handle: all clones show the same, whoever changes it.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl Environments {
     ///
     /// This touches the disk: call it where blocking does no harm.
     pub fn hides(&self, directory: impl AsRef<Path>) -> std::io::Result<bool> {
-        let opened = crate::hidden::open(directory.as_ref())?;
+        let opened = open_to_look(directory.as_ref())?;
         self.hidden().covers(opened)
     }
 

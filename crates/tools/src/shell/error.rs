@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use windlass_process::ProcessError;
+
 use crate::environments::EnvironmentError;
 use crate::workspace::FileError;
 
@@ -30,8 +32,10 @@ pub(super) enum ShellError {
         link.display()
     )]
     LinkToHidden { id: String, link: PathBuf },
-    #[error("the sandbox refused to start: {0}")]
-    Sandbox(String),
+    #[error("cannot start the command: {0}")]
+    NoShell(#[source] ProcessError),
+    #[error(transparent)]
+    Process(ProcessError),
     #[error("cannot {doing}: {source}")]
     Io {
         doing: &'static str,
@@ -45,6 +49,18 @@ pub(super) enum ShellError {
     Immortal { output: String },
     #[error("nobody looks after the command any more; what became of it is unknown")]
     Lost,
+}
+
+impl From<ProcessError> for ShellError {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::NotFound { .. }
+            | ProcessError::IsDirectory { .. }
+            | ProcessError::NotExecutable { .. }
+            | ProcessError::RelativePath { .. } => Self::NoShell(error),
+            other => Self::Process(other),
+        }
+    }
 }
 
 impl ShellError {

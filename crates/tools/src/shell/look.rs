@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_process::{
+    Bounds, Cause, Confinement, Network, Output, Program, Stderr, open_to_look,
+};
+
 use super::ShellSettings;
-use super::confine::{Bounds, Confinement};
-use super::error::ShellError;
-use super::limits::add_program;
-use super::output::Output;
-use super::processes::MARK;
-use super::supervise::{Cause, Order, Running};
-use crate::environments::{Environments, Network};
+use crate::environments::Environments;
 
 /// How much is kept of what a program complains about.
 const MAX_ERROR_BYTES: usize = 4 * 1024;
@@ -111,18 +109,20 @@ impl Look {
         settings: &ShellSettings,
     ) -> Result<Seen, LookError> {
         let (program, limit, time) = (self.program.clone(), self.max_output_bytes, self.time);
-        let not_run = |why: ShellError| LookError::NotRun {
+        let not_run = |why: String| LookError::NotRun {
             program: program.clone(),
-            why: why.to_string(),
+            why,
         };
         let output = Arc::new(Output::new(limit, 0));
         let errors = Arc::new(Output::new(MAX_ERROR_BYTES, 0));
         let (registry, settings) = (environments.clone(), settings.clone());
-        let to = Arc::clone(&errors);
-        let order = tokio::task::spawn_blocking(move || self.prepare(&registry, &settings, to));
-        let order = order.await.map_err(|_| not_run(ShellError::Lost))??;
-        let mut running = Running::start(order, Arc::clone(&output)).map_err(not_run)?;
-        let end = running.end().await.map_err(not_run)?;
+        let to = (Arc::clone(&output), Arc::clone(&errors));
+        let ready = tokio::task::spawn_blocking(move || self.prepare(&registry, &settings, to));
+        let ready = ready.await.map_err(|error| not_run(error.to_string()))??;
+        let running = ready.start().await;
+        let mut running = running.map_err(|error| not_run(error.to_string()))?;
+        let end = running.end().await;
+        let end = end.map_err(|error| not_run(error.to_string()))?;
         if end.cause == Cause::TimeOver {
             let limit_ms = time.as_millis();
             return Err(LookError::TimedOut { program, limit_ms });
@@ -142,8 +142,8 @@ impl Look {
         self,
         environments: &Environments,
         settings: &ShellSettings,
-        errors: Arc<Output>,
-    ) -> Result<Order, LookError> {
+        (output, errors): (Arc<Output>, Arc<Output>),
+    ) -> Result<Program, LookError> {
         let ways = settings.ways.iter().copied();
         let mut ways = ways.filter(|way| *way != Confinement::Unconfined);
         let Some(confinement) = ways.find(|way| way.works_here()) else {
@@ -156,7 +156,7 @@ impl Look {
             source,
         };
         let real = self.directory.canonicalize().map_err(directory)?;
-        let handle = crate::hidden::open(&real).map_err(directory)?;
+        let handle = open_to_look(&real).map_err(directory)?;
         let hidden = environments.hidden();
         if hidden.covers(&handle).map_err(directory)? {
             return Err(LookError::Hidden {
@@ -172,23 +172,18 @@ impl Look {
             network: Network::None,
             scratch: None,
         };
-        let mark = settings.new_mark();
-        let mut command = confinement.command(&bounds, &settings.shell);
-        add_program(&mut command, settings, confinement, &self.program);
-        command
-            .args(&self.arguments)
-            .env_clear()
-            .envs(&self.variables)
-            .env(MARK, &mark);
-        Ok(Order {
-            command,
-            confine: confinement.of_thread(bounds, handle),
-            mark,
-            is_sandbox: confinement == Confinement::Bubblewrap,
-            time: self.time,
-            grace: settings.grace,
-            scratch: None,
-            errors: Some(errors),
-        })
+        let mut program = Program::new(self.program, confinement, bounds, handle, output);
+        program.arguments = self.arguments;
+        let variables = self.variables.into_iter();
+        program.variables = variables
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        program.limits = settings.limits();
+        program.stderr = Stderr::Kept(errors);
+        program.time = Some(self.time);
+        program.ladder = settings.ladder();
+        program.owner.clone_from(&settings.owner);
+        program.records.clone_from(&settings.records);
+        Ok(program)
     }
 }

@@ -1,16 +1,9 @@
 //! A shell in an environment.
 
-mod confine;
 mod error;
-mod family;
-mod lifeline;
-mod limits;
 mod look;
-mod output;
-mod processes;
 mod run;
 mod settings;
-mod supervise;
 
 use std::sync::Arc;
 
@@ -24,9 +17,7 @@ use windlass_core::tools::{
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 
-pub use confine::Confinement;
 pub use look::{Look, LookError, Seen};
-pub use processes::end_leftovers;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use crate::approval::Approval;

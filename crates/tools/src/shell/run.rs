@@ -1,21 +1,19 @@
 //! One call of the shell, from its arguments to its result.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_process::{Bounds, Cause, Confinement, End, Output, Program, closed_by_landlock};
 
-use super::confine::{Bounds, Confinement, closed_by_landlock};
 use super::error::ShellError;
-use super::limits::add_command;
-use super::output::Output;
-use super::processes::MARK;
-use super::supervise::{Cause, End, Order, Running};
 use super::{Args, NAME, Shell, ShellSettings};
 use crate::environments::{Environments, Unconfined};
 use crate::tool::with_remarks;
@@ -26,8 +24,9 @@ const SHOW_PAUSE: Duration = Duration::from_millis(50);
 
 /// A command that is ready to start, and how it is confined.
 struct Ready {
-    order: Order,
-    confinement: Confinement,
+    program: Program,
+    output: Arc<Output>,
+    time: Duration,
     /// Where landlock lets nothing be made, because something hidden lies below.
     closed: Vec<PathBuf>,
 }
@@ -41,20 +40,19 @@ impl Shell {
         });
         let ready = ready.await.map_err(|_| ShellError::Lost)??;
         let Ready {
-            order,
-            confinement,
+            program,
+            output,
+            time,
             closed,
         } = ready;
-
-        let (kept, shown) = (
-            self.settings.max_output_bytes,
-            self.settings.max_streamed_bytes,
-        );
-        let output = Arc::new(Output::new(kept, shown));
-        let limit = order.time;
-        let mut running = Running::start(order, Arc::clone(&output))?;
-        let (end, ()) = tokio::join!(running.end(), show(&output, context));
-        let result = report(end?, &output, confinement, limit)?;
+        let confinement = program.confinement;
+        // Shown from the start on: what goes wrong then is told with the end.
+        let run = async {
+            let mut running = program.start().await?;
+            running.end().await
+        };
+        let (end, ()) = tokio::join!(run, show(&output, context));
+        let result = report(end?, &output, confinement, time)?;
         Ok(with_closed(result, &closed))
     }
 }
@@ -108,22 +106,24 @@ fn prepare(
         Confinement::Landlock => closed_by_landlock(&bounds),
         Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
-    let mark = settings.new_mark();
-    let mut command = confinement.command(&bounds, &settings.shell);
-    add_command(&mut command, settings, confinement, &args.command);
-    set_variables(&mut command, settings, &bounds, &mark);
+    let (kept, shown) = (settings.max_output_bytes, settings.max_streamed_bytes);
+    let output = Arc::new(Output::new(kept, shown));
+    let time = settings.time_for(args.timeout_ms);
+    let variables = variables(settings, &bounds);
+    let shell = &settings.shell;
+    let mut program = Program::new(shell, confinement, bounds, root, Arc::clone(&output));
+    program.arguments = vec!["-c".into(), (&args.command).into()];
+    program.variables = variables;
+    program.limits = settings.limits();
+    program.time = Some(time);
+    program.ladder = settings.ladder();
+    program.owner.clone_from(&settings.owner);
+    program.records.clone_from(&settings.records);
+    program.scratch = scratch;
     Ok(Ready {
-        order: Order {
-            command,
-            confine: confinement.of_thread(bounds, root),
-            mark,
-            is_sandbox: confinement == Confinement::Bubblewrap,
-            time: settings.time_for(args.timeout_ms),
-            grace: settings.grace,
-            scratch,
-            errors: None,
-        },
-        confinement,
+        program,
+        output,
+        time,
         closed,
     })
 }
@@ -170,19 +170,17 @@ fn refuse_link_to_hidden(
     }
 }
 
-/// Gives the command its variables, and none of ours.
-fn set_variables(command: &mut Command, settings: &ShellSettings, bounds: &Bounds, mark: &str) {
-    let scratch = bounds
-        .scratch
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("/tmp"));
-    command
-        .env_clear()
-        .env("HOME", &scratch)
-        .env("TERM", "dumb")
-        .envs(&settings.variables)
-        .env("TMPDIR", &scratch)
-        .env(MARK, mark);
+/// Returns the command's variables; none of ours are among them.
+fn variables(settings: &ShellSettings, bounds: &Bounds) -> BTreeMap<OsString, OsString> {
+    let scratch = bounds.scratch.as_deref().unwrap_or(Path::new("/tmp"));
+    let mut variables: BTreeMap<OsString, OsString> = BTreeMap::from([
+        ("HOME".into(), scratch.into()),
+        ("TERM".into(), "dumb".into()),
+    ]);
+    let set = settings.variables.iter();
+    variables.extend(set.map(|(name, value)| (name.into(), value.into())));
+    variables.insert("TMPDIR".into(), scratch.into());
+    variables
 }
 
 fn report(

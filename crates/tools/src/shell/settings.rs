@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::confine::Confinement;
+use windlass_process::{Confinement, Ladder, Limits, Records};
 
 /// The variables that commands may get of the host's; everything else stays behind.
 pub const ALLOWED_VARIABLES: &[&str] = &[
@@ -38,6 +38,9 @@ pub struct ShellSettings {
     /// Whose commands these are, if anybody wants to find them in a later life with [`end_leftovers`](crate::end_leftovers):
     /// a name that stays, such as a digest of where the host keeps its data.
     pub owner: Option<String>,
+    /// Where the processes of commands are recorded, if anybody wants to find them in a later life with
+    /// [`Records::end_leftovers`]: also those that have thrown away all by which they were marked.
+    pub records: Option<Records>,
     /// Where commands get a directory for their temporary files, unless their sandbox has its own.
     pub scratch: PathBuf,
     /// The ways to confine commands, best first; the first that works here is taken.
@@ -76,6 +79,7 @@ impl Default for ShellSettings {
                 ("PATH".to_owned(), DEFAULT_PATH.to_owned()),
             ]),
             owner: None,
+            records: None,
             scratch: PathBuf::from("/tmp"),
             ways: vec![Confinement::Bubblewrap, Confinement::Landlock],
             shell: shell.to_owned(),
@@ -112,13 +116,15 @@ impl ShellSettings {
         self
     }
 
-    /// Makes the mark of one call.
-    pub(super) fn new_mark(&self) -> String {
-        let call = uuid::Uuid::now_v7().simple();
-        match &self.owner {
-            Some(owner) => format!("{owner}.{call}"),
-            None => call.to_string(),
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            max_memory_bytes: self.max_memory_bytes,
+            max_processes: self.max_processes,
         }
+    }
+
+    pub(super) fn ladder(&self) -> Ladder {
+        Ladder::terminate(self.grace)
     }
 
     /// Returns how long a command may take.

@@ -299,7 +299,7 @@ fn text_of(bytes: Vec<u8>, path: &str) -> Result<String, FileError> {
 mod tests {
     use super::*;
     use crate::environments::{Environment, Policy};
-    use crate::hidden::Hidden;
+    use windlass_process::Hidden;
 
     fn opened(environment: &Environment) -> ResolvedWorkspace {
         let (policy, hidden) = (Policy::default(), Hidden::default());

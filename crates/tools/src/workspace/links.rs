@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_std::fs::Dir;
 
-use crate::hidden::Hidden;
+use windlass_process::Hidden;
 
 /// How many links a path may go through.
 const MAX_LINKS: usize = 40;

@@ -29,7 +29,7 @@ pub(crate) use walk::{Visited, Walk};
 use links::NotFollowed;
 
 use crate::environments::{Environment, EnvironmentError, Policy};
-use crate::hidden::Hidden;
+use windlass_process::Hidden;
 
 /// An environment as one call sees it: open, with its directory and what may be done.
 #[derive(Debug)]

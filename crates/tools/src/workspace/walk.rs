@@ -185,7 +185,7 @@ fn path_order(a: &(String, bool), b: &(String, bool)) -> std::cmp::Ordering {
 mod tests {
     use super::*;
     use crate::environments::{Environment, Policy};
-    use crate::hidden::Hidden;
+    use windlass_process::Hidden;
 
     #[test]
     fn a_walk_that_nobody_wants_any_more_stops() {

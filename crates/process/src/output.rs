@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
 
 /// The output of a command, written by the thread that reads it.
-pub(super) struct Output {
+pub struct Output {
     kept: Mutex<Kept>,
     changed: Notify,
 }
@@ -28,7 +28,7 @@ struct Kept {
 }
 
 impl Output {
-    pub(super) fn new(max_kept: usize, max_shown: usize) -> Self {
+    pub fn new(max_kept: usize, max_shown: usize) -> Self {
         let kept = Kept {
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -44,19 +44,19 @@ impl Output {
         }
     }
 
-    pub(super) fn push(&self, bytes: &[u8]) {
+    pub fn push(&self, bytes: &[u8]) {
         self.lock().push(bytes);
         self.changed.notify_one();
     }
 
     /// Says that nothing more comes.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
     /// Waits for something to show; `None` when nothing more comes.
-    pub(super) async fn fresh(&self) -> Option<String> {
+    pub async fn fresh(&self) -> Option<String> {
         loop {
             {
                 let mut kept = self.lock();
@@ -73,14 +73,14 @@ impl Output {
     }
 
     /// Waits until nothing more comes.
-    pub(super) async fn closed(&self) {
+    pub async fn closed(&self) {
         while !self.lock().is_closed {
             self.changed.notified().await;
         }
     }
 
     /// Returns the text, and what to say about what was left out.
-    pub(super) fn text(&self) -> (String, Option<String>) {
+    pub fn text(&self) -> (String, Option<String>) {
         self.lock().text()
     }
 

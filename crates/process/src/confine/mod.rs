@@ -2,6 +2,8 @@
 
 mod bubblewrap;
 #[cfg(target_os = "linux")]
+mod domain;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod sockets;
@@ -16,8 +18,26 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::environments::Network;
 use crate::hidden::Hidden;
+use crate::lifeline::Around;
+use crate::network::Network;
+
+#[cfg(target_os = "linux")]
+pub(crate) use domain::Domain;
+
+/// Landlock is a part of Linux; elsewhere there are no rules to ask.
+#[cfg(not(target_os = "linux"))]
+pub(crate) struct Domain;
+
+#[cfg(not(target_os = "linux"))]
+impl Domain {
+    pub(crate) fn holds(
+        &self,
+        _members: &[crate::processes::Member],
+    ) -> std::collections::HashSet<i32> {
+        std::collections::HashSet::new()
+    }
+}
 
 /// A way to keep commands from what is not theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,8 +48,8 @@ pub enum Confinement {
     Bubblewrap,
     /// Rules of the Linux kernel: the host's files read-only but for the environment's root and a directory of its own for
     /// temporary files. No signals to others, and no sockets at all where the policy forbids the network. Its processes are
-    /// found by group, descent and a mark; one that takes care to shed all three could outlive the call. Where the policy
-    /// shares the network, sockets of services on this machine can be reached too.
+    /// known by the rules themselves, which none can shed. Where the policy shares the network, sockets of services on this
+    /// machine can be reached too.
     Landlock,
     /// Nothing: commands have all rights of the host's process, and no rule about the network or hidden paths holds. Only
     /// where an environment's policy allows it.
@@ -38,7 +58,7 @@ pub enum Confinement {
 
 /// Returns the directories inside of the bounds' root in which landlock lets nothing be made, renamed or removed, because
 /// something hidden lies below them.
-pub(super) fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
+pub fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
     let inside = bounds.hidden.places().iter();
     let inside = inside.filter(|hidden| bounds.is_writable && hidden.starts_with(&bounds.root));
     let above = inside.flat_map(|hidden| hidden.ancestors().skip(1));
@@ -51,23 +71,46 @@ pub(super) fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
     above
 }
 
-/// What a command may touch.
+/// What a program may touch.
 #[derive(Debug, Clone)]
-pub(super) struct Bounds {
-    pub(super) root: PathBuf,
-    pub(super) cwd: PathBuf,
-    pub(super) is_writable: bool,
+pub struct Bounds {
+    /// What it works in; links resolved.
+    pub root: PathBuf,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// Whether it may change what is in the root.
+    pub is_writable: bool,
     /// What it cannot see; none of it lies above the root.
-    pub(super) hidden: Arc<Hidden>,
+    pub hidden: Arc<Hidden>,
     /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
-    pub(super) held: Vec<PathBuf>,
-    pub(super) network: Network,
+    pub held: Vec<PathBuf>,
+    /// What it may reach over the network.
+    pub network: Network,
     /// A directory of its own, where the sandbox has none.
-    pub(super) scratch: Option<PathBuf>,
+    pub scratch: Option<PathBuf>,
+}
+
+impl Bounds {
+    /// A directory in which everything may be changed, with nothing hidden and no network.
+    #[must_use]
+    pub fn of(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self {
+            cwd: root.clone(),
+            root,
+            is_writable: true,
+            hidden: Arc::default(),
+            held: Vec::new(),
+            network: Network::None,
+            scratch: None,
+        }
+    }
 }
 
 impl Confinement {
-    pub(super) fn name(self) -> &'static str {
+    /// Returns the name by which people know it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
@@ -89,21 +132,22 @@ impl Confinement {
     }
 
     /// Tells whether a command needs a temporary directory of the host's.
-    pub(super) fn needs_scratch(self) -> bool {
+    #[must_use]
+    pub fn needs_scratch(self) -> bool {
         self != Self::Bubblewrap
     }
 
-    /// Makes the command that runs a shell; the shell's own arguments are still to be added.
-    pub(super) fn command(self, bounds: &Bounds, shell: &Path) -> Command {
+    /// Makes the command that runs a program; the program's own arguments are still to be added.
+    pub(crate) fn command(self, bounds: &Bounds, program: &Path) -> Command {
         let mut command = match self {
             Self::Bubblewrap => {
                 let mut command = Command::new(bubblewrap::program_or_usual());
                 command.args(bubblewrap::arguments(bounds));
-                command.arg("--").arg(shell).current_dir("/");
+                command.arg("--").arg(program).current_dir("/");
                 command
             }
             Self::Landlock | Self::Unconfined => {
-                let mut command = Command::new(shell);
+                let mut command = Command::new(program);
                 command.current_dir(&bounds.cwd);
                 command
             }
@@ -112,26 +156,35 @@ impl Confinement {
         command
     }
 
-    /// Returns what confines the thread that starts the command. `root` is a handle of the bounds' root.
-    pub(super) fn of_thread(
-        self,
-        bounds: Bounds,
-        root: OwnedFd,
-    ) -> Box<dyn FnOnce() -> Result<(), String> + Send> {
+    /// Puts a domain around the calling thread that keeps its signals inside, if there is such a thing.
+    pub(crate) fn surround_thread(self) -> Result<Around, String> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Landlock => Box::new(move || {
-                landlock::confine_thread(&bounds, root.as_fd())?;
-                match bounds.network {
-                    Network::None => sockets::forbid_in_thread(),
-                    Network::Inherit => Ok(()),
+            Self::Landlock if landlock::signals_stay_inside() => {
+                landlock::keep_signals_inside()?;
+                Ok(Around::Domain)
+            }
+            _ => Ok(Around::Nothing),
+        }
+    }
+
+    /// Confines the calling thread, for good, and with it what it starts. `root` is a handle of the bounds' root.
+    pub(crate) fn enter(self, bounds: &Bounds, root: &OwnedFd) -> Result<Option<Domain>, String> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Landlock => {
+                landlock::confine_thread(bounds, root.as_fd())?;
+                if bounds.network == Network::None {
+                    sockets::forbid_in_thread()?;
                 }
-            }),
+                let domain = Domain::of_this_thread();
+                domain.map(Some).map_err(|error| error.to_string())
+            }
             #[cfg(not(target_os = "linux"))]
-            Self::Landlock => Box::new(|| Err("landlock is a part of Linux".to_owned())),
+            Self::Landlock => Err("landlock is a part of Linux".to_owned()),
             Self::Bubblewrap | Self::Unconfined => {
-                drop((bounds, root));
-                Box::new(|| Ok(()))
+                let _ = (bounds, root);
+                Ok(None)
             }
         }
     }

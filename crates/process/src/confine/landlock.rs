@@ -49,6 +49,28 @@ fn ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
+/// Tells whether the kernel can keep the signals of a domain inside of it.
+pub(super) fn signals_stay_inside() -> bool {
+    static STAY: OnceLock<bool> = OnceLock::new();
+    *STAY.get_or_init(|| only_signals().is_ok())
+}
+
+fn only_signals() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)?
+        .create()
+}
+
+/// Puts a domain around the calling thread, for good, out of which no signal goes. Nothing else is forbidden in it.
+pub(super) fn keep_signals_inside() -> Result<(), String> {
+    let restricted = only_signals().and_then(RulesetCreated::restrict_self);
+    match restricted.map_err(|error| error.to_string())?.ruleset {
+        RulesetStatus::FullyEnforced => Ok(()),
+        _ => Err("the kernel does not keep signals inside".to_owned()),
+    }
+}
+
 /// Confines the calling thread, for good. `root` is a handle of the bounds' root, which was looked at: another directory that
 /// got its name meanwhile is not meant.
 pub(super) fn confine_thread(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<(), String> {

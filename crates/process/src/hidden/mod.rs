@@ -43,7 +43,7 @@ const KEY_PLACES: &[&str] = &[
 
 /// The paths that the host named. They are looked at anew for each call: they may not exist yet, or lead elsewhere by now.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HiddenPaths {
+pub struct HiddenPaths {
     named: Vec<Arc<Named>>,
 }
 
@@ -55,7 +55,7 @@ struct Named {
 }
 
 impl HiddenPaths {
-    pub(crate) fn add(&mut self, path: &Path) {
+    pub fn add(&mut self, path: &Path) {
         // A relative path means what it means now.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let named = Named {
@@ -66,14 +66,14 @@ impl HiddenPaths {
         self.named.push(Arc::new(named));
     }
 
-    pub(crate) fn add_keys_of(&mut self, home: &Path) {
+    pub fn add_keys_of(&mut self, home: &Path) {
         for place in KEY_PLACES {
             self.add(&home.join(place));
         }
     }
 
     /// Finds out what is hidden at this moment.
-    pub(crate) fn look(&self) -> Hidden {
+    pub fn look(&self) -> Hidden {
         let mut hidden = Hidden::default();
         if self.named.is_empty() {
             return hidden;
@@ -109,13 +109,13 @@ impl Named {
 }
 
 /// Opens something only to look where it is.
-pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+pub fn open_to_look(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, LOOK, Mode::empty())?)
 }
 
 /// What is hidden at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
+pub struct Hidden {
     identities: HashSet<Identity>,
     /// All names of what is hidden, links resolved.
     places: Vec<PathBuf>,
@@ -144,25 +144,25 @@ impl Hidden {
     }
 
     /// Returns all names of what is hidden, links resolved.
-    pub(crate) fn places(&self) -> &[PathBuf] {
+    pub fn places(&self) -> &[PathBuf] {
         &self.places
     }
 
     /// Returns the first link inside of a directory by which the host itself finds what is hidden. Whoever may replace it
     /// decides what the host finds at its next start.
-    pub(crate) fn link_inside(&self, directory: &Path) -> Option<&Path> {
+    pub fn link_inside(&self, directory: &Path) -> Option<&Path> {
         let mut links = self.links.iter();
         let found = links.find(|link| link.starts_with(directory));
         found.map(PathBuf::as_path)
     }
 
     /// Tells whether an inode of this number may be hidden, whatever its device.
-    pub(crate) fn may_be(&self, ino: u64) -> bool {
+    pub fn may_be(&self, ino: u64) -> bool {
         self.identities.iter().any(|identity| identity.ino == ino)
     }
 
     /// Tells whether this very file or directory is hidden.
-    pub(crate) fn is_hidden(&self, metadata: &Metadata) -> bool {
+    pub fn is_hidden(&self, metadata: &Metadata) -> bool {
         let names = if metadata.is_file() {
             metadata.nlink()
         } else {
@@ -182,7 +182,7 @@ impl Hidden {
 
     /// Tells whether an open directory is hidden or lies below what is. The system is asked for each directory above it, so
     /// no name matters.
-    pub(crate) fn covers(&self, directory: impl AsFd) -> io::Result<bool> {
+    pub fn covers(&self, directory: impl AsFd) -> io::Result<bool> {
         if self.identities.is_empty() {
             return Ok(false);
         }

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::Bounds;
-use crate::environments::Network;
+use crate::network::Network;
 
 /// Where the program may be; the library does not read `PATH`.
 const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
@@ -40,15 +40,7 @@ pub(super) fn program_or_usual() -> &'static Path {
 
 /// Tries an empty command: containers and some distributions forbid the namespaces that a sandbox is made of.
 fn can_run(program: &Path) -> bool {
-    let bounds = Bounds {
-        root: PathBuf::from("/tmp"),
-        cwd: PathBuf::from("/tmp"),
-        is_writable: true,
-        hidden: Arc::default(),
-        held: Vec::new(),
-        network: Network::None,
-        scratch: None,
-    };
+    let bounds = Bounds::of("/tmp");
     let tried = Command::new(program)
         .args(arguments(&bounds))
         .args(["--", "/bin/sh", "-c", ":"])

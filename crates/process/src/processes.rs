@@ -1,0 +1,243 @@
+//! Processes of the machine, as `/proc` shows them.
+
+#[cfg(target_os = "linux")]
+pub(crate) use proc::{Member, Table};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unknown::{Member, Table};
+
+/// The variable that marks the processes of one call.
+pub const MARK: &str = "WINDLASS_CALL";
+
+#[cfg(target_os = "linux")]
+mod proc {
+    use std::collections::HashSet;
+    use std::fs;
+
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    use super::MARK;
+
+    /// A process, named so that another with the same number is not taken for it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Member {
+        pub(crate) pid: Pid,
+        pub(crate) group: i32,
+        pub(crate) start: u64,
+    }
+
+    impl Member {
+        /// Returns the process of this number, if it is there and alive.
+        pub(crate) fn of(pid: Pid) -> Option<Self> {
+            let stat = Stat::of(pid).filter(|stat| !stat.is_dead)?;
+            Some(stat.member())
+        }
+
+        /// Returns when the process of this number was born, also if it is dead and not forgotten.
+        pub(crate) fn birth(pid: Pid) -> Option<u64> {
+            Stat::of(pid).map(|stat| stat.start)
+        }
+
+        pub(crate) fn number(&self) -> i32 {
+            number(self.pid)
+        }
+
+        pub(crate) fn is_in_group_of(&self, leader: Pid) -> bool {
+            self.group == number(leader)
+        }
+
+        pub(crate) fn is_alive(&self) -> bool {
+            Self::of(self.pid).is_some_and(|now| now.start == self.start)
+        }
+
+        /// Sends a signal to this process and no other: the handle is taken first, and then looked at.
+        pub(crate) fn signal(&self, signal: Signal) {
+            let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
+                return;
+            };
+            if Stat::of(self.pid).is_some_and(|stat| stat.start == self.start) {
+                let _ = pidfd_send_signal(handle, signal);
+            }
+        }
+    }
+
+    fn number(pid: Pid) -> i32 {
+        pid.as_raw_nonzero().get()
+    }
+
+    struct Stat {
+        pid: Pid,
+        parent: i32,
+        group: i32,
+        start: u64,
+        is_dead: bool,
+    }
+
+    impl Stat {
+        fn of(pid: Pid) -> Option<Self> {
+            let text = fs::read(format!("/proc/{}/stat", number(pid))).ok()?;
+            // The name of the program is in brackets and may hold anything.
+            let end = text.iter().rposition(|byte| *byte == b')')?;
+            let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
+            let mut fields = rest.split_ascii_whitespace();
+            let state = fields.next()?;
+            let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            Some(Self {
+                pid,
+                parent,
+                group,
+                start: fields.nth(16)?.parse().ok()?,
+                is_dead: matches!(state, "Z" | "X"),
+            })
+        }
+
+        fn member(&self) -> Member {
+            Member {
+                pid: self.pid,
+                group: self.group,
+                start: self.start,
+            }
+        }
+
+        fn has_mark(&self, is_meant: &impl Fn(&str) -> bool) -> bool {
+            let path = format!("/proc/{}/environ", number(self.pid));
+            let Ok(variables) = fs::read(path) else {
+                return false;
+            };
+            let value = |variable: &[u8]| {
+                let text = std::str::from_utf8(variable).ok()?;
+                let value = text.strip_prefix(MARK)?.strip_prefix('=')?;
+                Some(is_meant(value))
+            };
+            variables
+                .split(|byte| *byte == 0)
+                .any(|variable| value(variable) == Some(true))
+        }
+    }
+
+    /// All processes of one moment, but for our own.
+    pub(crate) struct Table {
+        own: i32,
+        stats: Vec<Stat>,
+    }
+
+    impl Table {
+        pub(crate) fn read() -> Self {
+            let own = i32::try_from(std::process::id()).unwrap_or_default();
+            let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let others = entries.filter_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                Pid::from_raw(pid).filter(|_| pid != own)
+            });
+            let stats = others.filter_map(Stat::of).collect();
+            Self { own, stats }
+        }
+
+        /// Returns the living processes.
+        pub(crate) fn living(&self) -> Vec<Member> {
+            let living = self.stats.iter().filter(|stat| !stat.is_dead);
+            living.map(Stat::member).collect()
+        }
+
+        /// Returns those with a mark that is meant.
+        pub(crate) fn marked(&self, is_meant: impl Fn(&str) -> bool) -> HashSet<i32> {
+            let marked = self.stats.iter().filter(|stat| stat.has_mark(&is_meant));
+            marked.map(|stat| number(stat.pid)).collect()
+        }
+
+        /// Returns those in a group, its leader among them.
+        pub(crate) fn group(&self, leader: Pid) -> HashSet<i32> {
+            let leader = number(leader);
+            let numbers = self.stats.iter();
+            let numbers = numbers.filter(|stat| stat.group == leader || number(stat.pid) == leader);
+            numbers.map(|stat| number(stat.pid)).collect()
+        }
+
+        /// Returns the living among these and their descendants.
+        pub(crate) fn with_descendants(&self, mut found: HashSet<i32>) -> Vec<Member> {
+            // Children of children, however they are ordered.
+            loop {
+                let before = found.len();
+                let born = self
+                    .stats
+                    .iter()
+                    .filter(|stat| found.contains(&stat.parent));
+                let born: Vec<_> = born.map(|stat| number(stat.pid)).collect();
+                found.extend(born);
+                if found.len() == before {
+                    break;
+                }
+            }
+            let mut living = self.living();
+            living.retain(|member| found.contains(&member.number()));
+            living
+        }
+
+        /// Returns children of ours outside of our own group, with whether they are dead.
+        pub(crate) fn children_elsewhere(&self) -> Vec<(Member, bool)> {
+            let own_group = rustix::process::getpgrp();
+            let children = self.stats.iter().filter(|stat| stat.parent == self.own);
+            let elsewhere = children.filter(|stat| stat.group != number(own_group));
+            elsewhere
+                .map(|stat| (stat.member(), stat.is_dead))
+                .collect()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unknown {
+    //! Where there is no `/proc`, nobody is found one by one.
+
+    use std::collections::HashSet;
+
+    use rustix::process::{Pid, Signal};
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Member {
+        pub(crate) pid: Pid,
+        pub(crate) group: i32,
+        pub(crate) start: u64,
+    }
+
+    impl Member {
+        pub(crate) fn of(_pid: Pid) -> Option<Self> {
+            None
+        }
+        pub(crate) fn birth(_pid: Pid) -> Option<u64> {
+            None
+        }
+        pub(crate) fn number(&self) -> i32 {
+            self.pid.as_raw_nonzero().get()
+        }
+        pub(crate) fn is_in_group_of(&self, _leader: Pid) -> bool {
+            true
+        }
+        pub(crate) fn is_alive(&self) -> bool {
+            false
+        }
+        pub(crate) fn signal(&self, _signal: Signal) {}
+    }
+
+    pub(crate) struct Table;
+
+    impl Table {
+        pub(crate) fn read() -> Self {
+            Self
+        }
+        pub(crate) fn living(&self) -> Vec<Member> {
+            Vec::new()
+        }
+        pub(crate) fn marked(&self, _is_meant: impl Fn(&str) -> bool) -> HashSet<i32> {
+            HashSet::new()
+        }
+        pub(crate) fn group(&self, _leader: Pid) -> HashSet<i32> {
+            HashSet::new()
+        }
+        pub(crate) fn with_descendants(&self, _found: HashSet<i32>) -> Vec<Member> {
+            Vec::new()
+        }
+        pub(crate) fn children_elsewhere(&self) -> Vec<(Member, bool)> {
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What a program says, as it is read: in pieces, or line by line. As much is kept as a few pieces hold; who does not read
+//! lets the program wait.
+
+use std::io::{PipeReader, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use tokio::sync::mpsc;
+
+use crate::error::ProcessError;
+use crate::output::Output;
+use crate::supervise::spawn_thread;
+
+/// How long a piece is at most.
+const PIECE_BYTES: usize = 16 * 1024;
+/// How many pieces wait to be read.
+const MAX_PIECES: usize = 16;
+
+/// The pieces of a program's output, as they come.
+pub struct Chunks {
+    pieces: mpsc::Receiver<Vec<u8>>,
+}
+
+impl Chunks {
+    /// Waits for the next piece; `None` when nothing more comes.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        self.pieces.recv().await
+    }
+
+    /// Reads it line by line.
+    #[must_use]
+    pub fn lines(self, max_bytes: usize) -> Lines {
+        Lines {
+            chunks: self,
+            max_bytes,
+            buffer: Vec::new(),
+            searched: 0,
+            is_skipping: false,
+            is_at_end: false,
+        }
+    }
+}
+
+/// A line is longer than it may be. The rest of it is skipped, and the next call reads the line that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the program wrote a line of more than {limit} bytes")]
+pub struct LineTooLong {
+    /// How long a line may be.
+    pub limit: usize,
+}
+
+/// The lines of a program's output.
+pub struct Lines {
+    chunks: Chunks,
+    max_bytes: usize,
+    buffer: Vec<u8>,
+    /// How much of the buffer holds no end of a line.
+    searched: usize,
+    is_skipping: bool,
+    is_at_end: bool,
+}
+
+impl Lines {
+    /// Waits for the next line, without its end; `None` when nothing more comes. A last line needs no end. When the future is
+    /// dropped, nothing is lost.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, LineTooLong> {
+        loop {
+            if let Some(line) = self.take_line()? {
+                return Ok(Some(line));
+            }
+            if self.is_at_end {
+                let is_skipped = std::mem::take(&mut self.is_skipping);
+                let rest = std::mem::take(&mut self.buffer);
+                self.searched = 0;
+                return Ok((!rest.is_empty() && !is_skipped).then_some(rest));
+            }
+            match self.chunks.next().await {
+                Some(piece) => self.buffer.extend_from_slice(&piece),
+                None => self.is_at_end = true,
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Result<Option<Vec<u8>>, LineTooLong> {
+        loop {
+            let unseen = &self.buffer[self.searched..];
+            let end = unseen.iter().position(|byte| *byte == b'\n');
+            let Some(end) = end.map(|end| self.searched + end) else {
+                self.searched = self.buffer.len();
+                if self.is_skipping {
+                    self.buffer.clear();
+                    self.searched = 0;
+                } else if self.buffer.len() > self.max_bytes {
+                    return Err(self.skip());
+                }
+                return Ok(None);
+            };
+            let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
+            self.searched = 0;
+            if std::mem::take(&mut self.is_skipping) {
+                continue;
+            }
+            line.pop();
+            if line.len() > self.max_bytes {
+                return Err(LineTooLong {
+                    limit: self.max_bytes,
+                });
+            }
+            return Ok(Some(line));
+        }
+    }
+
+    fn skip(&mut self) -> LineTooLong {
+        self.buffer = Vec::new();
+        self.searched = 0;
+        self.is_skipping = true;
+        LineTooLong {
+            limit: self.max_bytes,
+        }
+    }
+}
+
+/// Reads into pieces until nobody writes any more, or nobody reads.
+pub(crate) fn into_chunks(reader: PipeReader) -> Result<Chunks, ProcessError> {
+    let (send, pieces) = mpsc::channel(MAX_PIECES);
+    read(reader, move |bytes| {
+        send.blocking_send(bytes.to_vec()).is_ok()
+    })?;
+    Ok(Chunks { pieces })
+}
+
+/// Reads into what is kept until nobody writes any more.
+pub(crate) fn into_output(
+    reader: PipeReader,
+    output: &Arc<Output>,
+) -> Result<Receiver<()>, ProcessError> {
+    let output = Arc::clone(output);
+    read(reader, move |bytes| {
+        output.push(bytes);
+        true
+    })
+}
+
+/// Returns what tells when all is read.
+fn read(
+    mut reader: PipeReader,
+    mut take: impl FnMut(&[u8]) -> bool + Send + 'static,
+) -> Result<Receiver<()>, ProcessError> {
+    let (done, drained) = channel();
+    spawn_thread("windlass-read", move || {
+        let mut buffer = vec![0; PIECE_BYTES];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) if take(&buffer[..count]) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        let _ = done.send(());
+    })?;
+    Ok(drained)
+}

@@ -1,0 +1,181 @@
+//! Which processes are ours, on disk, so that a later life of the host finds what this one left.
+//!
+//! A process is recorded by its number and the moment of its birth, both as of one boot of the machine: that names it for good, and another that
+//! got the same number later is not meant. It needs nothing that a process could throw away. There is one file for each
+//! program that runs; it is gone when the program is.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+
+use crate::kill::kill_all;
+use crate::processes::{Member, Table};
+
+/// The first word of each file; the second is the boot.
+const FORMAT: &str = "windlass-processes-1";
+/// How the files are named.
+const ENDING: &str = "processes";
+/// How long a file may be that is read.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// A directory in which the processes of running programs are recorded.
+#[derive(Debug, Clone)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+/// What an earlier life left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Leftovers {
+    /// How many processes were ended.
+    pub ended: usize,
+    /// Whether they are all gone.
+    pub is_whole: bool,
+    /// Files that cannot be read, and were left where they are: what they record may still run.
+    pub unreadable: Vec<PathBuf>,
+}
+
+impl Records {
+    /// Uses a directory, which is made if it is not there. One process at a time may use it.
+    pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+
+        let directory = directory.into();
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&directory)?;
+        Ok(Self { directory })
+    }
+
+    /// Ends what an earlier life recorded and left running. Call it at the start, before any program is started.
+    pub fn end_leftovers(&self) -> io::Result<Leftovers> {
+        let boot = boot()?;
+        let mut left = Leftovers {
+            is_whole: true,
+            ..Leftovers::default()
+        };
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|ending| ending != ENDING) {
+                continue;
+            }
+            let Some(record) = read(&path) else {
+                left.unreadable.push(path);
+                continue;
+            };
+            // What another boot recorded went with it.
+            if record.boot == boot {
+                let (ended, is_whole) = end(record.processes);
+                left.ended += ended;
+                if !is_whole {
+                    left.is_whole = false;
+                    continue;
+                }
+            }
+            fs::remove_file(&path)?;
+        }
+        Ok(left)
+    }
+
+    /// Begins the record of one program.
+    pub(crate) fn begin(&self) -> io::Result<Record> {
+        let name = format!("{}.{ENDING}", uuid::Uuid::now_v7().simple());
+        Ok(Record {
+            path: self.directory.join(name),
+            boot: boot()?,
+            written: Vec::new(),
+        })
+    }
+}
+
+/// The record of a program that runs.
+pub(crate) struct Record {
+    path: PathBuf,
+    boot: String,
+    written: Vec<Member>,
+}
+
+impl Record {
+    /// Records who is there, if that has changed.
+    pub(crate) fn write(&mut self, members: &[Member]) -> io::Result<()> {
+        if self.written == members {
+            return Ok(());
+        }
+        let mut text = format!("{FORMAT} {}\n", self.boot);
+        for member in members {
+            let _ = writeln!(text, "{} {}", member.number(), member.start);
+        }
+        // A kill of the host loses nothing that the system has; a crash of the system ends the processes too.
+        let fresh = self.path.with_extension("new");
+        fs::write(&fresh, text)?;
+        fs::rename(&fresh, &self.path)?;
+        self.written = members.to_vec();
+        Ok(())
+    }
+
+    /// Forgets a program of which nothing is left. What is not forgotten is looked for in the next life.
+    pub(crate) fn forget(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+struct Recorded {
+    boot: String,
+    processes: Vec<(Pid, u64)>,
+}
+
+/// Reads a file; `None` if any of it is not as we write it.
+fn read(path: &Path) -> Option<Recorded> {
+    let metadata = path.symlink_metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let mut lines = text.lines();
+    let boot = lines.next()?.strip_prefix(FORMAT)?.strip_prefix(' ')?;
+    let process = |line: &str| {
+        let (pid, start) = line.split_once(' ')?;
+        let pid = pid.parse().ok().filter(|pid| *pid > 1)?;
+        Some((Pid::from_raw(pid)?, start.parse().ok()?))
+    };
+    Some(Recorded {
+        boot: boot.to_owned(),
+        processes: lines.map(process).collect::<Option<_>>()?,
+    })
+}
+
+/// Ends these processes and what descends from them.
+fn end(processes: Vec<(Pid, u64)>) -> (usize, bool) {
+    let meant = |member: &Member| processes.contains(&(member.pid, member.start));
+    // Who was seen once is meant for good, also when the parent that led to it is gone.
+    let mut seen: Vec<Member> = Vec::new();
+    let mut find = || {
+        let table = Table::read();
+        let living = table.living().into_iter();
+        let close = living.filter(|member| meant(member) || seen.contains(member));
+        let close: HashSet<i32> = close.map(|member| member.number()).collect();
+        let found = table.with_descendants(close);
+        for member in &found {
+            if !seen.contains(member) {
+                seen.push(*member);
+            }
+        }
+        found
+    };
+    let is_whole = kill_all(&mut find);
+    (seen.len(), is_whole)
+}
+
+/// Names this boot of the machine.
+fn boot() -> io::Result<String> {
+    #[cfg(target_os = "linux")]
+    {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        Ok(boot.trim().to_owned())
+    }
+    #[cfg(not(target_os = "linux"))]
+    Ok("unknown".to_owned())
+}
