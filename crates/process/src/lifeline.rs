@@ -4,7 +4,7 @@
 //! ours: when we are gone, however that came about, it reads the end of the pipe and kills the program's processes.
 //!
 //! Under landlock it lives in a domain of its own around that of the program: it may signal everybody in there and nobody
-//! else, and they may not signal it. So SIGKILL to everybody it can reach ends the program whole, whatever became of its processes.
+//! else, and they may not signal it. So whom it can signal is the program's, whatever became of its processes.
 
 use std::io::{PipeWriter, Write, pipe};
 use std::path::Path;
@@ -17,14 +17,24 @@ use crate::processes::MARK;
 /// The first line is the group to kill; the second never comes. Those that left the group are found by their mark. What
 /// they had for temporary files goes too.
 ///
-/// To kill everybody would be the end of the user's session where no domain holds us back. So the script first sees that it
-/// cannot even signal the host, which is alive and of the same user.
+/// In a domain, processes are tried one by one, and those that can be signalled are killed; never all at once, and not
+/// at all unless two rules of the kernel were seen to hold: the host, alive and of the same user, can neither be signalled nor
+/// looked into. Nothing is started in between, since that would be in the domain too.
 const WATCH: &str = r#"
 in_domain=
-if [ "$2" = domain ] && [ "$PPID" = "$3" ] && ! kill -0 "$PPID" 2>/dev/null && [ -d "/proc/$PPID" ]; then in_domain=yes; fi
+if [ "$2" = domain ] && [ "$PPID" = "$3" ] && ! kill -0 "$PPID" 2>/dev/null && [ ! -e "/proc/$PPID/exe" ] && [ -d "/proc/$PPID" ]
+then in_domain=yes; fi
 read -r group
 read -r _
-[ -n "$in_domain" ] && kill -KILL -1
+round=0
+while [ -n "$in_domain" ] && [ "$round" -lt 50 ]; do
+  round=$((round + 1)) found=
+  for place in /proc/[0-9]*; do
+    pid=${place#/proc/}
+    if [ "$pid" != "$$" ] && kill -0 "$pid" 2>/dev/null; then kill -KILL "$pid" && found=yes; fi
+  done
+  [ -n "$found" ] || break
+done
 [ -n "$group" ] && kill -KILL -- "-$group"
 grep -lsaF -- "$1" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do kill -KILL "$pid"; done
 [ -n "$4" ] && rm -rf -- "$4"

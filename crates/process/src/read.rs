@@ -161,3 +161,49 @@ fn read(
     })?;
     Ok(drained)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Reads all lines of what comes in these pieces; what is too long is `None`.
+    fn lines_of(pieces: &[Vec<u8>], max_bytes: usize) -> Vec<Option<Vec<u8>>> {
+        let (send, received) = mpsc::channel(pieces.len() + 1);
+        for piece in pieces {
+            send.try_send(piece.clone()).unwrap();
+        }
+        drop(send);
+        let mut lines = Chunks { pieces: received }.lines(max_bytes);
+        let executor = tokio::runtime::Builder::new_current_thread();
+        let executor = { executor }.build().unwrap();
+        executor.block_on(async {
+            let mut read = Vec::new();
+            loop {
+                match lines.next().await {
+                    Ok(Some(line)) => read.push(Some(line)),
+                    Ok(None) => return read,
+                    Err(LineTooLong { .. }) => read.push(None),
+                }
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_pieces_the_lines_are_the_same(
+            pieces in prop::collection::vec(prop::collection::vec(prop::sample::select(b"ab\n".to_vec()), 0..12), 0..12),
+            max_bytes in 0_usize..8,
+        ) {
+            let whole = pieces.concat();
+            let mut expected: Vec<_> = whole.split(|byte| *byte == b'\n').collect();
+            if expected.last().is_some_and(|last| last.is_empty()) {
+                expected.pop();
+            }
+            let fits = |line: &&[u8]| (line.len() <= max_bytes).then(|| line.to_vec());
+            let expected: Vec<_> = expected.iter().map(fits).collect();
+            prop_assert_eq!(lines_of(&pieces, max_bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests in a process of their own.
+
+use std::process::Command;
+
+/// Runs one ignored test of this binary in a process of its own.
+pub(crate) fn alone(name: &str) {
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let complained = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}\n{complained}");
+    assert!(said.contains("1 passed"), "there is no test {name}: {said}");
+}

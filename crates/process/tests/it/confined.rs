@@ -1,0 +1,74 @@
+//! What a program gets and what it does not.
+
+use std::fs;
+
+use windlass_process::MARK;
+
+use crate::support::{World, sandboxes, worlds};
+
+/// Returns the lines that a script writes.
+async fn lines(world: &World, script: &str) -> Vec<String> {
+    let (program, _) = world.script(script);
+    let mut running = program.start().await.unwrap();
+    let mut lines = running.chunks().unwrap().lines(64 * 1024);
+    let mut read = Vec::new();
+    while let Some(line) = lines.next().await.unwrap() {
+        read.push(String::from_utf8(line).unwrap());
+    }
+    running.end().await.unwrap();
+    read
+}
+
+#[tokio::test]
+async fn variables_are_those_that_were_named_and_arguments_are_words() {
+    for world in worlds() {
+        let known = ["PATH", MARK, "PWD", "OLDPWD", "SHLVL", "_"];
+        for line in lines(&world, "env").await {
+            let name = line.split('=').next().unwrap();
+            assert!(known.contains(&name), "{:?}: {line}", world.way);
+        }
+        let (mut program, _) = world.program("printf");
+        let words = ["%s.", "a b", "$HOME", "; exit 9", "'\"", "", "é\n"];
+        program.arguments = words.map(Into::into).into();
+        let mut running = program.start().await.unwrap();
+        let mut chunks = running.chunks().unwrap();
+        let mut said = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            said.extend(chunk);
+        }
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(said, "a b.$HOME.; exit 9.'\"..é\n.", "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn only_the_root_is_written_and_only_where_the_bounds_say_so() {
+    for world in sandboxes() {
+        let outside = tempfile::tempdir().unwrap();
+        let target = outside.path().join("new").display().to_string();
+        lines(&world, &format!("echo in > inside; echo out > {target}")).await;
+        assert!(world.root().join("inside").exists(), "{:?}", world.way);
+        assert_eq!(
+            fs::read_dir(&outside).unwrap().count(),
+            0,
+            "{:?}",
+            world.way
+        );
+        let (mut program, _) = world.script("echo more > more");
+        program.bounds.is_writable = false;
+        program.start().await.unwrap().end().await.unwrap();
+        assert!(!world.root().join("more").exists(), "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn a_program_leads_a_group_of_its_own() {
+    for world in worlds() {
+        let (program, errors) = world.script("echo up; cat > /dev/null");
+        let running = crate::support::up(program, &errors).await;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
+        let after_name = stat.rsplit(')').next().unwrap();
+        let group = after_name.split_ascii_whitespace().nth(2).unwrap();
+        assert_eq!(group, running.pid().to_string(), "{:?}", world.way);
+    }
+}

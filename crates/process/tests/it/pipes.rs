@@ -1,0 +1,156 @@
+//! Pipes both ways, with bounds.
+
+use std::sync::Arc;
+
+use windlass_process::{Cause, FeedError, Ladder, LineTooLong, Output, Rung, Stdout};
+
+use crate::support::{LONG, SHORT, worlds};
+
+/// What may wait between a program and who reads it: pieces, a pipe, and a little.
+const MAX_BETWEEN: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn a_program_answers_line_by_line_for_many_turns_and_ends_when_its_input_does() {
+    for world in worlds() {
+        let script = "while read -r line; do echo \"got $line\"; done; echo oh >&2; exit 3";
+        let (program, errors) = world.script(script);
+        let mut running = program.start().await.unwrap();
+        let feed = running.feed().unwrap();
+        let mut lines = running.chunks().unwrap().lines(1024);
+        assert!(running.feed().is_none() && running.chunks().is_none());
+        for turn in 0..100 {
+            feed.send(format!("turn {turn}\n").as_bytes())
+                .await
+                .unwrap();
+            let line = lines.next().await.unwrap().unwrap();
+            assert_eq!(
+                line,
+                format!("got turn {turn}").as_bytes(),
+                "{:?}",
+                world.way
+            );
+        }
+        feed.finish();
+        assert_eq!(lines.next().await, Ok(None));
+        let end = running.end().await.unwrap();
+        assert_eq!((end.cause, end.rung), (Cause::Itself, None));
+        assert_eq!(end.status.unwrap().code(), Some(3), "{:?}", world.way);
+        assert_eq!(errors.text().0, "oh\n", "{:?}", world.way);
+        assert_eq!(feed.send(b"more").await, Err(FeedError::Closed));
+    }
+}
+
+#[tokio::test]
+async fn what_was_handed_over_is_written_also_when_the_feed_is_dropped() {
+    for world in worlds() {
+        let (program, _) = world.script("wc -c");
+        let mut running = program.start().await.unwrap();
+        let feed = running.feed().unwrap();
+        feed.send(&[b'x'; 300_000]).await.unwrap();
+        feed.send(&[b'y'; 300_000]).await.unwrap();
+        drop(feed);
+        let mut lines = running.chunks().unwrap().lines(100);
+        let line = lines.next().await.unwrap().unwrap();
+        assert_eq!(line.trim_ascii(), b"600000", "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn output_without_end_that_nobody_reads_makes_the_program_wait() {
+    for world in worlds() {
+        let (program, _) = world.script("exec yes");
+        let mut running = program.start().await.unwrap();
+        let mut chunks = running.chunks().unwrap();
+        let mut total = chunks.next().await.unwrap().len();
+        running.stop();
+        let end = running.end().await.unwrap();
+        assert!(end.is_whole, "{:?}", world.way);
+        while let Some(chunk) = chunks.next().await {
+            total += chunk.len();
+        }
+        assert!(total < MAX_BETWEEN, "{:?}: {total}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn output_without_end_is_kept_in_part() {
+    for world in worlds() {
+        let output = Arc::new(Output::new(1000, 0));
+        let (mut program, errors) = world.script("yes & exec yes no >&2");
+        program.stdout = Stdout::Kept(Arc::clone(&output));
+        program.time = Some(SHORT * 3);
+        let end = program.start().await.unwrap().end().await.unwrap();
+        assert_eq!(end.cause, Cause::TimeOver, "{:?}", world.way);
+        let (text, remark) = output.text();
+        assert!(
+            text.len() < 1100 && remark.is_some(),
+            "{:?}: {remark:?}",
+            world.way
+        );
+        let (text, remark) = errors.text();
+        assert!(
+            text.len() < 8300 && remark.is_some(),
+            "{:?}: {remark:?}",
+            world.way
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_told_and_a_long_one_is_skipped() {
+    for world in worlds() {
+        let too_long = Err(LineTooLong { limit: 5000 });
+        let (program, _) = world.script("yes | tr -d '\\n'");
+        let mut running = program.start().await.unwrap();
+        let mut lines = running.chunks().unwrap().lines(5000);
+        assert_eq!(lines.next().await, too_long, "{:?}", world.way);
+        running.stop();
+        assert!(running.end().await.unwrap().is_whole, "{:?}", world.way);
+
+        let long = "head -c 3000000 /dev/zero | tr '\\0' x";
+        let script = format!("echo first; {long}; echo; echo second; printf last");
+        let (program, _) = world.script(&script);
+        let mut lines = {
+            let mut running = program.start().await.unwrap();
+            let lines = running.chunks().unwrap().lines(5000);
+            // Held while it is read; here the program is short enough to end by itself.
+            tokio::spawn(async move { running.end().await });
+            lines
+        };
+        let mut read = Vec::new();
+        loop {
+            match lines.next().await {
+                Ok(Some(line)) => read.push(String::from_utf8(line).unwrap()),
+                Ok(None) => break,
+                Err(told) => read.push(told.to_string()),
+            }
+        }
+        let told = "the program wrote a line of more than 5000 bytes";
+        assert_eq!(read, ["first", told, "second", "last"], "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn input_that_nobody_reads_keeps_nobody_waiting() {
+    for world in worlds() {
+        let (mut program, errors) = world.script("trap '' INT; echo up; sleep 86400");
+        program.ladder = Ladder(vec![(Rung::CloseInput, SHORT), (Rung::Terminate, LONG)]);
+        let mut running = crate::support::up(program, &errors).await;
+        let feed = running.feed().unwrap();
+        let piece = vec![b'x'; 64 * 1024];
+        let mut pieces = 0..1000;
+        let full = pieces.find_map(|_| feed.try_send(&piece).err());
+        assert_eq!(full, Some(FeedError::Full), "{:?}", world.way);
+        running.stop();
+        // Who waits for room is told that none will come. The pipe itself may still have taken a piece.
+        let closed = loop {
+            if let Err(error) = feed.send(&piece).await {
+                break error;
+            }
+        };
+        assert_eq!(closed, FeedError::Closed, "{:?}", world.way);
+        let end = running.end().await.unwrap();
+        assert_eq!(end.rung, Some(Rung::Terminate), "{:?}", world.way);
+        assert!(end.is_whole, "{:?}", world.way);
+    }
+}

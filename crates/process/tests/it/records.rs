@@ -1,0 +1,124 @@
+//! What an earlier life recorded is ended, and nobody else.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use windlass_process::{Leftovers, Records};
+
+use crate::support::{birth, worlds};
+
+fn boot() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    boot.trim().to_owned()
+}
+
+fn record(directory: &Path, name: &str, text: &str) {
+    fs::write(directory.join(format!("{name}.processes")), text).unwrap();
+}
+
+fn sleeper() -> Child {
+    Command::new("sleep").arg("86400").spawn().unwrap()
+}
+
+fn is_alive(child: &mut Child) -> bool {
+    child.try_wait().unwrap().is_none()
+}
+
+#[test]
+fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::open(directory.path()).unwrap();
+    let (mut same, mut reused, mut rebooted) = (sleeper(), sleeper(), sleeper());
+    let line =
+        |child: &Child, later: u64| format!("{} {}\n", child.id(), birth(child.id()) + later);
+    let now = format!("windlass-processes-1 {}\n", boot());
+    let once = "windlass-processes-1 00000000-0000-0000-0000-000000000000\n";
+    record(
+        directory.path(),
+        "reused",
+        &format!("{now}{}", line(&reused, 1)),
+    );
+    record(
+        directory.path(),
+        "same",
+        &format!("{now}{}", line(&same, 0)),
+    );
+    record(
+        directory.path(),
+        "rebooted",
+        &format!("{once}{}", line(&rebooted, 0)),
+    );
+    record(directory.path(), "gone", &format!("{now}4194303 1\n"));
+    let left = records.end_leftovers().unwrap();
+    let expected = Leftovers {
+        ended: 1,
+        is_whole: true,
+        unreadable: Vec::new(),
+    };
+    assert_eq!(left, expected);
+    assert!(!is_alive(&mut same));
+    assert!(is_alive(&mut reused) && is_alive(&mut rebooted));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    for mut child in [reused, rebooted] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_told_and_ends_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::open(directory.path()).unwrap();
+    let mut child = sleeper();
+    let line = format!("{} {}\n", child.id(), birth(child.id()));
+    let now = format!("windlass-processes-1 {}\n", boot());
+    let broken = [
+        ("empty", String::new()),
+        (
+            "version",
+            format!("windlass-processes-2 {}\n{line}", boot()),
+        ),
+        ("words", format!("{now}{line}one two\n")),
+        ("init", format!("{now}{line}1 1\n")),
+        ("group", format!("{now}{line}-1 1\n")),
+    ];
+    for (name, text) in &broken {
+        record(directory.path(), name, text);
+    }
+    let left = records.end_leftovers().unwrap();
+    assert_eq!(
+        (left.ended, left.unreadable.len()),
+        (0, broken.len()),
+        "{left:?}"
+    );
+    assert!(is_alive(&mut child));
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        broken.len()
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_program_is_recorded_while_it_runs() {
+    for world in worlds() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        program.records = Some(Records::open(directory.path()).unwrap());
+        let mut running = crate::support::up(program, &errors).await;
+        let file = fs::read_dir(directory.path()).unwrap().next().unwrap();
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let line = format!("{} {}\n", running.pid(), birth(running.pid()));
+        assert!(text.contains(&line), "{:?}: {text}", world.way);
+        running.stop();
+        assert!(running.end().await.unwrap().is_whole);
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "{:?}",
+            world.way
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Worlds to run programs in, and looks at what they leave.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use windlass_process::{
+    Bounds, Confinement, End, Ladder, Output, Program, Rung, Running, Stderr, Stdin, Stdout,
+    open_to_look,
+};
+use windlass_testkit::skipped;
+
+/// How long something may take that should happen soon.
+const SOON: Duration = Duration::from_secs(60);
+/// For a rung that is expected to be taken.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// For a rung that is expected to be in vain.
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
+
+/// A directory, and a way to confine what runs in it.
+pub(crate) struct World {
+    pub(crate) way: Confinement,
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn of(way: Confinement) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { way, directory }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap()
+    }
+
+    /// A script that is fed and read; its complaints are kept in what is returned beside it.
+    pub(crate) fn script(&self, script: &str) -> (Program, Arc<Output>) {
+        let (mut program, errors) = self.program("/bin/sh");
+        program.arguments = vec!["-c".into(), script.into()];
+        (program, errors)
+    }
+
+    pub(crate) fn program(&self, program: &str) -> (Program, Arc<Output>) {
+        let root = self.root();
+        let handle = open_to_look(&root).unwrap();
+        let errors = Arc::new(Output::new(8192, 0));
+        let bounds = Bounds::of(root);
+        let mut program = Program::new(program, self.way, bounds, handle, Arc::clone(&errors));
+        program.variables = [("PATH".into(), "/usr/bin:/bin".into())].into();
+        program.stdin = Stdin::Fed;
+        program.stdout = Stdout::Read;
+        program.stderr = Stderr::Kept(Arc::clone(&errors));
+        program.ladder = Ladder(vec![(Rung::Terminate, SHORT)]);
+        (program, errors)
+    }
+
+    /// Starts a script and waits until it says `up`.
+    pub(crate) async fn start_up(&self, script: &str) -> Running {
+        let (program, errors) = self.script(script);
+        up(program, &errors).await
+    }
+
+    /// Runs a script to its end.
+    pub(crate) async fn run(&self, script: &str) -> End {
+        let (program, _) = self.script(script);
+        program.start().await.unwrap().end().await.unwrap()
+    }
+}
+
+/// Starts a program and waits until it says `up`.
+pub(crate) async fn up(program: Program, errors: &Output) -> Running {
+    let way = program.confinement;
+    let mut running = program.start().await.unwrap();
+    let mut lines = running.chunks().unwrap().lines(1024);
+    let line = lines.next().await.unwrap();
+    assert_eq!(
+        line.as_deref(),
+        Some(&b"up"[..]),
+        "{way:?}: {}",
+        errors.text().0
+    );
+    // Kept, so that the program never writes into a closed pipe.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next().await {} });
+    running
+}
+
+/// The sandboxes that work here. For those that do not, the test is told as skipped.
+pub(crate) fn sandboxes() -> Vec<World> {
+    let both = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
+    both.filter(|way| is_here(*way)).map(World::of).collect()
+}
+
+/// All worlds that this machine has.
+pub(crate) fn worlds() -> Vec<World> {
+    let mut worlds = sandboxes();
+    worlds.push(World::of(Confinement::Unconfined));
+    worlds
+}
+
+pub(crate) fn is_here(way: Confinement) -> bool {
+    if way == Confinement::Unconfined || way.works_here() {
+        return true;
+    }
+    let test = std::thread::current();
+    let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
+    skipped(&what, "it does not work on this machine");
+    false
+}
+
+/// A number of seconds that only one test sleeps, so that its processes can be told from others.
+pub(crate) fn unique_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("86400.{:07}{next:03}", std::process::id())
+}
+
+/// Returns the living processes with such a command line.
+pub(crate) fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| is_meant(&command))
+    })
+    .collect()
+}
+
+/// Returns the processes that sleep for this long.
+pub(crate) fn sleepers(seconds: &str) -> Vec<u32> {
+    let wanted = format!("sleep\0{seconds}\0");
+    pids_of(|command| command == wanted.as_bytes())
+}
+
+/// When a process was born, as the system counts.
+pub(crate) fn birth(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
+    fields.skip(19).next().unwrap().parse().unwrap()
+}
+
+/// Waits until something holds that should hold soon.
+pub(crate) fn soon(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Who is left when nobody is.
+pub(crate) const NOBODY: [u32; 0] = [];
