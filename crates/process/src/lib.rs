@@ -9,6 +9,7 @@ mod feed;
 mod hidden;
 mod kill;
 mod ladder;
+mod launch;
 mod lifeline;
 mod limits;
 mod network;

@@ -4,23 +4,23 @@
 //! signal goes with the *thread* that started the program, and because landlock confines the thread that asks for it: one is
 //! confined, starts the program, which inherits that, and then only waits for it.
 
-use std::io::{PipeReader, PipeWriter, pipe};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::io::pipe;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use crate::confine::{Confinement, Domain};
+use crate::confine::Confinement;
 use crate::error::ProcessError;
 use crate::family::Family;
 use crate::feed::{self, Closer, Feed};
 use crate::ladder::{Ladder, Rung};
+use crate::launch::{Launched, Pipes, launch, pid_of};
 use crate::lifeline::Lifeline;
-use crate::orphans::{self, Brood, Known};
 use crate::program::{Program, Stderr, Stdin, Stdout};
 use crate::read::{self, Chunks};
 use crate::records::Record;
@@ -88,13 +88,6 @@ struct Supervised {
     /// Whether its processes have to be recorded again and again, because something could outlive us.
     is_watched: bool,
     _scratch: Option<TempDir>,
-}
-
-/// The ends of the pipes that are the program's.
-struct Pipes {
-    stdin: Option<PipeReader>,
-    stdout: PipeWriter,
-    stderr: PipeWriter,
 }
 
 impl Supervised {
@@ -281,66 +274,6 @@ fn write_record(record: &mut Option<Record>, family: &mut Family) {
     if let Err(error) = record.write(&family.everybody()) {
         tracing::warn!(%error, "the processes of a command cannot be recorded");
     }
-}
-
-struct Launched {
-    child: Child,
-    known: Known,
-    lifeline: Option<Lifeline>,
-    domain: Option<Domain>,
-}
-
-/// Starts the program in a thread of its own, which then waits for it without reaping it.
-fn launch(
-    program: Program,
-    command: Command,
-    pipes: Pipes,
-    notes: Sender<Note>,
-    lifeline: impl FnOnce(Confinement) -> Result<Option<Lifeline>, ProcessError> + Send + 'static,
-) -> Result<Launched, ProcessError> {
-    let (tell, told) = channel();
-    spawn_thread("windlass-wait", move || {
-        let begin = move || {
-            let lifeline = lifeline(program.confinement)?;
-            let domain = program.confinement.enter(&program.bounds, &program.root);
-            let domain = domain.map_err(ProcessError::Sandbox)?;
-            let mut command = command;
-            let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
-            command
-                .stdin(stdin)
-                .stdout(pipes.stdout)
-                .stderr(pipes.stderr);
-            let brood = match program.confinement {
-                Confinement::Bubblewrap => Brood::Never,
-                Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
-            };
-            let spawned = orphans::spawn(&mut command, brood);
-            let (child, known) = spawned.map_err(ProcessError::io("start the command"))?;
-            Ok(Launched {
-                child,
-                known,
-                lifeline,
-                domain,
-            })
-        };
-        // Its ends of the pipes go with it, so that the readers see the end.
-        let launched = begin();
-        let pid = launched
-            .as_ref()
-            .ok()
-            .and_then(|launched| pid_of(&launched.child));
-        let _ = tell.send(launched);
-        if let Some(pid) = pid {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-        }
-        let _ = notes.send(Note::Exited);
-    })?;
-    told.recv().map_err(|_| ProcessError::Lost)?
-}
-
-fn pid_of(child: &Child) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
 fn exited_within(inbox: &Receiver<Note>, time: Duration) -> bool {

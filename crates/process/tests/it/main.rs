@@ -1,4 +1,6 @@
 //! Programs that are started, fed, confined and ended, in every world that this machine has.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alone;
 mod confined;

@@ -137,8 +137,8 @@ pub(crate) fn sleepers(seconds: &str) -> Vec<u32> {
 /// When a process was born, as the system counts.
 pub(crate) fn birth(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
-    fields.skip(19).next().unwrap().parse().unwrap()
+    let mut fields = stat.rsplit(')').next().unwrap().split_ascii_whitespace();
+    fields.nth(19).unwrap().parse().unwrap()
 }
 
 /// Waits until something holds that should hold soon.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use windlass_tools::{Confinement, Policy, end_leftovers};
 
-use crate::support::{Place, soon, ways};
+use crate::support::{Place, sandboxes, soon, ways};
 
 /// A number of seconds that only one test sleeps, so that its processes can be told from others.
 fn unique_sleep() -> String {
@@ -105,6 +105,19 @@ async fn what_a_command_leaves_in_the_background_ends_with_it() {
             "{way:?}"
         );
         soon("nobody is left", || sleepers(&seconds).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_without_parent_group_session_and_variables_ends_with_the_call() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let seconds = unique_sleep();
+        let daemon = format!("env -i setsid -f sh -c ': > up; exec sleep {seconds}' > /dev/null");
+        let leave = format!("{daemon}; until [ -e up ]; do sleep 0.01; done");
+        let ran = place.shell(&leave).await.unwrap();
+        assert_eq!(ran["exit_code"], 0, "{way:?}: {ran}");
+        assert!(sleepers(&seconds).is_empty(), "{way:?}");
     }
 }
 

@@ -1,0 +1,82 @@
+//! The thread that starts a program, and then only waits for it.
+
+use std::io::{PipeReader, PipeWriter};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::confine::{Confinement, Domain};
+use crate::error::ProcessError;
+use crate::lifeline::Lifeline;
+use crate::orphans::{self, Brood, Known};
+use crate::program::Program;
+use crate::supervise::{Note, spawn_thread};
+
+/// The ends of the pipes that are the program's.
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<PipeReader>,
+    pub(crate) stdout: PipeWriter,
+    pub(crate) stderr: PipeWriter,
+}
+
+/// A program that was started.
+pub(crate) struct Launched {
+    pub(crate) child: Child,
+    pub(crate) known: Known,
+    pub(crate) lifeline: Option<Lifeline>,
+    pub(crate) domain: Option<Domain>,
+}
+
+/// Starts the program in a thread of its own, which then waits for it without reaping it.
+pub(crate) fn launch(
+    program: Program,
+    command: Command,
+    pipes: Pipes,
+    notes: Sender<Note>,
+    lifeline: impl FnOnce(Confinement) -> Result<Option<Lifeline>, ProcessError> + Send + 'static,
+) -> Result<Launched, ProcessError> {
+    let (tell, told) = channel();
+    spawn_thread("windlass-wait", move || {
+        let begin = move || {
+            let lifeline = lifeline(program.confinement)?;
+            let domain = program.confinement.enter(&program.bounds, &program.root);
+            let domain = domain.map_err(ProcessError::Sandbox)?;
+            let mut command = command;
+            let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
+            command
+                .stdin(stdin)
+                .stdout(pipes.stdout)
+                .stderr(pipes.stderr);
+            let brood = match program.confinement {
+                Confinement::Bubblewrap => Brood::Never,
+                Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
+            };
+            let spawned = orphans::spawn(&mut command, brood);
+            let (child, known) = spawned.map_err(ProcessError::io("start the command"))?;
+            Ok(Launched {
+                child,
+                known,
+                lifeline,
+                domain,
+            })
+        };
+        // Its ends of the pipes go with it, so that the readers see the end.
+        let launched = begin();
+        let pid = launched
+            .as_ref()
+            .ok()
+            .and_then(|launched| pid_of(&launched.child));
+        let _ = tell.send(launched);
+        if let Some(pid) = pid {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+        }
+        let _ = notes.send(Note::Exited);
+    })?;
+    told.recv().map_err(|_| ProcessError::Lost)?
+}
+
+pub(crate) fn pid_of(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
