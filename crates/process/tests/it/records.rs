@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use windlass_process::{Leftovers, Records};
 
@@ -17,37 +17,54 @@ fn record(directory: &Path, name: &str, text: &str) {
     fs::write(directory.join(format!("{name}.processes")), text).unwrap();
 }
 
-fn sleeper() -> Child {
-    Command::new("sleep").arg("86400").spawn().unwrap()
+/// A process that is gone when the test is, however that ends.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> Self {
+        let mut command = Command::new("sleep");
+        command
+            .arg("86400")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// How it is recorded if it was born so much later.
+    fn line(&self, later: u64) -> String {
+        let pid = self.0.id();
+        format!("{pid} {}\n", birth(pid) + later)
+    }
 }
 
-fn is_alive(child: &mut Child) -> bool {
-    child.try_wait().unwrap().is_none()
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
 fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(directory.path()).unwrap();
-    let (mut same, mut reused, mut rebooted) = (sleeper(), sleeper(), sleeper());
-    let line =
-        |child: &Child, later: u64| format!("{} {}\n", child.id(), birth(child.id()) + later);
+    let [mut same, mut reused, mut rebooted] = [(); 3].map(|()| Sleeper::start());
     let now = format!("windlass-processes-1 {}\n", boot());
     let once = "windlass-processes-1 00000000-0000-0000-0000-000000000000\n";
     record(
         directory.path(),
         "reused",
-        &format!("{now}{}", line(&reused, 1)),
+        &format!("{now}{}", reused.line(1)),
     );
-    record(
-        directory.path(),
-        "same",
-        &format!("{now}{}", line(&same, 0)),
-    );
+    record(directory.path(), "same", &format!("{now}{}", same.line(0)));
     record(
         directory.path(),
         "rebooted",
-        &format!("{once}{}", line(&rebooted, 0)),
+        &format!("{once}{}", rebooted.line(0)),
     );
     record(directory.path(), "gone", &format!("{now}4194303 1\n"));
     let left = records.end_leftovers().unwrap();
@@ -57,21 +74,17 @@ fn a_process_is_known_by_its_birth_and_another_with_its_number_is_left_alone() {
         unreadable: Vec::new(),
     };
     assert_eq!(left, expected);
-    assert!(!is_alive(&mut same));
-    assert!(is_alive(&mut reused) && is_alive(&mut rebooted));
+    assert!(!same.is_alive());
+    assert!(reused.is_alive() && rebooted.is_alive());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    for mut child in [reused, rebooted] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }
 
 #[test]
 fn a_record_that_cannot_be_read_is_told_and_ends_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let records = Records::open(directory.path()).unwrap();
-    let mut child = sleeper();
-    let line = format!("{} {}\n", child.id(), birth(child.id()));
+    let mut child = Sleeper::start();
+    let line = child.line(0);
     let now = format!("windlass-processes-1 {}\n", boot());
     let broken = [
         ("empty", String::new()),
@@ -92,13 +105,11 @@ fn a_record_that_cannot_be_read_is_told_and_ends_nobody() {
         (0, broken.len()),
         "{left:?}"
     );
-    assert!(is_alive(&mut child));
+    assert!(child.is_alive());
     assert_eq!(
         fs::read_dir(directory.path()).unwrap().count(),
         broken.len()
     );
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[tokio::test]
