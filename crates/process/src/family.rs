@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::confine::Domain;
-use crate::kill::kill_all;
+use crate::kill::{kill_all, wait_for_sandboxes};
 use crate::orphans::Known;
 use crate::processes::{Member, Table};
 
@@ -72,7 +72,11 @@ impl Family {
     /// Ends what is left when the leader is gone, and tells whether nobody is.
     pub(crate) fn sweep(&mut self) -> bool {
         let is_whole = kill_all(|| self.members());
-        let is_whole = self.known.end_orphans() && is_whole;
+        let is_empty = match (self.leader_is_sandbox, Member::birth(self.leader)) {
+            (true, Some(since)) => wait_for_sandboxes(since),
+            _ => true,
+        };
+        let is_whole = self.known.end_orphans() && is_whole && is_empty;
         if !is_whole {
             tracing::warn!(leader = ?self.leader, "processes of a command are still there after SIGKILL");
         }

@@ -25,6 +25,18 @@ pub(crate) fn kill_all(mut find: impl FnMut() -> Vec<Member>) -> bool {
     false
 }
 
+/// Waits until the kernel has emptied the sandboxes, no older than this, whose outer process is gone. When the init of one is
+/// dead, so is everybody in it.
+pub(crate) fn wait_for_sandboxes(since: u64) -> bool {
+    for _ in 0..ROUNDS {
+        if !Table::read().has_lost_sandbox(since) {
+            return true;
+        }
+        std::thread::sleep(BETWEEN_ROUNDS);
+    }
+    false
+}
+
 /// Ends what an earlier process of the same owner left running, as [`Program::owner`](crate::Program::owner) names it, by the
 /// variable that its programs were given.
 ///

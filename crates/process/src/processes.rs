@@ -70,6 +70,7 @@ mod proc {
         group: i32,
         start: u64,
         is_dead: bool,
+        is_bubblewrap: bool,
     }
 
     impl Stat {
@@ -87,6 +88,7 @@ mod proc {
                 group,
                 start: fields.nth(16)?.parse().ok()?,
                 is_dead: matches!(state, "Z" | "X"),
+                is_bubblewrap: text.get(..=end)?.ends_with(b"(bwrap)"),
             })
         }
 
@@ -172,6 +174,30 @@ mod proc {
             living
         }
 
+        /// Tells whether there are sandboxes of bubblewrap, no older than this, whose outer process is gone while their init
+        /// still ends. By then it has no variables any more, and nothing leads from it to whom it belonged.
+        pub(crate) fn has_lost_sandbox(&self, since: u64) -> bool {
+            let is_sandbox = |pid: i32| {
+                let mut stats = self.stats.iter();
+                stats.any(|stat| number(stat.pid) == pid && stat.is_bubblewrap && !stat.is_dead)
+            };
+            let lost = self.stats.iter().filter(|stat| {
+                stat.is_bubblewrap
+                    && !stat.is_dead
+                    && stat.start >= since
+                    && !is_sandbox(stat.parent)
+            });
+            lost.into_iter().any(|stat| {
+                let status = fs::read_to_string(format!("/proc/{}/status", number(stat.pid)));
+                let status = status.unwrap_or_default();
+                let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+                numbers.is_some_and(|numbers| {
+                    let numbers: Vec<_> = numbers.split_ascii_whitespace().collect();
+                    numbers.len() > 1 && numbers.last() == Some(&"1")
+                })
+            })
+        }
+
         /// Returns children of ours outside of our own group, with whether they are dead.
         pub(crate) fn children_elsewhere(&self) -> Vec<(Member, bool)> {
             let own_group = rustix::process::getpgrp();
@@ -235,6 +261,9 @@ mod unknown {
         }
         pub(crate) fn with_descendants(&self, _found: HashSet<i32>) -> Vec<Member> {
             Vec::new()
+        }
+        pub(crate) fn has_lost_sandbox(&self, _since: u64) -> bool {
+            false
         }
         pub(crate) fn children_elsewhere(&self) -> Vec<(Member, bool)> {
             Vec::new()
