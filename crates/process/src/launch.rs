@@ -11,6 +11,7 @@ use crate::error::ProcessError;
 use crate::lifeline::Lifeline;
 use crate::orphans::{self, Brood, Known};
 use crate::program::Program;
+use crate::signals;
 use crate::supervise::{Note, spawn_thread};
 
 /// The ends of the pipes that are the program's.
@@ -39,6 +40,7 @@ pub(crate) fn launch(
     let (tell, told) = channel();
     spawn_thread("windlass-wait", move || {
         let begin = move || {
+            signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
             let lifeline = lifeline(program.confinement)?;
             let domain = program.confinement.enter(&program.bounds, &program.root);
             let domain = domain.map_err(ProcessError::Sandbox)?;

@@ -20,6 +20,7 @@ mod program;
 mod read;
 mod records;
 mod running;
+mod signals;
 mod supervise;
 
 pub use confine::{Bounds, Confinement, closed_by_landlock};

@@ -85,6 +85,28 @@ async fn an_interrupt_is_heard_and_the_program_goes_on() {
     }
 }
 
+#[test]
+fn an_interrupt_is_heard_also_where_the_host_ignores_it() {
+    // As in a host that a script has started in the background.
+    let ran = std::process::Command::new("timeout")
+        .args([
+            "60",
+            "sh",
+            "-c",
+            "trap '' HUP INT QUIT TERM; exec \"$@\"",
+            "sh",
+        ])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "ladder::an_interrupt_is_heard_and_the_program_goes_on",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("1 passed"), "{said}");
+}
+
 #[tokio::test]
 async fn who_is_dropped_is_stopped() {
     for world in worlds() {
