@@ -78,7 +78,7 @@ impl Location {
         sync_fully(&connection)?;
         // What a savepoint may take back is kept in memory: on disk it would be written twice.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // The [log](super::log) is seen to before; this is for what was larger than expected.
+        // The [log](super::wal) is seen to before; this is for what was larger than expected.
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 16)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -143,9 +143,9 @@ impl Location {
     ///
     /// A database in WAL mode cannot be read where no file can be made beside it, except as one that nobody changes; that
     /// is true when the directory is read-only and no log is left, and as long as nobody else writes.
-    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Sees), Fault> {
+    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Freshness), Fault> {
         let path = self.database();
-        let mut sees = Sees::Changes;
+        let mut sees = Freshness::Changes;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         connection.busy_timeout(BUSY)?;
@@ -155,7 +155,7 @@ impl Location {
                 return Err(self.cut_off().into());
             }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
-                sees = Sees::NoChanges;
+                sees = Freshness::NoChanges;
                 open_unchanged(&path)?
             }
             // A file that is shorter than it says is read in this mode only; it can then be checked, and saved.
@@ -183,7 +183,7 @@ pub(crate) enum Look {
 
 /// Whether a connection sees what others write after it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sees {
+pub(crate) enum Freshness {
     Changes,
     NoChanges,
 }

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 32 * 1024;
 
 /// What happened to a stream.
 #[derive(Debug)]
-pub(crate) enum Ring {
+pub(crate) enum Wakeup {
     Head(StreamKey, u64, Vec<Written>),
     Removed(StreamKey),
 }
@@ -144,10 +144,10 @@ impl Doorbells {
             .page(after.min(u64::MAX - 1), limit)
     }
 
-    pub(crate) fn ring(&self, ring: Ring) {
+    pub(crate) fn ring(&self, ring: Wakeup) {
         let mut bells = self.lock();
         match ring {
-            Ring::Head(stream, head, written) => {
+            Wakeup::Head(stream, head, written) => {
                 let Some(bell) = bells.get_mut(&stream) else {
                     return;
                 };
@@ -159,7 +159,7 @@ impl Doorbells {
                 }
             }
             // Dropping the bell tells the watchers.
-            Ring::Removed(stream) => drop(bells.remove(&stream)),
+            Wakeup::Removed(stream) => drop(bells.remove(&stream)),
         }
     }
 

@@ -14,9 +14,9 @@ use super::error::{Fault, SqliteError};
 use super::findings::Finding;
 use super::numbers::uint;
 use super::prune::{put_note, steps};
-use super::queries::follow::step;
+use super::queries::row_writer::step;
 use super::runs::forget_ended;
-use super::sweep::{self, Note, Plan, Swept, Until, old_chunks, old_turns, oldest_streams};
+use super::sweep::{self, SweepMark, Plan, Swept, Until, old_chunks, old_turns, oldest_streams};
 use super::writer::Work;
 use super::{queries, removing};
 use crate::journal::{JournalError, StreamKey};
@@ -316,7 +316,7 @@ enum Sweep {
 struct Pruned {
     pruned: u64,
     /// What is left to be noted.
-    note: Option<Note>,
+    note: Option<SweepMark>,
 }
 
 fn earlier(now: i64, age: Duration) -> i64 {

@@ -4,7 +4,7 @@
 //! write, and `windlass.commits`, which finds a log that was lost. One connection writes, in groups; readers have
 //! connections of their own. The pages of these modules say what is decided where.
 
-mod afterwards;
+mod page_check;
 mod ancestry;
 mod backup;
 mod condense;
@@ -23,7 +23,7 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
-mod log;
+mod wal;
 mod maintain;
 mod manifest;
 mod numbers;
@@ -31,8 +31,8 @@ mod open;
 mod options;
 mod orphans;
 mod owner;
-mod pace;
-mod pen;
+mod commit_times;
+mod committer;
 mod prune;
 mod queries;
 mod readers;
@@ -48,7 +48,7 @@ mod spans;
 mod staging;
 mod storage;
 mod sweep;
-mod thread;
+mod commit_thread;
 mod times;
 mod verify;
 mod writer;
@@ -70,7 +70,7 @@ pub use options::{OnLostCommits, OpenCheck, SqliteOptions, SqliteRetention};
 pub use queries::{RebuildProgress, RebuildReport, SqliteQueries};
 pub use records::SqliteRecords;
 pub use restore::{
-    Belonging, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
+    HostFile, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
 };
 pub use runs::SqliteRuns;
 pub use secrets::SecretsKey;

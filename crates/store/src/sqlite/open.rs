@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::afterwards::{After, Afterwards};
+use super::page_check::{PageCheckJob, PageCheck};
 use super::connect::Location;
 use super::counter::{self, Count, Counter, Found};
 use super::doorbells::Doorbells;
@@ -21,19 +21,19 @@ use super::inspect::{
     Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
-use super::log::Log;
+use super::wal::Wal;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
-use super::pace::Pace;
-use super::pen::{Pen, State};
-use super::queries::follow::Behind;
-use super::queries::tail::{Tail, folded};
+use super::commit_times::CommitTimes;
+use super::committer::{Committer, State};
+use super::queries::row_writer::RowWriter;
+use super::queries::tail::{NewerRows, folded};
 use super::readers::Readers;
 use super::removing;
 use super::rights;
 use super::schema;
-use super::secrets::Vault;
-use super::thread;
+use super::secrets::SecretCipher;
+use super::commit_thread;
 use crate::durable::chain::Chain;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
@@ -82,21 +82,21 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     )
     .map_err(|source| counter_trouble(&location, source))?;
     let doorbells = Arc::new(Doorbells::default());
-    let tail = Arc::new(Tail::new(identity.database));
-    let behind = Arc::new(Behind::default());
+    let tail = Arc::new(NewerRows::new(identity.database));
+    let row_writer = Arc::new(RowWriter::default());
     // What a killed process has not written is written soon.
-    behind.note(identity.position.saturating_sub(folded(&connection)?));
+    row_writer.note(identity.position.saturating_sub(folded(&connection)?));
     let broken = Arc::default();
-    let afterwards = Afterwards::begin(After {
+    let page_check = PageCheck::begin(PageCheckJob {
         location: location.clone(),
         is_checked: options.check == OpenCheck::Glance && reader.is_some(),
         broken: Arc::clone(&broken),
     })
     .map_err(no_thread)?;
-    let check = afterwards.check();
+    let check = page_check.check();
     let is_removing = removing::is_any_left(&connection)?;
-    let pen = Pen {
-        log: Log::new(location.clone()),
+    let committer = Committer {
+        wal: Wal::new(location.clone()),
         connection,
         counter,
         _owner: owner,
@@ -113,18 +113,18 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         },
         commits: Arc::default(),
         broken,
-        afterwards,
+        page_check,
         tail: Arc::clone(&tail),
-        behind: Arc::clone(&behind),
-        pace: Pace::default(),
+        row_writer: Arc::clone(&row_writer),
+        commit_times: CommitTimes::default(),
     };
-    let writer = thread::start(pen).map_err(no_thread)?;
-    let rows = behind.begin(location.clone(), Arc::clone(&tail), writer.downgrade());
+    let writer = commit_thread::start(committer).map_err(no_thread)?;
+    let rows = row_writer.begin(location.clone(), Arc::clone(&tail), writer.downgrade());
     rows.map_err(no_thread)?;
     Ok(Inner {
         readers: Readers::new(location, reader),
         chain,
-        vault: Vault::new(options.secrets_key),
+        vault: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         doorbells,
         tail,
@@ -160,10 +160,10 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     Ok(Inner {
         readers: Readers::new(location, Some((reader, sees))),
         chain,
-        vault: Vault::new(options.secrets_key),
+        vault: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
-        tail: Arc::new(Tail::new(identity)),
+        tail: Arc::new(NewerRows::new(identity)),
         writer: None,
         check: None,
     })

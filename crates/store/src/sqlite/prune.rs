@@ -14,7 +14,7 @@ use super::numbers::{int, uint};
 use super::queries;
 use super::queries::tail::folded;
 use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
-use super::sweep::{Note, Plan, Swept};
+use super::sweep::{SweepMark, Plan, Swept};
 use super::writer::Work;
 use crate::durable::chain::Digest;
 use crate::durable::record::Stored;
@@ -36,7 +36,7 @@ pub(crate) struct Prune {
     numbers: Vec<u64>,
     /// Whether they are whole turns.
     has_turns: bool,
-    note: Option<Note>,
+    note: Option<SweepMark>,
 }
 
 /// Cuts what was found into commits.
@@ -101,13 +101,13 @@ fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, Fault> {
 }
 
 /// Notes of a stream what a sweep has found.
-pub(super) fn put_note(connection: &Connection, stream: u64, note: Note) -> Result<(), Fault> {
+pub(super) fn put_note(connection: &Connection, stream: u64, note: SweepMark) -> Result<(), Fault> {
     let (change, value) = match note {
-        Note::Swept(seq) => (
+        SweepMark::Swept(seq) => (
             "UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1",
             seq,
         ),
-        Note::Aged(seq) => ("UPDATE streams SET aged = ?2 WHERE id = ?1", seq),
+        SweepMark::Aged(seq) => ("UPDATE streams SET aged = ?2 WHERE id = ?1", seq),
     };
     connection
         .prepare_cached(change)?

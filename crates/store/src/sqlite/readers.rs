@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{Location, Sees};
+use super::connect::{Location, Freshness};
 use super::error::Fault;
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -24,7 +24,7 @@ pub(crate) struct Readers {
 
 impl Readers {
     /// Makes a pool; a connection that is open already need not be opened again.
-    pub(crate) fn new(location: Location, open: Option<(Connection, Sees)>) -> Arc<Self> {
+    pub(crate) fn new(location: Location, open: Option<(Connection, Freshness)>) -> Arc<Self> {
         let readers = Self {
             location,
             permits: Arc::new(Semaphore::new(MAX_READERS)),
@@ -59,17 +59,17 @@ impl Readers {
             .map_err(|error| Fault::unavailable(format!("a read was cut off: {error}")))?
     }
 
-    fn take(&self) -> Result<(Connection, Sees), Fault> {
+    fn take(&self) -> Result<(Connection, Freshness), Fault> {
         let idle = self.lock().pop();
         match idle {
-            Some(connection) => Ok((connection, Sees::Changes)),
+            Some(connection) => Ok((connection, Freshness::Changes)),
             None => self.location.connect_to_look(),
         }
     }
 
     /// Keeps a connection for the next read, unless it would show the database as one that nobody changes.
-    fn put(&self, connection: Connection, sees: Sees) {
-        if self.permits.is_closed() || sees != Sees::Changes {
+    fn put(&self, connection: Connection, sees: Freshness) {
+        if self.permits.is_closed() || sees != Freshness::Changes {
             return;
         }
         let mut idle = self.lock();
@@ -144,9 +144,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let readers = readers(directory.path());
         let unchanged = || readers.location.connect_to_read().unwrap();
-        readers.put(unchanged(), Sees::NoChanges);
+        readers.put(unchanged(), Freshness::NoChanges);
         assert!(readers.lock().is_empty());
-        readers.put(unchanged(), Sees::Changes);
+        readers.put(unchanged(), Freshness::Changes);
         assert_eq!(readers.lock().len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A stream that is removed is gone for everybody with one small commit: it leaves the table of streams. What is left of it goes in
 //! steps, each a commit of its own, so that nobody waits long for them. Where a crash comes between, the writer goes on with
-//! them (`pen.rs`).
+//! them (`committer.rs`).
 
 use rusqlite::{Connection, OptionalExtension};
 

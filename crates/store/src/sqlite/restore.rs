@@ -91,7 +91,7 @@ pub enum RestoreError {
 
 /// A file of the host that belongs to its data.
 #[derive(Debug, Clone)]
-pub struct Belonging {
+pub struct HostFile {
     /// Its name in the data directory and in the backup.
     pub name: String,
     /// Which one is taken where both have it.
@@ -115,7 +115,7 @@ pub struct RestoreOptions {
     /// The data directory; it need not be there.
     pub into: PathBuf,
     /// The files that the host knows. A backup with others in it is of another version.
-    pub belongings: Vec<Belonging>,
+    pub host_files: Vec<HostFile>,
     /// The key of the chain of digests, where the database was made with one.
     pub chain_key: Option<ChainKey>,
 }
@@ -231,7 +231,7 @@ impl Prepared {
         options: RestoreOptions,
         step: &mut impl FnMut(RestoreStep),
     ) -> Result<Self, RestoreError> {
-        let manifest = look_at(&options.from, &options.belongings)?;
+        let manifest = look_at(&options.from, &options.host_files)?;
         // Behind a link stands the directory that is exchanged, not the link.
         let into = options.into.canonicalize().unwrap_or(options.into);
         let make = |path: &Path| {
@@ -269,8 +269,8 @@ impl Prepared {
         };
         prepared.copy_member(DATABASE)?;
         step(RestoreStep::Copied);
-        for belonging in &options.belongings {
-            prepared.take(belonging)?;
+        for host_file in &options.host_files {
+            prepared.take(host_file)?;
         }
         prepared.count()?;
         step(RestoreStep::Completed);
@@ -290,14 +290,14 @@ impl Prepared {
         }
     }
 
-    fn take(&mut self, belonging: &Belonging) -> Result<(), RestoreError> {
-        let name = &belonging.name;
+    fn take(&mut self, host_file: &HostFile) -> Result<(), RestoreError> {
+        let name = &host_file.name;
         let present = self.into.join(name);
         let is_present = self.way != Way::Rename && fs::symlink_metadata(&present).is_ok();
         let is_in_backup = self.manifest.files.contains_key(name);
         let whose = match (is_present, is_in_backup) {
             (false, false) => return Ok(()),
-            (true, true) => belonging.prefer,
+            (true, true) => host_file.prefer,
             (true, false) => Prefer::Present,
             (false, true) => Prefer::Backup,
         };
@@ -394,7 +394,7 @@ impl Prepared {
 }
 
 /// Reads what a backup says of itself, and refuses what this program does not know.
-fn look_at(from: &Path, belongings: &[Belonging]) -> Result<Manifest, RestoreError> {
+fn look_at(from: &Path, host_files: &[HostFile]) -> Result<Manifest, RestoreError> {
     let other_version = |what: String| RestoreError::OtherVersion {
         path: from.to_owned(),
         what,
@@ -413,7 +413,7 @@ fn look_at(from: &Path, belongings: &[Belonging]) -> Result<Manifest, RestoreErr
         return Err(other_version(schema_words(manifest.schema)));
     }
     let is_known = |name: &String| {
-        name == DATABASE || belongings.iter().any(|belonging| belonging.name == *name)
+        name == DATABASE || host_files.iter().any(|host_file| host_file.name == *name)
     };
     match manifest.files.keys().find(|name| !is_known(name)) {
         Some(name) => Err(other_version(format!(

@@ -56,9 +56,9 @@ pub(crate) struct Sealed {
 
 /// Seals and opens, where a key was given.
 #[derive(Debug, Clone)]
-pub(crate) struct Vault(Option<SecretsKey>);
+pub(crate) struct SecretCipher(Option<SecretsKey>);
 
-impl Vault {
+impl SecretCipher {
     pub(crate) fn new(key: Option<SecretsKey>) -> Self {
         Self(key)
     }

@@ -33,10 +33,10 @@ pub(super) struct Swept {
 
 impl Swept {
     /// Takes over what was noted of the stream.
-    pub(super) fn note(&mut self, note: Option<Note>) {
+    pub(super) fn note(&mut self, note: Option<SweepMark>) {
         match note {
-            Some(Note::Swept(seq)) => self.swept = seq,
-            Some(Note::Aged(seq)) => self.aged = seq,
+            Some(SweepMark::Swept(seq)) => self.swept = seq,
+            Some(SweepMark::Aged(seq)) => self.aged = seq,
             None => {}
         }
     }
@@ -87,14 +87,14 @@ pub(super) struct Found {
 pub(super) struct Plan {
     pub(super) records: Vec<Found>,
     /// What to note of the stream when they are gone.
-    pub(super) note: Option<Note>,
+    pub(super) note: Option<SweepMark>,
     /// Whether there may be more.
     pub(super) is_more: bool,
 }
 
 /// What is noted of a stream, so that the next sweep need not look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Note {
+pub(super) enum SweepMark {
     /// Up to here no pieces of text are left.
     Swept(u64),
     /// Where it ended when nothing of it could get too old.
@@ -165,7 +165,7 @@ pub(super) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> Result
     for record in &records {
         if record.is_chunk && record.at >= before {
             plan.is_more = false;
-            plan.note = Some(Note::Swept(upto));
+            plan.note = Some(SweepMark::Swept(upto));
             return Ok(plan);
         }
         if record.is_chunk {
@@ -176,7 +176,7 @@ pub(super) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> Result
     if !plan.is_more {
         upto = end;
     }
-    plan.note = Some(Note::Swept(upto));
+    plan.note = Some(SweepMark::Swept(upto));
     Ok(plan)
 }
 
@@ -238,7 +238,7 @@ pub(super) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result
     };
     plan.records.truncate(whole);
     if is_at_end && matches!(until, Until::Time(_)) {
-        plan.note = Some(Note::Aged(stream.head));
+        plan.note = Some(SweepMark::Aged(stream.head));
     }
     Ok(plan)
 }

@@ -12,7 +12,7 @@ use crate::durable::chain::hex;
 
 /// What became of a stream of the export.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Became {
+pub(super) enum ImportedStream {
     /// It was taken in, under this number.
     Taken(u64),
     /// One of its name was there before, with this number.
@@ -23,7 +23,7 @@ pub(super) enum Became {
 
 /// Where a fork begins.
 pub(super) struct Beginning {
-    pub(super) parent: Became,
+    pub(super) parent: ImportedStream,
     pub(super) seq: u64,
     pub(super) session: SessionId,
     pub(super) chain: String,
@@ -36,9 +36,9 @@ pub(super) fn begin(
     beginning: &Beginning,
 ) -> Result<Result<(), &'static str>, Fault> {
     let (parent, must_fit) = match beginning.parent {
-        Became::Taken(parent) => (parent, false),
-        Became::There(parent) => (parent, true),
-        Became::LeftOut => return Ok(Err("the stream that it begins with was left out")),
+        ImportedStream::Taken(parent) => (parent, false),
+        ImportedStream::There(parent) => (parent, true),
+        ImportedStream::LeftOut => return Ok(Err("the stream that it begins with was left out")),
     };
     let Some(name) = holder(work.connection, parent)? else {
         return Ok(Err("the stream that it begins with was removed"));

@@ -32,7 +32,7 @@ use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use forks::{Became, Beginning};
+use forks::{ImportedStream, Beginning};
 use incoming::{Incoming, Piece, write};
 use spool::spool;
 
@@ -92,7 +92,7 @@ struct Import<'a, 'b> {
     work: &'a mut Work<'b>,
     stream: Option<Incoming>,
     /// What became of the streams of the export so far.
-    became: Vec<Became>,
+    became: Vec<ImportedStream>,
     /// Which of them were taken in for their forks only.
     kept: Vec<u64>,
     report: ImportReport,
@@ -241,10 +241,10 @@ impl Import<'_, '_> {
         }
         let mut refused = None;
         let mut number = 0;
-        let mut became = Became::LeftOut;
+        let mut became = ImportedStream::LeftOut;
         if let Some(there) = find(self.work.connection, &key)? {
             refused = Some(Finding::of_stream(&key, "it is there already"));
-            became = Became::There(there.stream);
+            became = ImportedStream::There(there.stream);
         } else {
             number = claim(self.work, &key)?.stream;
         }
@@ -263,12 +263,12 @@ impl Import<'_, '_> {
     }
 
     /// Returns what became of the stream that a fork begins with.
-    fn parent(&self, place: u64) -> Became {
+    fn parent(&self, place: u64) -> ImportedStream {
         let place = usize::try_from(place).unwrap_or(usize::MAX);
         let before = self.became.len().saturating_sub(1);
         let parents = self.became.get(..before).unwrap_or_default();
         let found = place.checked_sub(1).and_then(|place| parents.get(place));
-        found.copied().unwrap_or(Became::LeftOut)
+        found.copied().unwrap_or(ImportedStream::LeftOut)
     }
 
     fn begin_fork(&mut self, beginning: Beginning) -> Result<(), Fault> {
@@ -340,7 +340,7 @@ impl Import<'_, '_> {
             self.kept.push(number);
         }
         if let Some(became) = self.became.last_mut() {
-            *became = Became::Taken(number);
+            *became = ImportedStream::Taken(number);
         }
         self.report.streams += 1;
         self.report.records += stream.records;

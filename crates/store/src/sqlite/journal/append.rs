@@ -6,12 +6,12 @@ use chrono::Utc;
 use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
-use super::super::doorbells::Ring;
+use super::super::doorbells::Wakeup;
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::host_records;
 use super::super::numbers::int;
-use super::super::pen::State;
+use super::super::committer::State;
 use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::durable::record::{Encoded, RECORD_VERSION};
@@ -55,7 +55,7 @@ impl Append {
         insert.end()?;
         let sizes = self.records.iter().map(|record| record.size);
         let written = self.events.into_iter().zip(sizes).collect();
-        let ring = Ring::Head(head.key.clone(), head.seq, written);
+        let ring = Wakeup::Head(head.key.clone(), head.seq, written);
         work.state.rings.push(ring);
         work.state.heads.put(self.stream, head);
         Ok(self.records)

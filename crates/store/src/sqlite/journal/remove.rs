@@ -3,7 +3,7 @@
 use rusqlite::OptionalExtension;
 
 use super::super::ancestry::shared_upto;
-use super::super::doorbells::Ring;
+use super::super::doorbells::Wakeup;
 use super::super::error::Fault;
 use super::super::kept::{let_go, put_aside};
 use super::super::numbers::uint;
@@ -45,6 +45,6 @@ fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault>
         let_go(work, stream)?;
     }
     work.state.heads.forget(stream);
-    work.state.rings.push(Ring::Removed(key.clone()));
+    work.state.rings.push(Wakeup::Removed(key.clone()));
     Leftover::behind(work, stream, after).map(Some)
 }

@@ -8,7 +8,7 @@
 mod check;
 mod counts;
 mod detail;
-pub(super) mod follow;
+pub(super) mod row_writer;
 mod load;
 mod open;
 #[cfg(test)]
@@ -50,7 +50,7 @@ pub(super) use open::open_streams;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use remove::{forget, hide, mark_pruned, trim};
 pub(super) use run_check::RunCheck;
-use tail::{Reach, Rows};
+use tail::{FoldExtent, Rows};
 
 /// Answers about threads, turns and runs in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl SqliteQueries {
     ) -> Result<T, QueryError> {
         let inner = Arc::clone(&self.inner);
         let asked = self.inner.readers.read(move |reader| {
-            let (connection, newer, upto) = inner.tail.look(reader, Reach::Newest)?;
+            let (connection, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
             answer(&Look {
                 connection,
                 newer,

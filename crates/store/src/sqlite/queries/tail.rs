@@ -86,7 +86,7 @@ fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut
 
 /// What is newer than the tables.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct NewerRows {
     state: Mutex<State>,
     pub(crate) cursors: Cursors,
 }
@@ -103,14 +103,14 @@ struct State {
 
 /// Up to where a step goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum FoldExtent {
     /// To the newest record.
     Newest,
     /// Not far, so that memory has room for it.
     Step,
 }
 
-impl Tail {
+impl NewerRows {
     pub(crate) fn new(database: [u8; 16]) -> Self {
         Self {
             state: Mutex::default(),
@@ -133,7 +133,7 @@ impl Tail {
     pub(super) fn look<'a>(
         &self,
         reader: &'a Connection,
-        reach: Reach,
+        reach: FoldExtent,
     ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
         // First the lock, then the look: so it sees all that the tail has folded, and all rows that it let go of.
         let mut state = self.lock();
@@ -146,7 +146,7 @@ impl Tail {
     pub(super) fn look_in(
         &self,
         transaction: &Connection,
-        reach: Reach,
+        reach: FoldExtent,
     ) -> Result<(Arc<Rows>, u64), Fault> {
         self.lock().move_on(transaction, reach)
     }
@@ -212,7 +212,7 @@ impl State {
     fn move_on(
         &mut self,
         transaction: &Connection,
-        reach: Reach,
+        reach: FoldExtent,
     ) -> Result<(Arc<Rows>, u64), Fault> {
         let folded = folded(transaction)?;
         // Another process has written rows: all that were folded here, which retention may have changed since, or so many that they
@@ -226,13 +226,13 @@ impl State {
     }
 
     /// Folds what is newer.
-    fn advance(&mut self, connection: &Connection, reach: Reach) -> Result<(), Fault> {
+    fn advance(&mut self, connection: &Connection, reach: FoldExtent) -> Result<(), Fault> {
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {RECORDS} FROM records WHERE position > ?1 ORDER BY position LIMIT ?2"
         ))?;
         let limit = match reach {
-            Reach::Newest => u64::MAX,
-            Reach::Step => STEP_RECORDS,
+            FoldExtent::Newest => u64::MAX,
+            FoldExtent::Step => STEP_RECORDS,
         };
         let records = statement.query([int(self.upto), int(limit)])?;
         self.fold_whole(connection, records, reach)
@@ -246,7 +246,7 @@ impl State {
             from!("?3 + 1")
         ))?;
         let records = statement.query([stream, self.upto, seen].map(int))?;
-        self.fold_whole(connection, records, Reach::Newest)
+        self.fold_whole(connection, records, FoldExtent::Newest)
     }
 
     /// Folds records. What was folded half-way when something failed is made again from the tables.
@@ -254,7 +254,7 @@ impl State {
         &mut self,
         connection: &Connection,
         records: rusqlite::Rows<'_>,
-        reach: Reach,
+        reach: FoldExtent,
     ) -> Result<(), Fault> {
         let folded = self.fold(connection, records, reach);
         if folded.is_err() {
@@ -267,7 +267,7 @@ impl State {
         &mut self,
         connection: &Connection,
         mut records: rusqlite::Rows<'_>,
-        reach: Reach,
+        reach: FoldExtent,
     ) -> Result<(), Fault> {
         let (mut buffer, mut bytes) = (Vec::new(), 0);
         // What is appended together lies together, so the stream is mostly the same as that of the record before.
@@ -285,7 +285,7 @@ impl State {
             bytes += record.stored.len();
             self.upto = self.upto.max(record.position);
             current = Some((record.stream, folded));
-            if reach == Reach::Step && bytes > STEP_BYTES {
+            if reach == FoldExtent::Step && bytes > STEP_BYTES {
                 break;
             }
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Fault;
-pub(crate) use super::pen::Work;
-use super::thread::Stand;
+pub(crate) use super::committer::Work;
+use super::commit_thread::CommitterSlot;
 
 /// Up to how many bytes a caller may write itself.
 const MAX_IN_PLACE: usize = 64 * 1024;
@@ -101,16 +101,16 @@ where
 }
 
 /// What the thread is asked to do.
-pub(super) enum Order {
+pub(super) enum WriterMessage {
     Do(Box<dyn Job>),
     Close(oneshot::Sender<()>),
 }
 
-/// A way to the pen that keeps no store open.
+/// A way to the committer that keeps no store open.
 pub(crate) struct WeakWriter {
-    orders: mpsc::WeakSender<Order>,
+    orders: mpsc::WeakSender<WriterMessage>,
     commits: Arc<AtomicU64>,
-    stand: Arc<Stand>,
+    committer_slot: Arc<CommitterSlot>,
 }
 
 impl WeakWriter {
@@ -119,17 +119,17 @@ impl WeakWriter {
         Some(Writer {
             orders: self.orders.upgrade()?,
             commits: Arc::clone(&self.commits),
-            stand: Arc::clone(&self.stand),
+            committer_slot: Arc::clone(&self.committer_slot),
         })
     }
 }
 
-/// The way to the pen, and to the thread that mostly holds it.
+/// The way to the committer, and to the thread that mostly holds it.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<WriterMessage>,
     commits: Arc<AtomicU64>,
-    stand: Arc<Stand>,
+    committer_slot: Arc<CommitterSlot>,
 }
 
 impl fmt::Debug for Writer {
@@ -140,14 +140,14 @@ impl fmt::Debug for Writer {
 
 impl Writer {
     pub(super) fn new(
-        orders: mpsc::Sender<Order>,
+        orders: mpsc::Sender<WriterMessage>,
         commits: Arc<AtomicU64>,
-        stand: Arc<Stand>,
+        committer_slot: Arc<CommitterSlot>,
     ) -> Self {
         Self {
             orders,
             commits,
-            stand,
+            committer_slot,
         }
     }
 
@@ -155,7 +155,7 @@ impl Writer {
         WeakWriter {
             orders: self.orders.downgrade(),
             commits: Arc::clone(&self.commits),
-            stand: Arc::clone(&self.stand),
+            committer_slot: Arc::clone(&self.committer_slot),
         }
     }
 
@@ -170,7 +170,7 @@ impl Writer {
     }
 
     /// The same, for work that refuses before its first change or not at all. It is done here and now where it is small
-    /// and [nobody else writes](super::pace).
+    /// and [nobody else writes](super::commit_times).
     pub(crate) async fn write_checked<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -187,14 +187,14 @@ impl Writer {
         answered.await.map_err(|_| closed())?
     }
 
-    /// Does a job if the pen is at hand; gives it back otherwise.
+    /// Does a job if the committer is at hand; gives it back otherwise.
     fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
-        let mut taken = nobody_waits.then(|| self.stand.try_take()).flatten();
-        let pen = taken.as_mut().and_then(|pen| pen.as_mut());
-        match pen.filter(|pen| pen.is_at_hand()) {
-            Some(pen) => {
-                pen.commit(vec![job]);
+        let mut taken = nobody_waits.then(|| self.committer_slot.try_take()).flatten();
+        let committer = taken.as_mut().and_then(|committer| committer.as_mut());
+        match committer.filter(|committer| committer.is_at_hand()) {
+            Some(committer) => {
+                committer.commit(vec![job]);
                 None
             }
             None => Some(job),
@@ -202,7 +202,7 @@ impl Writer {
     }
 
     async fn hand_over(&self, job: Box<dyn Job>) -> Result<(), Fault> {
-        let sent = self.orders.send(Order::Do(job)).await;
+        let sent = self.orders.send(WriterMessage::Do(job)).await;
         sent.map_err(|_| closed())
     }
 
@@ -226,7 +226,7 @@ impl Writer {
         &self,
         (job, answered): (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>),
     ) -> Result<T, Fault> {
-        let sent = self.orders.blocking_send(Order::Do(job));
+        let sent = self.orders.blocking_send(WriterMessage::Do(job));
         sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?
     }
@@ -239,7 +239,7 @@ impl Writer {
     /// Ends the thread when what waits is done.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.orders.send(Order::Close(done)).await.is_ok() {
+        if self.orders.send(WriterMessage::Close(done)).await.is_ok() {
             let _ = closed.await;
         }
     }

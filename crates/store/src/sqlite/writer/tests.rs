@@ -3,8 +3,8 @@ use std::thread::{self, ThreadId};
 
 use super::super::error::SqliteError;
 use super::super::options::{OpenCheck, SqliteOptions};
-use super::super::pace::Pace;
-use super::super::pen::Pen;
+use super::super::commit_times::CommitTimes;
+use super::super::committer::Committer;
 use super::super::{Inner, SqliteStore};
 use super::*;
 use crate::journal::{Journal, StreamKey};
@@ -22,11 +22,11 @@ fn writer(store: &SqliteStore) -> &Writer {
     inner.writer().unwrap()
 }
 
-/// Takes the pen as soon as the thread has tidied up.
-fn take_up(stand: &Stand) -> MutexGuard<'_, Option<Pen>> {
+/// Takes the committer as soon as the thread has tidied up.
+fn take_up(committer_slot: &CommitterSlot) -> MutexGuard<'_, Option<Committer>> {
     loop {
-        match stand.try_take() {
-            Some(pen) => return pen,
+        match committer_slot.try_take() {
+            Some(committer) => return committer,
             None => thread::yield_now(),
         }
     }
@@ -34,8 +34,8 @@ fn take_up(stand: &Stand) -> MutexGuard<'_, Option<Pen>> {
 
 impl Writer {
     fn be_quick(&self) {
-        let mut pen = take_up(&self.stand);
-        pen.as_mut().unwrap().pace = Pace::quick();
+        let mut committer = take_up(&self.committer_slot);
+        committer.as_mut().unwrap().commit_times = CommitTimes::quick();
     }
 
     /// Makes a commit, and tells which thread made it.
@@ -74,11 +74,11 @@ async fn who_finds_the_pen_taken_waits_for_the_thread() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
-    let (writer, stand) = (writer(&store).clone(), Arc::clone(&writer(&store).stand));
+    let (writer, committer_slot) = (writer(&store).clone(), Arc::clone(&writer(&store).committer_slot));
     let (taken, is_taken) = std::sync::mpsc::channel();
     let (let_go, may_go) = std::sync::mpsc::channel::<()>();
     let holder = thread::spawn(move || {
-        let _pen = take_up(&stand);
+        let _committer = take_up(&committer_slot);
         taken.send(()).unwrap();
         may_go.recv().unwrap();
     });

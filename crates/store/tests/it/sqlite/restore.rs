@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use windlass_store::sqlite::{
-    Belonging, Prefer, RestoreError, RestoreOptions, RestoreStep, SqliteOptions, restore,
+    HostFile, Prefer, RestoreError, RestoreOptions, RestoreStep, SqliteOptions, restore,
 };
 use windlass_store::{SqliteError, SqliteStore};
 
@@ -97,14 +97,14 @@ impl Place {
 }
 
 fn options(place: &Path) -> RestoreOptions {
-    let belonging = |name: &str, prefer| Belonging {
+    let belonging = |name: &str, prefer| HostFile {
         name: name.to_owned(),
         prefer,
     };
     RestoreOptions {
         from: place.join("backup"),
         into: place.join("data"),
-        belongings: vec![
+        host_files: vec![
             belonging("tokens.json", Prefer::Present),
             belonging("secrets.key", Prefer::Backup),
             belonging("trusted.json", Prefer::Present),

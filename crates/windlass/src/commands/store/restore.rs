@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use windlass_store::sqlite::{
-    Belonging, Prefer, RestoreOptions, RestoreReport, RestoreStep, restore,
+    HostFile, Prefer, RestoreOptions, RestoreReport, RestoreStep, restore,
 };
 
 use super::backup::{SECRETS_KEY, TOKENS};
@@ -26,18 +26,18 @@ pub(super) struct Restore {
 }
 
 /// What belongs to the data of a daemon beside its database, and whose is taken where both have it.
-fn belongings() -> Vec<Belonging> {
+fn host_files() -> Vec<HostFile> {
     let files = [
         (TOKENS, Prefer::Present),
         (SECRETS_KEY, Prefer::Backup),
         ("trusted.json", Prefer::Present),
         (".gitignore", Prefer::Present),
     ];
-    let belonging = |(name, prefer): (&str, Prefer)| Belonging {
+    let host_file = |(name, prefer): (&str, Prefer)| HostFile {
         name: name.to_owned(),
         prefer,
     };
-    files.map(belonging).into()
+    files.map(host_file).into()
 }
 
 impl Restore {
@@ -45,7 +45,7 @@ impl Restore {
         let options = RestoreOptions {
             from: self.source.clone(),
             into: place.directory.clone(),
-            belongings: belongings(),
+            host_files: host_files(),
             chain_key: None,
         };
         let progress = Progress::of("copying the backup");

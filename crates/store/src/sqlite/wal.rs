@@ -19,7 +19,7 @@ const FEWEST: u64 = 64;
 
 /// The log, as the one who writes knows it. How long it is only SQLite knows, so what is counted is changed rows.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct Wal {
     location: Location,
     changes: u64,
     /// How many fill it.
@@ -32,7 +32,7 @@ pub(crate) struct Log {
     trouble: Option<String>,
 }
 
-impl Log {
+impl Wal {
     pub(crate) fn new(location: Location) -> Self {
         Self {
             location,
@@ -113,7 +113,7 @@ impl Log {
         })
     }
 
-    /// Writes back what came while the thread was at it, and learns how many changes fill the log.
+    /// Writes back what came while the thread was at it, and learns how many changes fill the wal.
     fn write_rest_back(&mut self, writer: &Connection) -> Result<(), Fault> {
         let pages = write_back(writer);
         let known = pages.as_ref().copied().unwrap_or(0);
@@ -131,7 +131,7 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for Wal {
     fn drop(&mut self) {
         self.end();
     }
@@ -154,12 +154,12 @@ mod tests {
     use super::*;
 
     /// Lets the log become due, and waits until it was written back.
-    fn write_back_once(log: &mut Log, writer: &Connection) {
-        log.note_changes(log.due);
-        log.tidy_up(writer);
-        while log.underway.is_some() {
+    fn write_back_once(wal: &mut Wal, writer: &Connection) {
+        wal.note_changes(wal.due);
+        wal.tidy_up(writer);
+        while wal.underway.is_some() {
             std::thread::yield_now();
-            log.tidy_up(writer);
+            wal.tidy_up(writer);
         }
     }
 
@@ -173,19 +173,19 @@ mod tests {
         let writer = location.connect_to_write(None).unwrap();
         writer.pragma_update(None, "journal_mode", "WAL").unwrap();
         writer.execute_batch("CREATE TABLE t (x)").unwrap();
-        let mut log = Log::new(location.clone());
-        write_back_once(&mut log, &writer);
-        assert_eq!(log.trouble, None);
+        let mut wal = Wal::new(location.clone());
+        write_back_once(&mut wal, &writer);
+        assert_eq!(wal.trouble, None);
 
         // A connection of its own cannot be opened.
         let away = directory.path().join("away");
         std::fs::rename(location.database(), &away).unwrap();
-        log.spare = None;
-        write_back_once(&mut log, &writer);
-        assert!(log.trouble.is_some());
+        wal.spare = None;
+        write_back_once(&mut wal, &writer);
+        assert!(wal.trouble.is_some());
         std::fs::rename(away, location.database()).unwrap();
-        write_back_once(&mut log, &writer);
-        assert_eq!(log.trouble, None);
+        write_back_once(&mut wal, &writer);
+        assert_eq!(wal.trouble, None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const CHECK_AFTER: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_millis(1);
 
 /// What there is to do.
-pub(crate) struct After {
+pub(crate) struct PageCheckJob {
     pub(crate) location: Location,
     /// Whether all pages are to be looked at.
     pub(crate) is_checked: bool,
@@ -32,60 +32,60 @@ pub(crate) type Check = watch::Receiver<Option<Vec<String>>>;
 
 /// The thread that does it.
 #[derive(Debug)]
-pub(crate) struct Afterwards {
+pub(crate) struct PageCheck {
     thread: Option<JoinHandle<()>>,
-    brake: Arc<Brake>,
+    stop_signal: Arc<StopSignal>,
     check: Check,
 }
 
 /// How the thread is told to end.
 #[derive(Default)]
-struct Brake {
-    is_pulled: Mutex<bool>,
+struct StopSignal {
+    is_stopped: Mutex<bool>,
     bell: Condvar,
     /// Ends a look that is under way.
     interrupt: OnceLock<InterruptHandle>,
 }
 
-impl std::fmt::Debug for Brake {
+impl std::fmt::Debug for StopSignal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Brake").finish_non_exhaustive()
+        f.debug_struct("StopSignal").finish_non_exhaustive()
     }
 }
 
-impl Brake {
-    fn is_pulled(&self) -> MutexGuard<'_, bool> {
-        self.is_pulled
+impl StopSignal {
+    fn is_stopped(&self) -> MutexGuard<'_, bool> {
+        self.is_stopped
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a time; tells whether the brake was pulled.
+    /// Waits for a time; tells whether the signal came.
     fn wait(&self, time: Duration) -> bool {
         let waited = self
             .bell
-            .wait_timeout_while(self.is_pulled(), time, |is_pulled| !*is_pulled);
-        let (is_pulled, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *is_pulled
+            .wait_timeout_while(self.is_stopped(), time, |is_stopped| !*is_stopped);
+        let (is_stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *is_stopped
     }
 }
 
-impl Afterwards {
-    pub(crate) fn begin(after: After) -> io::Result<Self> {
-        let brake = Arc::<Brake>::default();
+impl PageCheck {
+    pub(crate) fn begin(job: PageCheckJob) -> io::Result<Self> {
+        let stop_signal = Arc::<StopSignal>::default();
         let (found, check) = watch::channel(None);
-        let thread = match after.is_checked {
+        let thread = match job.is_checked {
             false => None,
             true => {
-                let brake = Arc::clone(&brake);
-                let name = "windlass-sqlite-after".to_owned();
+                let stop_signal = Arc::clone(&stop_signal);
+                let name = "windlass-sqlite-check".to_owned();
                 let thread = std::thread::Builder::new().name(name);
-                Some(thread.spawn(move || after.run(&brake, &found))?)
+                Some(thread.spawn(move || job.run(&stop_signal, &found))?)
             }
         };
         Ok(Self {
             thread,
-            brake,
+            stop_signal,
             check,
         })
     }
@@ -100,10 +100,10 @@ impl Afterwards {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        *self.brake.is_pulled() = true;
-        self.brake.bell.notify_all();
+        *self.stop_signal.is_stopped() = true;
+        self.stop_signal.bell.notify_all();
         while !thread.is_finished() {
-            if let Some(interrupt) = self.brake.interrupt.get() {
+            if let Some(interrupt) = self.stop_signal.interrupt.get() {
                 interrupt.interrupt();
             }
             std::thread::sleep(ASK_EVERY);
@@ -112,15 +112,15 @@ impl Afterwards {
     }
 }
 
-impl Drop for Afterwards {
+impl Drop for PageCheck {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl After {
-    fn run(self, brake: &Brake, found: &watch::Sender<Option<Vec<String>>>) {
-        if brake.wait(CHECK_AFTER) {
+impl PageCheckJob {
+    fn run(self, stop_signal: &StopSignal, found: &watch::Sender<Option<Vec<String>>>) {
+        if stop_signal.wait(CHECK_AFTER) {
             return;
         }
         let connection = match self.location.connect_to_read() {
@@ -131,9 +131,9 @@ impl After {
                 return;
             }
         };
-        let _ = brake.interrupt.set(connection.get_interrupt_handle());
+        let _ = stop_signal.interrupt.set(connection.get_interrupt_handle());
         let findings = damage(&connection);
-        if *brake.is_pulled() {
+        if *stop_signal.is_stopped() {
             return;
         }
         if !findings.is_empty() {

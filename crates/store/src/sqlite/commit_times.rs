@@ -19,14 +19,14 @@ const COUNTED: u32 = 16;
 
 /// How the last commits went.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct CommitTimes {
     /// How many jobs came together.
     group: usize,
     /// How long commits take, the last ones counting most.
     mean: Duration,
 }
 
-impl Default for Pace {
+impl Default for CommitTimes {
     /// Nothing is known of the disk yet.
     fn default() -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl CommitTimes {
     /// Takes the disk for quick.
     #[cfg(test)]
     pub(crate) fn quick() -> Self {
@@ -67,43 +67,43 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn after(commits: u32, time: Duration) -> Pace {
-        let mut pace = Pace::default();
-        (0..commits).for_each(|_| pace.note_commit(time));
-        pace
+    fn after(commits: u32, time: Duration) -> CommitTimes {
+        let mut commit_times = CommitTimes::default();
+        (0..commits).for_each(|_| commit_times.note_commit(time));
+        commit_times
     }
 
     #[test]
     fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
-        let mut pace = after(COUNTED, QUICK / 5);
-        assert!(!pace.is_quick());
-        (0..COUNTED * 2).for_each(|_| pace.note_commit(QUICK / 5));
-        assert!(pace.is_quick());
-        pace.note_group(2);
-        assert!(!pace.is_quick(), "others wait");
-        pace.note_group(1);
-        assert!(pace.is_quick());
+        let mut commit_times = after(COUNTED, QUICK / 5);
+        assert!(!commit_times.is_quick());
+        (0..COUNTED * 2).for_each(|_| commit_times.note_commit(QUICK / 5));
+        assert!(commit_times.is_quick());
+        commit_times.note_group(2);
+        assert!(!commit_times.is_quick(), "others wait");
+        commit_times.note_group(1);
+        assert!(commit_times.is_quick());
     }
 
     #[test]
     fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
-        let mut pace = after(COUNTED * 4, QUICK / 5);
-        pace.note_commit(STANDSTILL - QUICK);
-        assert!(pace.is_quick());
+        let mut commit_times = after(COUNTED * 4, QUICK / 5);
+        commit_times.note_commit(STANDSTILL - QUICK);
+        assert!(commit_times.is_quick());
         for _ in 0..COUNTED {
-            pace.note_commit(QUICK * 10);
-            (0..5).for_each(|_| pace.note_commit(QUICK / 5));
+            commit_times.note_commit(QUICK * 10);
+            (0..5).for_each(|_| commit_times.note_commit(QUICK / 5));
         }
-        assert!(!pace.is_quick(), "one in six is slow");
+        assert!(!commit_times.is_quick(), "one in six is slow");
         assert!(!after(COUNTED * 8, QUICK * 2).is_quick());
     }
 
     #[test]
     fn a_standstill_is_not_waited_for_twice() {
-        let mut pace = after(COUNTED * 4, QUICK / 5);
-        pace.note_commit(STANDSTILL);
-        assert!(!pace.is_quick());
-        (0..COUNTED).for_each(|_| pace.note_commit(QUICK / 5));
-        assert!(!pace.is_quick());
+        let mut commit_times = after(COUNTED * 4, QUICK / 5);
+        commit_times.note_commit(STANDSTILL);
+        assert!(!commit_times.is_quick());
+        (0..COUNTED).for_each(|_| commit_times.note_commit(QUICK / 5));
+        assert!(!commit_times.is_quick());
     }
 }

@@ -12,7 +12,7 @@ use super::super::connect::Location;
 use super::super::error::{Fault, SqliteError};
 use super::super::numbers::uint;
 use super::super::writer::{WeakWriter, Writer};
-use super::tail::{Reach, STEP_RECORDS, Tail, folded};
+use super::tail::{FoldExtent, STEP_RECORDS, NewerRows, folded};
 use super::write::{write, write_part};
 
 /// How many rows one commit writes.
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// What the thread waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Behind {
+pub(crate) struct RowWriter {
     pending: Mutex<Pending>,
     bell: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -39,7 +39,7 @@ struct Pending {
     is_closing: bool,
 }
 
-impl Behind {
+impl RowWriter {
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,18 +85,18 @@ impl Behind {
     pub(crate) fn begin(
         self: &Arc<Self>,
         location: Location,
-        tail: Arc<Tail>,
+        tail: Arc<NewerRows>,
         writer: WeakWriter,
     ) -> io::Result<()> {
-        let behind = Arc::clone(self);
+        let row_writer = Arc::clone(self);
         let name = "windlass-sqlite-rows".to_owned();
         let thread = std::thread::Builder::new().name(name);
-        let thread = thread.spawn(move || behind.run(&location, &tail, &writer))?;
+        let thread = thread.spawn(move || row_writer.run(&location, &tail, &writer))?;
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
 
-    fn run(&self, location: &Location, tail: &Tail, writer: &WeakWriter) {
+    fn run(&self, location: &Location, tail: &NewerRows, writer: &WeakWriter) {
         let mut connection = None;
         let mut has_failed = false;
         while self.wait() {
@@ -136,7 +136,7 @@ impl Behind {
 fn catch_up(
     location: &Location,
     connection: &mut Option<Connection>,
-    tail: &Tail,
+    tail: &NewerRows,
     writer: &WeakWriter,
 ) -> Result<(), Fault> {
     let reader = match connection.take() {
@@ -160,10 +160,10 @@ fn catch_up(
 /// no reason to go on: each commit would then bring another one.
 pub(in super::super) fn step(
     reader: &Connection,
-    tail: &Tail,
+    tail: &NewerRows,
     writer: &Writer,
 ) -> Result<bool, Fault> {
-    let (transaction, rows, upto) = tail.look(reader, Reach::Step)?;
+    let (transaction, rows, upto) = tail.look(reader, FoldExtent::Step)?;
     let is_done = upto <= folded(&transaction)?;
     let is_more = upto < newest(&transaction)?;
     drop(transaction);
@@ -189,12 +189,12 @@ fn newest(connection: &Connection) -> Result<u64, Fault> {
     Ok(statement.query_row([], |row| uint(row, 0))?)
 }
 
-/// The same in a transaction that writes: returns what must be [let go of](Tail::written) once it is durable.
+/// The same in a transaction that writes: returns what must be [let go of](NewerRows::written) once it is durable.
 pub(in super::super) fn step_in(
     connection: &Connection,
-    tail: &Tail,
+    tail: &NewerRows,
 ) -> Result<Option<(Arc<super::Rows>, u64)>, Fault> {
-    let (rows, upto) = tail.look_in(connection, Reach::Step)?;
+    let (rows, upto) = tail.look_in(connection, FoldExtent::Step)?;
     if upto <= folded(connection)? {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! The one connection that writes, with what a writer knows. There is one pen, and whoever holds it writes.
+//! The one connection that writes, with what a writer knows. There is one committer, and whoever holds it writes.
 //!
 //! Jobs of a group run in one transaction. One that may be refused half-way runs in a savepoint of its own, and is undone
 //! alone. Nobody hears of success before the commit is durable.
@@ -9,17 +9,17 @@ use std::time::Instant;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::afterwards::Afterwards;
+use super::page_check::PageCheck;
 use super::counter::Counter;
-use super::doorbells::{Doorbells, Ring};
+use super::doorbells::{Doorbells, Wakeup};
 use super::error::{SqliteError, explain};
 use super::heads::Heads;
-use super::log::Log;
+use super::wal::Wal;
 use super::numbers::int;
 use super::owner::Owner;
-use super::pace::Pace;
-use super::queries::follow::{Behind, step_in};
-use super::queries::tail::Tail;
+use super::commit_times::CommitTimes;
+use super::queries::row_writer::{RowWriter, step_in};
+use super::queries::tail::NewerRows;
 use super::removing;
 use super::writer::{Job, Reply};
 
@@ -37,7 +37,7 @@ pub(crate) struct State {
     /// The number of the commit that is being made.
     pub(crate) commit: u64,
     /// Who must hear of this commit, and what.
-    pub(crate) rings: Vec<Ring>,
+    pub(crate) rings: Vec<Wakeup>,
     /// Whether a record of this commit carries its number.
     pub(crate) is_numbered: bool,
     /// Whether records went away, so that the newest one may no longer carry the newest number.
@@ -49,8 +49,8 @@ pub(crate) struct State {
 }
 
 /// Fields are dropped in this order: the lock is given up last.
-pub(crate) struct Pen {
-    pub(crate) log: Log,
+pub(crate) struct Committer {
+    pub(crate) wal: Wal,
     pub(crate) connection: Connection,
     pub(crate) counter: Counter,
     pub(crate) _owner: Owner,
@@ -60,14 +60,14 @@ pub(crate) struct Pen {
     pub(crate) commits: Arc<AtomicU64>,
     /// Why nothing can be written any more.
     pub(crate) broken: Arc<OnceLock<String>>,
-    pub(crate) afterwards: Afterwards,
+    pub(crate) page_check: PageCheck,
     /// The rows that are newer than the tables, and the thread that writes them.
-    pub(crate) tail: Arc<Tail>,
-    pub(crate) behind: Arc<Behind>,
-    pub(crate) pace: Pace,
+    pub(crate) tail: Arc<NewerRows>,
+    pub(crate) row_writer: Arc<RowWriter>,
+    pub(crate) commit_times: CommitTimes,
 }
 
-impl Pen {
+impl Committer {
     /// Returns the number of the newest commit, for whoever asks.
     pub(crate) fn show_commits(&self) -> Arc<AtomicU64> {
         self.commits.store(self.state.commit, Ordering::Relaxed);
@@ -77,14 +77,14 @@ impl Pen {
     /// Tells whether a caller may make a small commit itself: nobody else wants to, the disk is quick, and nothing is due
     /// that takes long.
     pub(crate) fn is_at_hand(&self) -> bool {
-        self.pace.is_quick() && !self.log.is_due()
+        self.commit_times.is_quick() && !self.wal.is_due()
     }
 
     /// Empties the log, so that the database is one file while nobody uses it. Trouble here loses nothing: the log stays.
     pub(crate) fn finish(mut self) {
-        self.afterwards.end();
-        self.behind.end();
-        self.log.end();
+        self.page_check.end();
+        self.row_writer.end();
+        self.wal.end();
         self.write_rows();
         let emptied = self
             .connection
@@ -99,7 +99,7 @@ impl Pen {
 
     /// Makes a group durable and answers it.
     pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>) {
-        self.pace.note_group(group.len());
+        self.commit_times.note_group(group.len());
         let mut jobs = group.into_iter();
         while jobs.len() > 0 {
             if let Some(why) = self.broken.get() {
@@ -112,7 +112,7 @@ impl Pen {
             match &done {
                 Ok(()) => {
                     let records = std::mem::take(&mut self.state.new_records);
-                    self.behind.note(records);
+                    self.row_writer.note(records);
                     let rings = self.state.rings.drain(..);
                     rings.for_each(|ring| self.doorbells.ring(ring));
                     if records > 0 {
@@ -142,7 +142,7 @@ impl Pen {
         let state = &mut self.state;
         let changes = connection.total_changes();
         if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
-            self.pace.note_commit(begun.elapsed());
+            self.commit_times.note_commit(begun.elapsed());
             let why = explain(&error);
             jobs.for_each(|job| job.refuse(&why));
             return Err(error);
@@ -159,11 +159,11 @@ impl Pen {
             }
             state.note(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
-            self.log.note_changes(connection.total_changes() - changes);
+            self.wal.note_changes(connection.total_changes() - changes);
             Ok(true)
         });
         // With the wait for another program that holds the database, and also where it came to nothing.
-        self.pace.note_commit(begun.elapsed());
+        self.commit_times.note_commit(begun.elapsed());
         match finished {
             Ok(true) => {
                 // A counter that cannot be written is behind, and that is allowed.
@@ -200,7 +200,7 @@ impl Pen {
         if self.state.is_removing {
             self.commit(vec![Box::new(TakeOut)]);
         }
-        self.log.tidy_up(&self.connection);
+        self.wal.tidy_up(&self.connection);
     }
 
     /// Writes nothing any more.
@@ -265,7 +265,7 @@ fn run_jobs(
 
 /// Writes some of the rows that are newer than the tables, so that the next open finds them there.
 struct WriteRows {
-    tail: Arc<Tail>,
+    tail: Arc<NewerRows>,
     is_done: Arc<AtomicBool>,
 }
 

@@ -10,66 +10,66 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
-use super::pen::Pen;
-use super::writer::{Order, Writer};
+use super::committer::Committer;
+use super::writer::{WriterMessage, Writer};
 
 /// How many jobs may wait; whoever brings another waits for room.
 const QUEUE: usize = 1024;
 /// How many jobs go into one commit at most.
 const MAX_GROUP: usize = 512;
 
-/// Where a writer finds the pen; it is gone when the store is closed.
-pub(crate) struct Stand {
-    pen: Mutex<Option<Pen>>,
+/// Where a writer finds the committer; it is gone when the store is closed.
+pub(crate) struct CommitterSlot {
+    committer: Mutex<Option<Committer>>,
     /// Whether the thread waits for it, and goes before all others.
     is_wanted: AtomicBool,
 }
 
-impl Stand {
-    fn new(pen: Pen) -> Self {
+impl CommitterSlot {
+    fn new(committer: Committer) -> Self {
         Self {
-            pen: Mutex::new(Some(pen)),
+            committer: Mutex::new(Some(committer)),
             is_wanted: AtomicBool::new(false),
         }
     }
 
-    /// Waits for the pen. Whoever panicked with it may have left half of a job behind, so then nothing is written any
+    /// Waits for the committer. Whoever panicked with it may have left half of a job behind, so then nothing is written any
     /// more.
-    fn take(&self) -> MutexGuard<'_, Option<Pen>> {
+    fn take(&self) -> MutexGuard<'_, Option<Committer>> {
         self.is_wanted.store(true, Ordering::Relaxed);
-        let pen = self.pen.lock().unwrap_or_else(|poisoned| {
-            let pen = PoisonError::into_inner(poisoned);
-            if let Some(pen) = pen.as_ref() {
-                pen.give_up("a commit was broken off by a panic; open the store anew");
+        let committer = self.committer.lock().unwrap_or_else(|poisoned| {
+            let committer = PoisonError::into_inner(poisoned);
+            if let Some(committer) = committer.as_ref() {
+                committer.give_up("a commit was broken off by a panic; open the store anew");
             }
-            pen
+            committer
         });
         self.is_wanted.store(false, Ordering::Relaxed);
-        pen
+        committer
     }
 
-    /// Returns the pen if it is free and nobody waits for it.
-    pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, Option<Pen>>> {
+    /// Returns the committer if it is free and nobody waits for it.
+    pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, Option<Committer>>> {
         match self.is_wanted.load(Ordering::Relaxed) {
             true => None,
-            false => self.pen.try_lock().ok(),
+            false => self.committer.try_lock().ok(),
         }
     }
 }
 
 /// Starts the thread.
-pub(crate) fn start(pen: Pen) -> io::Result<Writer> {
+pub(crate) fn start(committer: Committer) -> io::Result<Writer> {
     let (orders, queue) = mpsc::channel(QUEUE);
-    let commits = pen.show_commits();
-    let stand = Arc::new(Stand::new(pen));
-    let writer = Writer::new(orders, commits, Arc::clone(&stand));
+    let commits = committer.show_commits();
+    let committer_slot = Arc::new(CommitterSlot::new(committer));
+    let writer = Writer::new(orders, commits, Arc::clone(&committer_slot));
     std::thread::Builder::new()
         .name("windlass-sqlite".to_owned())
-        .spawn(move || run(&stand, queue))?;
+        .spawn(move || run(&committer_slot, queue))?;
     Ok(writer)
 }
 
-fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
+fn run(committer_slot: &CommitterSlot, mut queue: mpsc::Receiver<WriterMessage>) {
     let mut closing = None;
     // What must have a commit of its own, and came behind others.
     let mut left = None;
@@ -77,20 +77,20 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
         let Some(first) = left.take().or_else(|| queue.blocking_recv()) else {
             break;
         };
-        let mut pen = stand.take();
+        let mut committer = committer_slot.take();
         let mut group = Vec::new();
         let mut next = Some(first);
         while let Some(order) = next {
             match order {
-                Order::Do(job) if job.is_alone() => {
+                WriterMessage::Do(job) if job.is_alone() => {
                     match group.is_empty() {
                         true => group.push(job),
-                        false => left = Some(Order::Do(job)),
+                        false => left = Some(WriterMessage::Do(job)),
                     }
                     break;
                 }
-                Order::Do(job) => group.push(job),
-                Order::Close(done) => {
+                WriterMessage::Do(job) => group.push(job),
+                WriterMessage::Close(done) => {
                     closing = Some(done);
                     break;
                 }
@@ -99,16 +99,16 @@ fn run(stand: &Stand, mut queue: mpsc::Receiver<Order>) {
                 .then(|| queue.try_recv().ok())
                 .flatten();
         }
-        if let Some(pen) = pen.as_mut() {
-            pen.commit(group);
-            pen.tidy_up();
+        if let Some(committer) = committer.as_mut() {
+            committer.commit(group);
+            committer.tidy_up();
         }
     }
     // Whoever waits in vain is told, so that nobody holds up the end.
     drop(queue);
-    let pen = stand.take().take();
-    if let Some(pen) = pen {
-        pen.finish();
+    let committer = committer_slot.take().take();
+    if let Some(committer) = committer {
+        committer.finish();
     }
     if let Some(done) = closing {
         let _ = done.send(());
