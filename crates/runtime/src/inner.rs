@@ -22,7 +22,7 @@ use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
-use crate::thread::{Keep, Mail, Slot, Slots};
+use crate::thread::{IdleLimits, Mail, Slot, Slots};
 use crate::turn_context::Offers;
 use crate::world::World;
 
@@ -141,7 +141,7 @@ impl Inner {
         let span = self.settings.idle_time.map(TimeDelta::from_std);
         let after = span.and_then(|span| now.checked_sub_signed(span.ok()?));
         let count = self.settings.idle_sessions;
-        self.slots.trim(&Keep { count, after }, now);
+        self.slots.trim(&IdleLimits { count, after }, now);
     }
 
     /// Returns the conversation of a session as it is recorded, shared.

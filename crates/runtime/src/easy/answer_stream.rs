@@ -47,12 +47,12 @@ pub struct AnswerStream {
     state: State,
 }
 
-type Reading = Pin<Box<dyn Future<Output = (Box<Course>, Option<String>)> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = (Box<TurnInProgress>, Option<String>)> + Send>>;
 
 enum State {
-    Ready(Box<Course>),
+    Ready(Box<TurnInProgress>),
     Reading(Reading),
-    Ended(Box<Course>),
+    Ended(Box<TurnInProgress>),
     Gone,
 }
 
@@ -65,7 +65,7 @@ impl AnswerStream {
         let events = runtime.subscribe(session_id).await?;
         let (handle, guard) = runtime.submit_guarded(session_id, input).await?;
         let turn_id = handle.turn_id();
-        let course = Course {
+        let course = TurnInProgress {
             runtime: runtime.clone(),
             events,
             handle,
@@ -168,7 +168,7 @@ impl fmt::Debug for AnswerStream {
 }
 
 /// A turn that is being read.
-struct Course {
+struct TurnInProgress {
     runtime: InProcessRuntime,
     events: EventStream,
     handle: TurnHandle,
@@ -184,7 +184,7 @@ struct Course {
     is_between: bool,
 }
 
-impl Course {
+impl TurnInProgress {
     async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
         let piece = self.next_piece().await;
         (self, piece)
@@ -256,7 +256,7 @@ impl Course {
     }
 }
 
-impl Drop for Course {
+impl Drop for TurnInProgress {
     /// A turn that waits for somebody goes on waiting when nobody reads it.
     fn drop(&mut self) {
         if !matches!(self.handle.result.try_recv(), Err(TryRecvError::Empty)) {

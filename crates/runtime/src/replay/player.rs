@@ -17,7 +17,7 @@ use crate::inner::Inner;
 use crate::runtime::{ForkAt, fork_point};
 use crate::steps::prompt_view;
 use crate::thread::{PROCESS_STOPPED, StepScope};
-use crate::turn_context::{TurnContext, Wishes, assemble};
+use crate::turn_context::{ContextRequest, TurnContext, assemble};
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -161,9 +161,9 @@ impl Player {
     }
 
     async fn assemble(&self, controls: Option<Controls>) -> Result<Arc<TurnContext>> {
-        let wishes = Wishes {
+        let wishes = ContextRequest {
             controls,
-            ..Wishes::default()
+            ..ContextRequest::default()
         };
         let assembled = assemble(&self.inner, self.thread.session_id(), wishes).await?;
         Ok(Arc::new(assembled.context))

@@ -19,7 +19,7 @@ use windlass_core::typed_id::SessionId;
 use super::{InProcessRuntime, last_controls};
 use crate::inner::Inner;
 use crate::steps::side_call;
-use crate::turn_context::{Assembled, Contributions, Records, Wishes, assemble, guarded};
+use crate::turn_context::{Assembled, ContextRequest, Contributions, Records, assemble, guarded};
 
 impl InProcessRuntime {
     /// Lists the commands of a session's capabilities; of two with one name, the first is shown.
@@ -88,9 +88,9 @@ impl SessionHost {
     async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, Assembled)> {
         let history = self.inner.history(self.session_id).await?;
         let own = last_controls(history.iter().rev().map(|message| &**message));
-        let wishes = Wishes {
+        let wishes = ContextRequest {
             controls: request.controls.clone().or(own),
-            ..Wishes::default()
+            ..ContextRequest::default()
         };
         let assembled = assemble(&self.inner, self.session_id, wishes).await?;
         Ok((history, assembled))

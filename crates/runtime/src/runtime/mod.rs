@@ -25,7 +25,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::turn_context::{Wishes, assemble, assemble_unkept};
+use crate::turn_context::{ContextRequest, assemble, assemble_unkept};
 
 pub use events::EventStream;
 pub use fork_point::ForkAt;
@@ -124,9 +124,9 @@ impl InProcessRuntime {
     /// Returns everything that the next turn would work with.
     pub async fn load_context(&self, session_id: SessionId) -> Result<AssembledTurnContext> {
         let history = self.inner.history(session_id).await?;
-        let wishes = Wishes {
+        let wishes = ContextRequest {
             controls: last_controls(history.iter().rev().map(|m| &**m)),
-            ..Wishes::default()
+            ..ContextRequest::default()
         };
         let assembled = assemble(&self.inner, session_id, wishes).await?;
         Ok(assembled.into_view(

@@ -11,7 +11,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_turn::OnBusy;
 
 use super::InProcessRuntime;
-use crate::thread::{Leave, Mail, Slot, Submission, Wanted};
+use crate::thread::{AbandonReason, Mail, Slot, Submission, SubmissionKind};
 use crate::turn_result::{TurnHandle, TurnOptions, TurnResult};
 
 /// Stops what a caller asked for when the caller goes away before its answer is there.
@@ -31,7 +31,7 @@ impl CallerGuard {
 impl Drop for CallerGuard {
     fn drop(&mut self) {
         if self.armed {
-            let (ticket, leave) = (self.ticket, Leave::Gone);
+            let (ticket, leave) = (self.ticket, AbandonReason::Gone);
             self.slot.tell(Mail::Abandon { ticket, leave });
         }
     }
@@ -113,7 +113,7 @@ impl InProcessRuntime {
                     biased;
                     result = &mut running => result,
                     () = cancel.cancelled() => {
-                        let leave = Leave::Cancelled;
+                        let leave = AbandonReason::Cancelled;
                         slot.tell(Mail::Abandon { ticket, leave });
                         running.await
                     }
@@ -198,7 +198,7 @@ impl InProcessRuntime {
             tokio::select! {
                 () = ended.cancelled() => {}
                 () = cancel.cancelled() => {
-                    let leave = Leave::Cancelled;
+                    let leave = AbandonReason::Cancelled;
                     slot.tell(Mail::Abandon { ticket, leave });
                 }
             }
@@ -223,7 +223,7 @@ impl InProcessRuntime {
         } = options;
         slot.ask(&self.inner, |reply| {
             let submission = Submission {
-                wanted: Wanted::Answer,
+                wanted: SubmissionKind::Answer,
                 ticket,
                 message,
                 on_busy,
@@ -266,7 +266,7 @@ impl InProcessRuntime {
         let (ticket, message) = (self.next_ticket(), why.into());
         slot.ask(&self.inner, |reply| {
             Mail::Submit(Box::new(Submission {
-                wanted: Wanted::Compaction,
+                wanted: SubmissionKind::Compaction,
                 ticket,
                 message,
                 on_busy: OnBusy::Refuse,

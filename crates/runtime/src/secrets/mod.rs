@@ -25,7 +25,7 @@ pub(crate) const MIN_SECRET_BYTES: usize = 4;
 const MIN_KEY_BYTES: usize = 8;
 
 #[derive(Default)]
-struct Known {
+struct SecretTable {
     keys: Vec<Arc<Secret>>,
     sessions: HashMap<SessionId, Vec<Arc<Secret>>>,
 }
@@ -35,11 +35,11 @@ struct Known {
 pub(crate) struct KnownSecrets {
     /// Whether there ever was one. It is all that a runtime without secrets looks at.
     any: AtomicBool,
-    known: Mutex<Known>,
+    known: Mutex<SecretTable>,
 }
 
 impl KnownSecrets {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, SecretTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -38,13 +38,13 @@ pub(crate) enum Progress {
     /// More thinking.
     Thinking(String),
     /// The end.
-    Finished(Box<Reply>),
+    Finished(Box<ModelReply>),
     /// The end, without an answer.
     Failed(AgentLoopError, Box<LlmGenerationMetadata>),
 }
 
 /// A whole answer.
-pub(crate) struct Reply {
+pub(crate) struct ModelReply {
     pub(crate) text: String,
     pub(crate) thinking: Option<String>,
     pub(crate) thinking_signature: Option<String>,
@@ -316,7 +316,7 @@ impl ModelCall {
             retry: retry.or_else(|| self.retries()),
             ..self.figures()
         };
-        Progress::Finished(Box::new(Reply {
+        Progress::Finished(Box::new(ModelReply {
             text: std::mem::take(&mut self.text),
             thinking: self.thinking.take(),
             thinking_signature: self.thinking_signature.take(),

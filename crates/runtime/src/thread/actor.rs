@@ -19,7 +19,7 @@ use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
 use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
-use super::take_up::Asked;
+use super::take_up::ResumeCaller;
 use super::waiters::Waiters;
 use super::{StepScope, commit};
 use crate::errors::{from_rejection, to_failure};
@@ -80,7 +80,7 @@ pub(crate) struct Actor {
     /// Whether the record of an open turn says that this process is at work on it.
     pub(super) is_at_work: bool,
     /// Who asked to go on, and has not heard yet.
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<ResumeCaller>,
     /// Whether nothing more is to begin.
     pub(super) is_retiring: bool,
     idle_plan: TurnPlan,

@@ -18,7 +18,7 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// How a caller gives up what it asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
+pub(crate) enum AbandonReason {
     /// It went away. That stops a turn of its own, and none that it only joined.
     Gone,
     /// It says so. That stops the turn in any case.
@@ -27,7 +27,7 @@ pub(crate) enum Leave {
 
 /// What a submission asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum SubmissionKind {
     /// A turn that answers its message.
     Answer,
     /// A turn that makes the history shorter.
@@ -36,7 +36,7 @@ pub(crate) enum Wanted {
 
 /// An input with its wishes.
 pub(crate) struct Submission {
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: SubmissionKind,
     /// Names the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
@@ -73,7 +73,7 @@ pub(crate) enum Mail {
     /// The caller of a submission does not want it any more.
     Abandon {
         ticket: u64,
-        leave: Leave,
+        leave: AbandonReason,
     },
     ToolResults {
         results: Vec<ToolResult>,

@@ -26,9 +26,9 @@ pub use windlass_turn::{PROCESS_RESTART, PROCESS_STOPPED};
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
-pub(crate) use mail::{Leave, Mail, Submission, Wanted};
+pub(crate) use mail::{AbandonReason, Mail, Submission, SubmissionKind};
 pub(crate) use slot::Slot;
-pub(crate) use slots::{Keep, Slots};
+pub(crate) use slots::{IdleLimits, Slots};
 
 /// What a step is started from.
 pub(crate) struct StepScope<'a> {

@@ -14,10 +14,10 @@ use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
-use super::mail::{Leave, Reply, Submission, Wanted};
+use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::waiters::Ticket;
 use crate::errors::to_failure;
-use crate::turn_context::{TurnContext, Wishes, assemble};
+use crate::turn_context::{ContextRequest, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
 type Making = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
@@ -46,7 +46,7 @@ impl Preparing {
         tool_timeout: Option<Duration>,
     ) -> Self {
         let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);
-        let wishes = Wishes {
+        let wishes = ContextRequest {
             controls,
             tool_timeout,
         };
@@ -182,7 +182,7 @@ impl Actor {
     }
 
     /// Whoever submitted does not want any more what it asked for.
-    pub(super) async fn abandon(&mut self, ticket: u64, leave: Leave) -> Result<()> {
+    pub(super) async fn abandon(&mut self, ticket: u64, leave: AbandonReason) -> Result<()> {
         let is_meant = |submission: &Submission| submission.ticket == ticket;
         let waiting = self.backlog.iter().position(|waits| is_meant(waits));
         let on_its_way = match waiting {
@@ -199,9 +199,9 @@ impl Actor {
             return Ok(());
         };
         let reason = match leave {
-            Leave::Gone if !owns_turn => return Ok(()),
-            Leave::Gone => "the caller went away",
-            Leave::Cancelled => "the caller cancelled it",
+            AbandonReason::Gone if !owns_turn => return Ok(()),
+            AbandonReason::Gone => "the caller went away",
+            AbandonReason::Cancelled => "the caller cancelled it",
         };
         self.decide(Input::Interrupt {
             turn_id: Some(*turn_id),
@@ -307,8 +307,8 @@ impl Actor {
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
     match submission.wanted {
-        Wanted::Compaction => Input::Compact { message },
-        Wanted::Answer => Input::Submit {
+        SubmissionKind::Compaction => Input::Compact { message },
+        SubmissionKind::Answer => Input::Submit {
             message,
             on_busy: submission.on_busy,
             timeout: submission.turn_timeout,

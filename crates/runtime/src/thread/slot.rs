@@ -19,7 +19,7 @@ use crate::inner::Inner;
 /// The place of a session's thread.
 pub(crate) struct Slot {
     pub(crate) session_id: SessionId,
-    desk: Mutex<Desk>,
+    mailbox: Mutex<Mailbox>,
     bell: Notify,
     published: Mutex<Option<History>>,
     /// What somebody has read who only looked, before there was any actor.
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
 }
 
 #[derive(Default)]
-struct Desk {
+struct Mailbox {
     mail: VecDeque<Mail>,
     /// The thread at rest; `None` while an actor works, and before the first.
     resting: Option<Box<Resting>>,
@@ -41,7 +41,7 @@ struct Desk {
     has_let_go: bool,
 }
 
-impl Desk {
+impl Mailbox {
     fn end_life(&mut self) {
         self.working = false;
         self.life += 1;
@@ -52,47 +52,47 @@ impl Slot {
     pub(crate) fn new(session_id: SessionId) -> Self {
         Self {
             session_id,
-            desk: Mutex::default(),
+            mailbox: Mutex::default(),
             bell: Notify::new(),
             published: Mutex::default(),
             looked: tokio::sync::Mutex::default(),
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts mail on the desk and makes sure that somebody works on it.
+    /// Puts mail in the mailbox and makes sure that somebody works on it.
     pub(crate) fn send(self: &Arc<Self>, inner: &Arc<Inner>, mail: Mail) -> Result<()> {
-        let mut desk = self.desk();
-        if desk.closed {
+        let mut mailbox = self.mailbox();
+        if mailbox.closed {
             return Err(AgentLoopError::SessionNotFound(self.session_id));
         }
         if inner.is_stopping() {
             return Err(AgentLoopError::ShuttingDown);
         }
-        desk.mail.push_back(mail);
-        if desk.working {
-            drop(desk);
+        mailbox.mail.push_back(mail);
+        if mailbox.working {
+            drop(mailbox);
             self.bell.notify_one();
         } else {
-            desk.working = true;
-            let (life, resting) = (desk.life, desk.resting.take());
-            drop(desk);
+            mailbox.working = true;
+            let (life, resting) = (mailbox.life, mailbox.resting.take());
+            drop(mailbox);
             let (inner, slot) = (Arc::clone(inner), Arc::clone(self));
             tokio::spawn(Actor::work(inner, slot, life, resting));
         }
         Ok(())
     }
 
-    /// Puts mail on the desk of an actor that works. To one that rests it would say nothing, and this can be called
+    /// Puts mail in the mailbox of an actor that works. To one that rests it would say nothing, and this can be called
     /// where nobody could be started: while a caller is dropped outside of the executor.
     pub(crate) fn tell(&self, mail: Mail) {
-        let mut desk = self.desk();
-        if desk.working {
-            desk.mail.push_back(mail);
-            drop(desk);
+        let mut mailbox = self.mailbox();
+        if mailbox.working {
+            mailbox.mail.push_back(mail);
+            drop(mailbox);
             self.bell.notify_one();
         }
     }
@@ -100,14 +100,14 @@ impl Slot {
     /// Tells an actor that works to come to an end; returns how to wait for it. One that starts later finds that the
     /// runtime is stopping.
     pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
-        let mut desk = self.desk();
-        desk.resting = None;
-        if !desk.working {
+        let mut mailbox = self.mailbox();
+        mailbox.resting = None;
+        if !mailbox.working {
             return None;
         }
         let (reply, retired) = oneshot::channel();
-        desk.mail.push_back(Mail::Retire { patience, reply });
-        drop(desk);
+        mailbox.mail.push_back(Mail::Retire { patience, reply });
+        drop(mailbox);
         self.bell.notify_one();
         Some(retired)
     }
@@ -125,11 +125,11 @@ impl Slot {
 
     /// Why mail got no answer.
     fn faulted(&self) -> AgentLoopError {
-        let (session_id, desk) = (self.session_id, self.desk());
-        if desk.closed {
+        let (session_id, mailbox) = (self.session_id, self.mailbox());
+        if mailbox.closed {
             return AgentLoopError::SessionNotFound(session_id);
         }
-        let cause = desk.fault.as_deref().unwrap_or("nobody answered");
+        let cause = mailbox.fault.as_deref().unwrap_or("nobody answered");
         AgentLoopError::StoreUnavailable(format!(
             "the thread of session {session_id} stopped ({cause}); what was acknowledged is safe, try again"
         ))
@@ -137,7 +137,7 @@ impl Slot {
 
     /// Takes the next mail.
     pub(super) fn next_mail(&self) -> Option<Mail> {
-        self.desk().mail.pop_front()
+        self.mailbox().mail.pop_front()
     }
 
     /// Waits until there may be mail.
@@ -147,12 +147,12 @@ impl Slot {
 
     /// Lays the thread to rest, unless mail came in the meantime.
     pub(super) fn rest(&self, resting: Box<Resting>) -> std::result::Result<(), Box<Resting>> {
-        let mut desk = self.desk();
-        if !desk.mail.is_empty() {
+        let mut mailbox = self.mailbox();
+        if !mailbox.mail.is_empty() {
             return Err(resting);
         }
-        desk.resting = Some(resting);
-        desk.end_life();
+        mailbox.resting = Some(resting);
+        mailbox.end_life();
         Ok(())
     }
 
@@ -171,22 +171,22 @@ impl Slot {
 
     fn end_in_fault(&self, life: u64, cause: String, has_let_go: bool) {
         let mail = {
-            let mut desk = self.desk();
-            if desk.life != life {
+            let mut mailbox = self.mailbox();
+            if mailbox.life != life {
                 return;
             }
-            desk.end_life();
-            desk.resting = None;
-            desk.fault = Some(cause);
-            desk.has_let_go = has_let_go;
-            std::mem::take(&mut desk.mail)
+            mailbox.end_life();
+            mailbox.resting = None;
+            mailbox.fault = Some(cause);
+            mailbox.has_let_go = has_let_go;
+            std::mem::take(&mut mailbox.mail)
         };
         drop(mail);
     }
 
     /// Tells whether the actor before let go of its turn because the journal failed, and forgets it.
     pub(super) fn take_let_go(&self) -> bool {
-        std::mem::take(&mut self.desk().has_let_go)
+        std::mem::take(&mut self.mailbox().has_let_go)
     }
 
     /// Reads the thread as it is recorded, from where the last look ended.
@@ -208,10 +208,10 @@ impl Slot {
 
     pub(super) fn close(&self) {
         let mail = {
-            let mut desk = self.desk();
-            desk.closed = true;
-            desk.end_life();
-            std::mem::take(&mut desk.mail)
+            let mut mailbox = self.mailbox();
+            mailbox.closed = true;
+            mailbox.end_life();
+            std::mem::take(&mut mailbox.mail)
         };
         drop(mail);
     }

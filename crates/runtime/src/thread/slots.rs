@@ -21,21 +21,21 @@ pub(crate) struct Slots(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    by_session: HashMap<SessionId, Place>,
+    by_session: HashMap<SessionId, LoadedSlot>,
     /// The sessions in the order in which they were used last.
     by_use: BTreeMap<u64, SessionId>,
     uses: u64,
     is_swept: bool,
 }
 
-struct Place {
+struct LoadedSlot {
     slot: Arc<Slot>,
     used: u64,
     since: DateTime<Utc>,
 }
 
 /// Which places may stay although nobody holds them.
-pub(crate) struct Keep {
+pub(crate) struct IdleLimits {
     /// How many there may be, those that somebody holds included.
     pub(crate) count: usize,
     /// Those that were used later.
@@ -59,7 +59,7 @@ impl Slots {
             return Arc::clone(&place.slot);
         }
         let slot = Arc::new(Slot::new(session_id));
-        let place = Place {
+        let place = LoadedSlot {
             slot: Arc::clone(&slot),
             used: 0,
             since: now,
@@ -85,7 +85,7 @@ impl Slots {
     }
 
     /// Forgets places that nobody holds, those first that were used longest ago.
-    pub(crate) fn trim(&self, keep: &Keep, now: DateTime<Utc>) {
+    pub(crate) fn trim(&self, keep: &IdleLimits, now: DateTime<Utc>) {
         let mut gone = Vec::new();
         let mut passed_over = 0;
         {
@@ -162,7 +162,7 @@ mod tests {
             .collect();
         let rests = SessionId::from_seed(1_000_000);
         drop(slots.get_or_make(rests, now));
-        let keep = Keep {
+        let keep = IdleLimits {
             count: 1,
             after: None,
         };

@@ -15,7 +15,7 @@ use crate::settings::RecoveryPolicy;
 use crate::turn_result::TurnHandle;
 
 /// Somebody who asked to go on with a turn, and hears of it when that is on record.
-pub(super) struct Asked {
+pub(super) struct ResumeCaller {
     turn: Option<TurnHandle>,
     pub(super) reply: Reply<Option<TurnHandle>>,
 }
@@ -26,7 +26,7 @@ impl Actor {
         // Before anything is taken up: that may end the turn.
         let turn = self.handle_on_open_turn();
         self.take_up().await?;
-        self.asked.push(Asked { turn, reply });
+        self.asked.push(ResumeCaller { turn, reply });
         if !self.is_recovering() {
             self.answer_asked();
         }
@@ -72,7 +72,7 @@ impl Actor {
     pub(super) fn answer_asked(&mut self) {
         // A turn that waits already waits on without a record.
         self.waiters.settle(&self.thread, &[]);
-        for Asked { turn, reply } in self.asked.drain(..) {
+        for ResumeCaller { turn, reply } in self.asked.drain(..) {
             let _ = reply.send(Ok(turn));
         }
     }

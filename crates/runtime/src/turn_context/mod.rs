@@ -45,7 +45,7 @@ pub(crate) struct TurnContext {
 
 /// What a caller asks of one turn: what its input says, and what it said beside it.
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct ContextRequest {
     pub(crate) controls: Option<Controls>,
     pub(crate) tool_timeout: Option<Duration>,
 }
@@ -102,7 +102,7 @@ fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
 pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
-    wishes: Wishes,
+    wishes: ContextRequest,
 ) -> Result<Assembled> {
     guard(inner, session_id, async {
         let records = Records::load(inner, session_id).await?;
@@ -115,7 +115,7 @@ pub(crate) async fn assemble(
 pub(crate) async fn assemble_unkept(inner: &Inner, session: Session) -> Result<Assembled> {
     guard(inner, session.id, async {
         let records = Records::of_session(inner, session).await?;
-        resolve(inner, records, Wishes::default()).await
+        resolve(inner, records, ContextRequest::default()).await
     })
     .await
 }
@@ -133,7 +133,7 @@ async fn guard(
     resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
-async fn resolve(inner: &Inner, mut records: Records, wishes: Wishes) -> Result<Assembled> {
+async fn resolve(inner: &Inner, mut records: Records, wishes: ContextRequest) -> Result<Assembled> {
     let session_id = records.session.id;
     records.check_usable()?;
     let controls = wishes.controls.unwrap_or_default();

@@ -65,10 +65,10 @@ fn spec(tool: &ToolDefinition) -> ToolSpec {
 
 /// The offers that are in use.
 #[derive(Default)]
-pub(crate) struct Offers(Mutex<Known>);
+pub(crate) struct Offers(Mutex<OfferTable>);
 
 #[derive(Default)]
-struct Known {
+struct OfferTable {
     offers: HashMap<Digest128, Weak<Offer>>,
     sweep_at: usize,
 }
@@ -90,7 +90,7 @@ impl Offers {
     }
 }
 
-impl Known {
+impl OfferTable {
     fn insert(&mut self, key: Digest128, offer: &Arc<Offer>) {
         // Those that nobody uses any more are swept out each time their number may have doubled.
         if self.offers.len() >= self.sweep_at {

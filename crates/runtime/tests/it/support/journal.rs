@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_store::{
-    Batch, Claim, FeedPage, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
+    Batch, Claim, FeedPage, Journal, JournalError, MemoryJournal, Page, StreamKey, StreamStatus,
 };
 
 /// A journal in memory that counts, and that fails when it is told to.
@@ -102,7 +102,7 @@ impl Journal for SpyJournal {
     ) -> Result<Vec<StreamKey>, JournalError> {
         self.inner.open(after, limit).await
     }
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         self.inner.standing(stream).await
     }
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
