@@ -21,7 +21,7 @@ enum Novelty {
 }
 
 /// How something was answered before.
-enum Before {
+enum EarlierAnswer {
     Equally,
     Differently,
 }
@@ -103,8 +103,8 @@ impl Draft<'_> {
         let Some(call) = act.and_then(|act| act.calls.iter().find(asked)).cloned() else {
             let digest = Digest128::of_json(&answer).to_string();
             return match self.answered_before(request, &digest) {
-                Some(Before::Equally) => Ok(()),
-                Some(Before::Differently) => refuse(request, ANSWERED_DIFFERENTLY),
+                Some(EarlierAnswer::Equally) => Ok(()),
+                Some(EarlierAnswer::Differently) => refuse(request, ANSWERED_DIFFERENTLY),
                 None => refuse(request, "no such question is open"),
             };
         };
@@ -152,8 +152,8 @@ impl Draft<'_> {
             (None, _) => {}
         }
         match self.answered_before(name, digest) {
-            Some(Before::Equally) => Ok(Novelty::Repeat),
-            Some(Before::Differently) => refuse(name, ANSWERED_DIFFERENTLY),
+            Some(EarlierAnswer::Equally) => Ok(Novelty::Repeat),
+            Some(EarlierAnswer::Differently) => refuse(name, ANSWERED_DIFFERENTLY),
             None if calls.iter().any(|call| means(&call)) => {
                 refuse(name, "it does not wait for this kind of answer")
             }
@@ -164,7 +164,7 @@ impl Draft<'_> {
     /// Looks an answer up among those that were taken. One name may have had several: a call is first allowed and
     /// then answered, and a provider may use an id again. Of earlier turns only names that are never used again
     /// count, those of steps and questions.
-    fn answered_before(&self, name: &str, digest: &str) -> Option<Before> {
+    fn answered_before(&self, name: &str, digest: &str) -> Option<EarlierAnswer> {
         let exec_id = name.parse::<ExecId>().ok();
         let means = |answered: &&Answered| match exec_id {
             Some(exec_id) => answered.exec_id == exec_id,
@@ -179,8 +179,8 @@ impl Draft<'_> {
         let mut taken = answered.chain(earlier).peekable();
         taken.peek()?;
         match taken.any(|answered| answered.digest == digest) {
-            true => Some(Before::Equally),
-            false => Some(Before::Differently),
+            true => Some(EarlierAnswer::Equally),
+            false => Some(EarlierAnswer::Differently),
         }
     }
 }

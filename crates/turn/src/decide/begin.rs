@@ -16,7 +16,7 @@ use crate::input::{Failure, OnBusy};
 
 /// Where an input joins those that wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueueEnd {
     First,
     Last,
 }
@@ -41,7 +41,7 @@ impl Draft<'_> {
                 (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
                 (Some(_), _) => {
                     self.check_waiting()?;
-                    self.enqueue(message, timeout, Place::Last);
+                    self.enqueue(message, timeout, QueueEnd::Last);
                 }
             }
             return Ok(());
@@ -52,7 +52,7 @@ impl Draft<'_> {
             (OnBusy::Steer, _) => self.steer(None, message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
-                self.enqueue(message, timeout, Place::First);
+                self.enqueue(message, timeout, QueueEnd::First);
                 Ok(())
             }
             // Waiting behind somebody who may never come would look like a hang.
@@ -63,7 +63,7 @@ impl Draft<'_> {
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
                 self.check_waiting()?;
-                self.enqueue(message, timeout, Place::Last);
+                self.enqueue(message, timeout, QueueEnd::Last);
                 Ok(())
             }
         }
@@ -217,7 +217,7 @@ impl Draft<'_> {
         }
     }
 
-    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>, place: Place) {
+    fn enqueue(&mut self, message: InputMessage, timeout: Option<Duration>, place: QueueEnd) {
         let turn_id = TurnId::from_uuid(self.new_uuid());
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
@@ -228,7 +228,7 @@ impl Draft<'_> {
             turn_id,
             message,
             deadline_ms,
-            ahead: (place == Place::First).then_some(true),
+            ahead: (place == QueueEnd::First).then_some(true),
         });
     }
 

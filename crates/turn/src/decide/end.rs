@@ -9,7 +9,7 @@ use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::TurnId;
 
 use super::compact::Unchanged;
-use super::reason::{Leftover, millis, preview};
+use super::reason::{UnfinishedText, millis, preview};
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
@@ -18,14 +18,14 @@ use crate::{PROCESS_RESTART, PROCESS_STOPPED};
 
 /// Why a wait ends with its turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Because {
+pub(super) enum WaitEndCause {
     /// The turn came to its end.
     TurnEnded,
     /// The process was gone meanwhile, and the turn does not go on.
     ProcessGone,
 }
 
-impl Because {
+impl WaitEndCause {
     fn word(self) -> String {
         let word = match self {
             Self::TurnEnded => "turn_terminal",
@@ -87,7 +87,7 @@ impl Draft<'_> {
     pub(super) fn stop_at_limit(&mut self) {
         let limit = self.plan().max_iterations;
         let why = format!("not run: the turn reached its limit of {limit} model calls");
-        self.close_open_calls(&why, Because::TurnEnded);
+        self.close_open_calls(&why, WaitEndCause::TurnEnded);
         self.fail_turn(&Failure {
             code: "max_iterations".to_owned(),
             message: format!("Max iterations reached: {limit}"),
@@ -115,8 +115,8 @@ impl Draft<'_> {
                     reason: reason.clone(),
                 });
                 let because = match reason.as_deref() {
-                    Some(PROCESS_STOPPED) => Because::ProcessGone,
-                    _ => Because::TurnEnded,
+                    Some(PROCESS_STOPPED) => WaitEndCause::ProcessGone,
+                    _ => WaitEndCause::TurnEnded,
                 };
                 self.stop_steps("cancelled: the turn was interrupted", because);
                 self.cancel_turn(reason);
@@ -174,7 +174,10 @@ impl Draft<'_> {
         let now = self.now();
         if turn.deadline.is_some_and(|deadline| deadline <= now) {
             let took = millis(turn.started_at, now);
-            self.stop_steps("cancelled: the turn ran out of time", Because::TurnEnded);
+            self.stop_steps(
+                "cancelled: the turn ran out of time",
+                WaitEndCause::TurnEnded,
+            );
             return self.fail_turn(&Failure {
                 code: "turn_timeout".to_owned(),
                 message: format!("The turn timed out after {took} ms"),
@@ -240,11 +243,11 @@ impl Draft<'_> {
     }
 
     /// Ends whatever runs or waits, keeping what is finished and what was said.
-    pub(super) fn stop_steps(&mut self, why: &str, because: Because) {
+    pub(super) fn stop_steps(&mut self, why: &str, because: WaitEndCause) {
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {
                 self.flush_running_tail();
-                self.abandon_reason(why, Leftover::Keep, LlmGenerationMetadata::default());
+                self.abandon_reason(why, UnfinishedText::Keep, LlmGenerationMetadata::default());
             }
             Some(Phase::Acting(_)) => self.close_open_calls(why, because),
             Some(Phase::Compacting(_)) => self.leave_history(&Unchanged::Interrupted, None),
@@ -254,7 +257,7 @@ impl Draft<'_> {
 
     /// Gives every call that has no result the same one, so that none is left unanswered. A call that did not
     /// start has no intent in the journal, and gets none now.
-    fn close_open_calls(&mut self, why: &str, because: Because) {
+    fn close_open_calls(&mut self, why: &str, because: WaitEndCause) {
         let act = self.turn().and_then(|turn| turn.act());
         let calls: Vec<Call> = act.map(|act| act.calls.clone()).unwrap_or_default();
         for call in calls.iter().filter(|call| !call.state.is_done()) {

@@ -25,7 +25,7 @@ const PREVIEW_CHARS: usize = 60;
 
 /// What becomes of the text of a model call that brought no whole answer.
 #[derive(Clone, Copy)]
-pub(super) enum Leftover<'a> {
+pub(super) enum UnfinishedText<'a> {
     /// It is the model's own words and stays.
     Keep,
     /// It stays and is marked with the failure; without a text, a report of the failure stands in its place.
@@ -255,7 +255,7 @@ impl Draft<'_> {
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
         self.flush_tail(exec_id);
-        self.abandon_reason(&failure.message, Leftover::Fail(&failure), metadata);
+        self.abandon_reason(&failure.message, UnfinishedText::Fail(&failure), metadata);
         self.fail_turn(&failure);
         Ok(())
     }
@@ -264,7 +264,7 @@ impl Draft<'_> {
     pub(super) fn abandon_reason(
         &mut self,
         why: &str,
-        leftover: Leftover<'_>,
+        leftover: UnfinishedText<'_>,
         metadata: LlmGenerationMetadata,
     ) {
         let Some(Phase::Reasoning(reason)) = self.turn().map(|turn| &turn.phase) else {
@@ -284,8 +284,8 @@ impl Draft<'_> {
             ..metadata
         };
         let ending = match leftover {
-            Leftover::Fail(_) => Ending::Whole,
-            Leftover::Keep | Leftover::Void(_) => Ending::CutShort,
+            UnfinishedText::Fail(_) => Ending::Whole,
+            UnfinishedText::Keep | UnfinishedText::Void(_) => Ending::CutShort,
         };
         let thought = (!thought.is_empty()).then_some(thought.as_str());
         self.close_thinking(exec_id, thought, ending);
@@ -307,16 +307,16 @@ impl Draft<'_> {
         &mut self,
         exec_id: ExecId,
         said: String,
-        leftover: Leftover<'_>,
+        leftover: UnfinishedText<'_>,
         ending: Ending,
     ) {
         let (failure, is_report) = match leftover {
-            Leftover::Keep => (None, false),
-            Leftover::Fail(failure) => (Some(failure), said.is_empty()),
-            Leftover::Void(failure) => (Some(failure), true),
+            UnfinishedText::Keep => (None, false),
+            UnfinishedText::Fail(failure) => (Some(failure), said.is_empty()),
+            UnfinishedText::Void(failure) => (Some(failure), true),
         };
         let text = match leftover {
-            Leftover::Fail(failure) if said.is_empty() => failure.user_message.clone(),
+            UnfinishedText::Fail(failure) if said.is_empty() => failure.user_message.clone(),
             _ => said,
         };
         if text.is_empty() {

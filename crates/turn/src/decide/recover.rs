@@ -3,8 +3,8 @@
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnReleasedData, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
-use super::end::Because;
-use super::reason::Leftover;
+use super::end::WaitEndCause;
+use super::reason::UnfinishedText;
 use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
@@ -40,7 +40,7 @@ impl Draft<'_> {
                 let stopped = failure("process_stopped", "the process stopped");
                 self.abandon_reason(
                     &stopped.message,
-                    Leftover::Void(&stopped),
+                    UnfinishedText::Void(&stopped),
                     LlmGenerationMetadata::default(),
                 );
                 self.repeat_reason();
@@ -85,7 +85,10 @@ impl Draft<'_> {
     pub(super) fn give_up(&mut self, failure: &Failure) {
         self.turn_id = self.turn().map(|turn| turn.id);
         self.close_lost_calls();
-        self.stop_steps("cancelled: the turn was given up", Because::ProcessGone);
+        self.stop_steps(
+            "cancelled: the turn was given up",
+            WaitEndCause::ProcessGone,
+        );
         self.fail_turn(failure);
     }
 }
