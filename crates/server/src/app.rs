@@ -57,9 +57,9 @@ impl App {
     }
 
     /// Takes the place of one who follows a thread.
-    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<Place> {
+    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<LimitPermit> {
         let limit = self.settings.limits.subscribers;
-        Place::take(self, "subscribers", limit, |counters| &counters.subscribers)
+        LimitPermit::take(self, "subscribers", limit, |counters| &counters.subscribers)
     }
 }
 
@@ -82,12 +82,12 @@ pub(crate) struct Counters {
 }
 
 /// One place of a limited number; given back when dropped.
-pub(crate) struct Place {
+pub(crate) struct LimitPermit {
     app: Shared,
     of: fn(&Counters) -> &AtomicUsize,
 }
 
-impl Place {
+impl LimitPermit {
     /// Takes a place, if there is one.
     pub(crate) fn take(
         app: &Shared,
@@ -107,7 +107,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LimitPermit {
     fn drop(&mut self) {
         (self.of)(&self.app.counters).fetch_sub(1, Ordering::Relaxed);
     }

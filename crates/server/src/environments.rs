@@ -131,7 +131,7 @@ pub(crate) fn for_tools(environment: &Environment) -> windlass_tools::Environmen
 }
 
 /// What a turn's tools may do where it works, and which of them have nothing to do there.
-pub(crate) struct Narrowed {
+pub(crate) struct TurnTools {
     pub(crate) environment: TurnEnvironment,
     pub(crate) idle_tools: Vec<String>,
 }
@@ -194,7 +194,7 @@ impl App {
         at: &TurnEnvironmentParams,
         thread: &Thread,
         request: &StartTurn,
-    ) -> Result<Narrowed> {
+    ) -> Result<TurnTools> {
         let mut environment = TurnEnvironment::new(&at.environment_id, &at.cwd);
         environment.write = request.mode.unwrap_or(thread.mode) != Mode::Plan;
         let allow_shell = request.allow_shell.unwrap_or(thread.allow_shell);
@@ -203,10 +203,10 @@ impl App {
     }
 
     /// Finds the tools that have nothing to do where a turn works.
-    pub(crate) fn with_idle_tools(&self, environment: TurnEnvironment) -> Result<Narrowed> {
+    pub(crate) fn with_idle_tools(&self, environment: TurnEnvironment) -> Result<TurnTools> {
         let policy = policy(&self.environment(&environment.environment_id)?);
         let idle_tools = policy.narrowed(Some(&environment)).idle_tools();
-        Ok(Narrowed {
+        Ok(TurnTools {
             environment,
             idle_tools: idle_tools.into_iter().map(str::to_owned).collect(),
         })

@@ -23,7 +23,7 @@ use windlass_core::error::AgentLoopError;
 use windlass_core::tools::ToolDefinition;
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
 
-use crate::app::{App, Place, Shared};
+use crate::app::{App, LimitPermit, Shared};
 use crate::environments;
 use crate::error::ApiError;
 use crate::http::stall::Stalling;
@@ -260,7 +260,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &app.settings.limits;
-    let place = Place::take(&app, "connections", limits.connections, |counters| {
+    let place = LimitPermit::take(&app, "connections", limits.connections, |counters| {
         &counters.connections
     });
     let service = service_fn(|request: Request<Incoming>| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{Environments, Look, LookError, Seen, ShellSettings};
+use windlass_tools::{Environments, Look, LookError, LookOutput, ShellSettings};
 
 use super::parse::parsed;
 
@@ -163,7 +163,7 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
 }
 
 /// Tells a directory that is no repository, which is known, from a failure.
-fn failed(workspace: &str, seen: &Seen) -> Result<WorkspaceStatus, Unknown> {
+fn failed(workspace: &str, seen: &LookOutput) -> Result<WorkspaceStatus, Unknown> {
     if seen.exit_code == Some(128) && seen.errors.contains("not a git repository") {
         return Ok(WorkspaceStatus {
             workspace: workspace.to_owned(),

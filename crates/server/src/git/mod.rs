@@ -23,7 +23,7 @@ const MAX_KEPT: usize = 1024;
 const AT_ONCE: usize = 4;
 
 #[derive(Default)]
-struct Known {
+struct GitCache {
     states: HashMap<String, (Instant, WorkspaceStatus)>,
     reading: HashSet<String>,
 }
@@ -31,7 +31,7 @@ struct Known {
 /// The states of directories.
 #[derive(Clone)]
 pub(crate) struct GitStates {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<GitCache>>,
     environments: Environments,
     shell: ShellSettings,
     places: Arc<Semaphore>,
@@ -50,7 +50,7 @@ impl GitStates {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, GitCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

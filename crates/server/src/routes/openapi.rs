@@ -17,7 +17,7 @@ pub(super) async fn openapi() -> Answer {
 }
 
 /// What a route answers.
-enum Gives {
+enum ResponseKind {
     One(&'static str),
     Many(&'static str),
     Events,
@@ -27,9 +27,9 @@ enum Gives {
 
 /// A method and a path, what they do, the body that they take, and the status and body of a success.
 #[rustfmt::skip]
-struct Route(&'static str, &'static str, &'static str, Option<&'static str>, u16, Gives);
+struct Route(&'static str, &'static str, &'static str, Option<&'static str>, u16, ResponseKind);
 
-use Gives::{Events, Many, Nothing, One, Text};
+use ResponseKind::{Events, Many, Nothing, One, Text};
 
 #[rustfmt::skip]
 const ROUTES: &[Route] = &[

@@ -1,7 +1,7 @@
 //! The tokens of the daemon, as sockets show them: the operator's and those for everything are the host's, those of
 //! agents bind to their agent.
 
-use windlass_rpc::{Gate, Known, Standing};
+use windlass_rpc::{Gate, Known, TokenRole};
 
 use crate::http::auth::who_shows;
 use crate::settings::Access;
@@ -25,9 +25,9 @@ impl Gate for ServerGate {
 
 pub(super) fn known(Caller { token_id, scope }: Caller) -> Known {
     let standing = match scope {
-        TokenScope::Admin => Standing::Host,
-        TokenScope::Client => Standing::Client,
-        TokenScope::Agent(id) => Standing::Agent(id),
+        TokenScope::Admin => TokenRole::Host,
+        TokenScope::Client => TokenRole::Client,
+        TokenScope::Agent(id) => TokenRole::Agent(id),
     };
     Known { standing, token_id }
 }

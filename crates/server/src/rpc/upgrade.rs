@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use windlass_protocol::ErrorCode;
 
 use super::{Rpc, socket};
-use crate::app::Place;
+use crate::app::LimitPermit;
 use crate::error::ApiError;
 use crate::http::{auth, cors};
 use crate::settings::Access;
@@ -49,7 +49,7 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
         return (StatusCode::BAD_REQUEST, text).into_response();
     };
     let limit = rpc.app.settings.rpc.connections;
-    let place = match Place::take(&rpc.app, "sockets", limit, |counters| &counters.sockets) {
+    let place = match LimitPermit::take(&rpc.app, "sockets", limit, |counters| &counters.sockets) {
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };

@@ -4,7 +4,7 @@ use windlass_protocol::{CompactThread, StartTurn, ThreadAndTurn};
 
 use super::Asked;
 use super::create::filled;
-use super::start::Work;
+use super::start::TurnPurpose;
 use crate::error::Result;
 
 /// Why, when nobody says.
@@ -23,6 +23,6 @@ impl Asked {
         }
         let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
         let input = self.input(&found.thread, &reason, StartTurn::default())?;
-        Ok(self.begin(found, input, Work::Compact).await?.1)
+        Ok(self.begin(found, input, TurnPurpose::Compact).await?.1)
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_protocol::RuntimeEventEnvelope;
 use windlass_runtime::EventStream;
 
-use crate::app::{App, Place, Shared};
+use crate::app::{App, LimitPermit, Shared};
 use crate::error::Result;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
@@ -65,7 +65,7 @@ pub(crate) struct Follower {
     told_lag: Option<Instant>,
     /// What comes after it was told how far it is behind.
     held: Option<Arc<Event>>,
-    _place: Place,
+    _place: LimitPermit,
 }
 
 impl Follower {

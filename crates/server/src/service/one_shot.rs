@@ -6,8 +6,8 @@ use windlass_protocol::{CreateThread, StartTurn};
 use windlass_runtime::EventStream;
 
 use super::Asked;
-use super::start::{Work, said};
-use crate::app::Place;
+use super::start::{TurnPurpose, said};
+use crate::app::LimitPermit;
 use crate::error::Result;
 
 /// A turn that was started, and its thread's events.
@@ -15,7 +15,7 @@ pub(crate) struct OneTurn {
     pub(crate) started: OneShotStarted,
     pub(crate) turn_id: TurnId,
     pub(crate) events: EventStream,
-    pub(crate) place: Place,
+    pub(crate) place: LimitPermit,
 }
 
 impl Asked {
@@ -37,7 +37,7 @@ impl Asked {
         let input = self.input(&draft, prompt, StartTurn::default())?;
         let found = self.open_thread(draft).await?;
         let id = found.id;
-        let (turn_id, begun) = self.begin(found, input, Work::Answer).await?;
+        let (turn_id, begun) = self.begin(found, input, TurnPurpose::Answer).await?;
         let started = OneShotStarted {
             thread_id: begun.thread.id,
             turn_id: begun.turn.id,

@@ -15,8 +15,8 @@ use windlass_store::queries::TurnRow;
 
 use super::Asked;
 use super::fork::Cut;
-use super::start::{Work, said};
-use crate::environments::{Narrowed, inside};
+use super::start::{TurnPurpose, said};
+use crate::environments::{TurnTools, inside};
 use crate::error::{ApiError, Result};
 use crate::threads::FoundThread;
 
@@ -83,12 +83,12 @@ impl Asked {
         self.check_serving()?;
         let input = self.input_again(&parent, &turn, &request).await?;
         if let Some(fork) = made {
-            return Ok(self.begin(fork, input, Work::Answer).await?.1);
+            return Ok(self.begin(fork, input, TurnPurpose::Answer).await?.1);
         }
         let cut = Cut::before(&parent, &turn, depth);
         let fork = self.make_fork(&parent, cut).await?;
         let fork_id = fork.id;
-        let begun = self.begin(fork, input, Work::Answer).await;
+        let begun = self.begin(fork, input, TurnPurpose::Answer).await;
         // One that was made before may have been used since; this one was not.
         if begun.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
@@ -180,7 +180,7 @@ impl Asked {
     }
 
     /// Makes sure that the turn can work where it did.
-    fn environment_again(&self, recorded: TurnEnvironment) -> Result<Narrowed> {
+    fn environment_again(&self, recorded: TurnEnvironment) -> Result<TurnTools> {
         let id = &recorded.environment_id;
         let environment = self.environment(id).map_err(|error| {
             let text = format!(

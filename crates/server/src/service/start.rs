@@ -20,7 +20,7 @@ use crate::view;
 
 /// What a turn is for.
 #[derive(Clone, Copy)]
-pub(super) enum Work {
+pub(super) enum TurnPurpose {
     /// To answer its input.
     Answer,
     /// To make the history shorter.
@@ -43,7 +43,7 @@ impl Asked {
             return Ok(answer);
         }
         let input = self.input(&found.thread, &prompt, request)?;
-        Ok(self.begin(found, input, Work::Answer).await?.1)
+        Ok(self.begin(found, input, TurnPurpose::Answer).await?.1)
     }
 
     /// Makes the input of a turn: what is said, and everything that the turn is to work with. All of it is checked
@@ -144,18 +144,18 @@ impl Asked {
         &self,
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
-        work: Work,
+        work: TurnPurpose,
     ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
         let handle = match work {
-            Work::Answer => {
+            TurnPurpose::Answer => {
                 let options = TurnOptions {
                     on_busy: OnBusy::Refuse,
                     ..TurnOptions::default()
                 };
                 self.runtime.submit_with(id, input, options).await?
             }
-            Work::Compact => self.runtime.compact(id, input).await?,
+            TurnPurpose::Compact => self.runtime.compact(id, input).await?,
         };
         self.counters.turns.fetch_add(1, Ordering::Relaxed);
         let first = handle.first_event().and_then(|event| started(event));

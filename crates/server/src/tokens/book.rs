@@ -67,15 +67,15 @@ struct Contents {
 
 /// Tells one file from another that has replaced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct FileVersion {
     inode: u64,
     modified: (i64, i64),
     length: u64,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    mark: Option<Mark>,
+struct TokenCache {
+    mark: Option<FileVersion>,
     tokens: Vec<(blake3::Hash, TokenRecord)>,
 }
 
@@ -83,7 +83,7 @@ struct Known {
 #[derive(Debug)]
 pub struct TokenBook {
     directory: PathBuf,
-    known: RwLock<Known>,
+    known: RwLock<TokenCache>,
 }
 
 impl TokenBook {
@@ -165,9 +165,9 @@ impl TokenBook {
     }
 
     /// Returns what the file says, and reads it if it is another one. What cannot be read lets nobody in.
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
+    fn known(&self) -> RwLockReadGuard<'_, TokenCache> {
         let mark = fs::metadata(self.directory.join(FILE)).ok();
-        let mark = mark.map(|of| Mark {
+        let mark = mark.map(|of| FileVersion {
             inode: of.ino(),
             modified: (of.mtime(), of.mtime_nsec()),
             length: of.len(),
@@ -187,7 +187,7 @@ impl TokenBook {
         };
         let tokens = tokens.into_iter().filter_map(digested).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        *known = Known { mark, tokens };
+        *known = TokenCache { mark, tokens };
         drop(known);
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }

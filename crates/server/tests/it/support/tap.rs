@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_runtime::Journal;
-use windlass_store::{Batch, Claim, FeedPage, JournalError, Page, Standing, StreamKey};
+use windlass_store::{Batch, Claim, FeedPage, JournalError, Page, StreamKey, StreamStatus};
 
 /// Counts the events that are read, and the writes; what is asked of the journal itself goes on to the real one.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Journal for Tap {
     ) -> Result<Vec<StreamKey>, JournalError> {
         self.journal().open(after, limit).await
     }
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         self.journal().standing(stream).await
     }
     async fn fork(
