@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::cli::{note, printable};
-use crate::trust::{Standing, TrustList};
+use crate::trust::{TrustList, TrustStatus};
 use crate::{data, own_file};
 
 /// The file that is looked for in the current directory.
@@ -196,11 +196,11 @@ fn found(path: &Path, data: &Path) -> Result<Option<(PathBuf, String)>> {
     let path = whole(path)?;
     let command = trust_command(data);
     match TrustList::of(data).standing(&path, &file.text)? {
-        Standing::Trusted => Ok(Some((path, file.text))),
-        Standing::Changed => bail!(
+        TrustStatus::Trusted => Ok(Some((path, file.text))),
+        TrustStatus::Changed => bail!(
             "it was changed since it was trusted; read it, then run `{command}`, or name it with --config"
         ),
-        Standing::Unknown => bail!(
+        TrustStatus::Unknown => bail!(
             "it was found here and nobody has trusted it; read it, then run `{command}`, or name it with --config"
         ),
     }

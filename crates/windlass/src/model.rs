@@ -12,7 +12,7 @@ use windlass_models::{ModelSettings, register_drivers};
 use crate::config::{Config, Provider};
 
 /// A provider as the command line knows it.
-struct Known {
+struct ProviderDefaults {
     name: &'static str,
     provider: LlmProviderType,
     key_variables: &'static [&'static str],
@@ -21,29 +21,29 @@ struct Known {
     default_model: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN: &[ProviderDefaults] = &[
+    ProviderDefaults {
         name: "openai",
         provider: LlmProviderType::Openai,
         key_variables: &["OPENAI_API_KEY"],
         url_variable: "OPENAI_BASE_URL",
         default_model: "gpt-5-mini",
     },
-    Known {
+    ProviderDefaults {
         name: "anthropic",
         provider: LlmProviderType::Anthropic,
         key_variables: &["ANTHROPIC_API_KEY"],
         url_variable: "ANTHROPIC_BASE_URL",
         default_model: "claude-haiku-4-5",
     },
-    Known {
+    ProviderDefaults {
         name: "gemini",
         provider: LlmProviderType::Gemini,
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         url_variable: "GOOGLE_GEMINI_BASE_URL",
         default_model: "gemini-3.5-flash",
     },
-    Known {
+    ProviderDefaults {
         name: "openai-chat",
         provider: LlmProviderType::OpenaiCompletions,
         key_variables: &["OPENAI_API_KEY"],
@@ -152,7 +152,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-impl Known {
+impl ProviderDefaults {
     fn credentials(
         &self,
         config: &Config,

@@ -36,7 +36,7 @@ struct Contents {
 
 /// What is known of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum TrustStatus {
     Trusted,
     /// It was trusted with another content.
     Changed,
@@ -78,13 +78,13 @@ impl<'a> TrustList<'a> {
     }
 
     /// Tells what is known of a file with this content.
-    pub(crate) fn standing(&self, path: &Path, text: &str) -> Result<Standing> {
+    pub(crate) fn standing(&self, path: &Path, text: &str) -> Result<TrustStatus> {
         let files = self.files()?;
         let known = files.iter().find(|file| file.path == path);
         Ok(match known {
-            Some(file) if file.digest == digest(text) => Standing::Trusted,
-            Some(_) => Standing::Changed,
-            None => Standing::Unknown,
+            Some(file) if file.digest == digest(text) => TrustStatus::Trusted,
+            Some(_) => TrustStatus::Changed,
+            None => TrustStatus::Unknown,
         })
     }
 
@@ -152,16 +152,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let list = TrustList::of(directory.path());
         let (here, there) = (Path::new("/a/windlass.toml"), Path::new("/b/windlass.toml"));
-        assert_eq!(list.standing(here, "x").unwrap(), Standing::Unknown);
+        assert_eq!(list.standing(here, "x").unwrap(), TrustStatus::Unknown);
         list.add(here, "x").unwrap();
-        assert_eq!(list.standing(here, "x").unwrap(), Standing::Trusted);
-        assert_eq!(list.standing(here, "y").unwrap(), Standing::Changed);
-        assert_eq!(list.standing(there, "x").unwrap(), Standing::Unknown);
+        assert_eq!(list.standing(here, "x").unwrap(), TrustStatus::Trusted);
+        assert_eq!(list.standing(here, "y").unwrap(), TrustStatus::Changed);
+        assert_eq!(list.standing(there, "x").unwrap(), TrustStatus::Unknown);
         list.add(here, "y").unwrap();
-        assert_eq!(list.standing(here, "x").unwrap(), Standing::Changed);
+        assert_eq!(list.standing(here, "x").unwrap(), TrustStatus::Changed);
         assert!(list.remove(here).unwrap());
         assert!(!list.remove(here).unwrap());
-        assert_eq!(list.standing(here, "y").unwrap(), Standing::Unknown);
+        assert_eq!(list.standing(here, "y").unwrap(), TrustStatus::Unknown);
     }
 
     #[test]

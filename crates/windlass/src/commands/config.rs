@@ -24,11 +24,11 @@ pub(crate) struct ConfigWords {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Word,
+    word: Verb,
 }
 
 #[derive(Subcommand)]
-enum Word {
+enum Verb {
     /// Trusts a file as it is now.
     #[command(
         after_help = "Examples:\n  windlass config trust\n  windlass config trust ~/project/windlass.toml\n  \
@@ -56,7 +56,7 @@ impl ConfigWords {
         let list = TrustList::of(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.word {
-            Word::Trust { list: true, .. } => {
+            Verb::Trust { list: true, .. } => {
                 for Trusted { path, digest } in list.files()? {
                     match self.json {
                         true => writeln!(stdout, "{}", json!({"path": path, "digest": digest}))?,
@@ -69,7 +69,7 @@ impl ConfigWords {
                     }
                 }
             }
-            Word::Trust { path, .. } => {
+            Verb::Trust { path, .. } => {
                 let path = file_of(&path)?;
                 let (shown, text) = (printable(&path), text_of(&path)?);
                 let config = Config::parse(&text, &path)?;
@@ -81,7 +81,7 @@ impl ConfigWords {
                     false => note(&format!("{shown} is trusted until it is changed")),
                 }
             }
-            Word::Untrust { path } => {
+            Verb::Untrust { path } => {
                 let path = file_of(&path)?;
                 if !directory.is_dir() || !list.remove(&path)? {
                     bail!(

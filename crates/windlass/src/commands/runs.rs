@@ -35,11 +35,11 @@ pub(crate) struct Runs {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Word,
+    word: Verb,
 }
 
 #[derive(Subcommand)]
-enum Word {
+enum Verb {
     /// Lists runs, the newest first.
     List {
         /// Only those of this agent.
@@ -96,7 +96,7 @@ impl Runs {
         let runs = AllRuns::new(Arc::new(store.runs()), Some(turns), RunLimits::default());
         let mut out = std::io::stdout();
         match self.word {
-            Word::List {
+            Verb::List {
                 agent,
                 status,
                 limit,
@@ -114,11 +114,11 @@ impl Runs {
                     writeln!(out, "{line}")?;
                 }
             }
-            Word::Show { run_id } => {
+            Verb::Show { run_id } => {
                 let run = found(&runs, &run_id).await?;
                 show_after(&runs, &run, &mut 0, self.json, &mut out).await?;
             }
-            Word::Tail { run_id } => {
+            Verb::Tail { run_id } => {
                 let run = found(&runs, &run_id).await?;
                 let mut seen = 0;
                 while !show_after(&runs, &run, &mut seen, self.json, &mut out).await? {

@@ -22,11 +22,11 @@ pub(crate) struct Token {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Word,
+    word: Verb,
 }
 
 #[derive(Subcommand)]
-enum Word {
+enum Verb {
     /// Makes a token and prints its secret, which is shown this once and kept nowhere.
     Create {
         /// What it may be used for: admin, client or `agent:ID`.
@@ -51,7 +51,7 @@ impl Token {
         let book = TokenBook::new(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.word {
-            Word::Create { scope, name } => {
+            Verb::Create { scope, name } => {
                 data::make(&directory)?;
                 let (record, secret) = book.create(scope, name)?;
                 if self.json {
@@ -63,7 +63,7 @@ impl Token {
                     writeln!(stdout, "{secret}")?;
                 }
             }
-            Word::List => {
+            Verb::List => {
                 for record in book.list()? {
                     if self.json {
                         writeln!(stdout, "{}", shown(&record))?;
@@ -74,7 +74,7 @@ impl Token {
                     writeln!(stdout, "{}  {}  {made}  {name}", record.id, record.scope)?;
                 }
             }
-            Word::Revoke { id } => {
+            Verb::Revoke { id } => {
                 if !book.revoke(&id)? {
                     bail!(
                         "there is no token {id}; `windlass token list` shows those that there are"

@@ -42,7 +42,7 @@ pub(super) struct Agent<'a> {
 }
 
 /// The runtime, and how the server reaches into it.
-pub(super) struct Made {
+pub(super) struct BuiltAgent {
     pub(super) runtime: InProcessRuntime,
     pub(super) harness_id: HarnessId,
     pub(super) models: Models,
@@ -50,7 +50,7 @@ pub(super) struct Made {
 
 impl Agent<'_> {
     /// Makes the runtime on a store. When this returns, the turns of an earlier life go on.
-    pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<Made> {
+    pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
             .with_capability("files")
@@ -109,7 +109,7 @@ impl Agent<'_> {
                 (builder.llm_sim(LlmSimConfig::echo()), models)
             }
         };
-        Ok(Made {
+        Ok(BuiltAgent {
             runtime: builder.build().await?,
             harness_id: HARNESS,
             models,

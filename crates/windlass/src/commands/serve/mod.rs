@@ -171,7 +171,7 @@ impl Serve {
             model: self.model.as_deref(),
             recovery: self.on_restart.into(),
         };
-        let agent::Made {
+        let agent::BuiltAgent {
             runtime,
             harness_id,
             models,

@@ -15,14 +15,14 @@ pub(super) const FILE: &str = "secrets.key";
 const BYTES: usize = 32;
 
 /// A key that is not in its file yet.
-pub(super) struct Unkept(String);
+pub(super) struct NewKey(String);
 
 /// Reads the key that is given, else that of the data directory. Where there is none yet one is made, to be
-/// [kept](Unkept::keep) once the store is open: a start that fails leaves none behind.
+/// [kept](NewKey::keep) once the store is open: a start that fails leaves none behind.
 pub(super) fn load(
     given: Option<&Path>,
     directory: &Path,
-) -> anyhow::Result<(SecretsKey, Option<Unkept>)> {
+) -> anyhow::Result<(SecretsKey, Option<NewKey>)> {
     let Some(path) = given else {
         return match read(&directory.join(FILE))? {
             Some(key) => Ok((key, None)),
@@ -34,7 +34,7 @@ pub(super) fn load(
     Ok((key, None))
 }
 
-impl Unkept {
+impl NewKey {
     /// Puts the key into a file that only its owner can read.
     pub(super) fn keep(self, directory: &Path) -> anyhow::Result<()> {
         let put = private_file::put(directory, FILE, &self.0);
@@ -84,11 +84,11 @@ fn parse(text: &str) -> Option<[u8; BYTES]> {
     Some(key)
 }
 
-fn make() -> anyhow::Result<(SecretsKey, Unkept)> {
+fn make() -> anyhow::Result<(SecretsKey, NewKey)> {
     let cannot = "cannot make a key for secrets from /dev/urandom";
     let mut key = [0; BYTES];
     let mut random = File::open("/dev/urandom").context(cannot)?;
     random.read_exact(&mut key).context(cannot)?;
     let text = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((SecretsKey::new(key), Unkept(text)))
+    Ok((SecretsKey::new(key), NewKey(text)))
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use windlass_store::{SqliteOptions, SqliteStore};
 
 use super::progress::Progress;
-use super::{Place, as_json, named, shown};
+use super::{StoreCommand, as_json, named, shown};
 use crate::cli::{note, printable};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store backup /var/backups/windlass/monday\n  windlass store backup --verify \
@@ -35,7 +35,7 @@ pub(super) struct Backup {
 }
 
 impl Backup {
-    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let key = place.directory.join(SECRETS_KEY);
         ensure!(

@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::progress::{Progress, State};
-use super::{Place, as_json, named};
+use super::{StoreCommand, as_json, named};
 use crate::cli::{note, printable};
 use crate::data;
 
@@ -36,12 +36,12 @@ pub(super) struct Import {
 }
 
 impl Export {
-    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let is_stdout = self.file == Path::new("-");
         let target = match is_stdout {
             true => Target::Stdout(io::stdout()),
-            false => Target::File(Fresh::beside(&self.file)?),
+            false => Target::File(UnnamedFile::beside(&self.file)?),
         };
         let progress = Progress::of("exporting bytes:");
         let counted = Counted {
@@ -65,7 +65,7 @@ impl Export {
 }
 
 impl Import {
-    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let cannot = || format!("cannot read {}", printable(&self.file));
         let (lines, total): (Box<dyn Read + Send>, u64) = match self.file == Path::new("-") {
             true => (Box::new(io::stdin()), 0),
@@ -112,7 +112,7 @@ impl Import {
 /// Where an export goes.
 enum Target {
     Stdout(io::Stdout),
-    File(Fresh),
+    File(UnnamedFile),
 }
 
 impl Write for Target {
@@ -132,12 +132,12 @@ impl Write for Target {
 }
 
 /// A private file that has no name of its own before it is whole.
-struct Fresh {
+struct UnnamedFile {
     file: File,
     path: PathBuf,
 }
 
-impl Fresh {
+impl UnnamedFile {
     fn beside(file: &Path) -> anyhow::Result<Self> {
         if file.symlink_metadata().is_ok() {
             bail!(
@@ -164,7 +164,7 @@ impl Fresh {
     }
 }
 
-impl Drop for Fresh {
+impl Drop for UnnamedFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

@@ -32,14 +32,14 @@ pub(crate) struct Store {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    word: Word,
+    word: Verb,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 all is well, 1 something is damaged or was left out, and is named, 2 it could not \
 be done; nothing was changed.";
 
 #[derive(Subcommand)]
-enum Word {
+enum Verb {
     /// Checks every record of the journal, and everything that is made from it.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Verify),
@@ -62,29 +62,29 @@ enum Word {
 }
 
 /// Where a word works, and how it speaks.
-struct Place {
+struct StoreCommand {
     directory: PathBuf,
     json: bool,
 }
 
 impl Store {
     pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
-        let place = Place {
+        let place = StoreCommand {
             directory: data::directory(self.data),
             json: self.json,
         };
         match self.word {
-            Word::Verify(verify) => verify.carry_out(&place).await,
-            Word::Export(export) => export.carry_out(&place).await,
-            Word::Import(import) => import.carry_out(&place).await,
-            Word::Rebuild => rebuild::carry_out(&place).await,
-            Word::Backup(backup) => backup.carry_out(&place).await,
-            Word::Restore(restore) => restore.carry_out(&place).await,
+            Verb::Verify(verify) => verify.carry_out(&place).await,
+            Verb::Export(export) => export.carry_out(&place).await,
+            Verb::Import(import) => import.carry_out(&place).await,
+            Verb::Rebuild => rebuild::carry_out(&place).await,
+            Verb::Backup(backup) => backup.carry_out(&place).await,
+            Verb::Restore(restore) => restore.carry_out(&place).await,
         }
     }
 }
 
-impl Place {
+impl StoreCommand {
     fn options(&self) -> SqliteOptions {
         SqliteOptions::new(&self.directory)
     }

@@ -11,7 +11,7 @@ use windlass_store::sqlite::{
 
 use super::backup::{SECRETS_KEY, TOKENS};
 use super::progress::Progress;
-use super::{Place, shown};
+use super::{StoreCommand, shown};
 use crate::cli::{note, printable};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store restore /var/backups/windlass/monday\n  windlass store restore \
@@ -41,7 +41,7 @@ fn host_files() -> Vec<HostFile> {
 }
 
 impl Restore {
-    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let options = RestoreOptions {
             from: self.source.clone(),
             into: place.directory.clone(),
@@ -61,7 +61,7 @@ impl Restore {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell(&self, place: &Place, report: &RestoreReport) -> anyhow::Result<()> {
+    fn tell(&self, place: &StoreCommand, report: &RestoreReport) -> anyhow::Result<()> {
         let whose = |prefer| match prefer {
             Prefer::Backup => "backup",
             Prefer::Present => "kept",

@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_store::sqlite::{Report, StreamHead};
 
 use super::progress::Progress;
-use super::{Place, as_json, named};
+use super::{StoreCommand, as_json, named};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store verify\n  windlass store verify --data /var/backups/monday --json\n\n\
 It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only for who \
@@ -21,7 +21,7 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    pub(super) async fn carry_out(self, place: &Place) -> anyhow::Result<ExitCode> {
+    pub(super) async fn carry_out(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
         let store = place.open_to_read().await?;
         let progress = Progress::of("verifying");
         let report = store.verify().await?;
