@@ -24,7 +24,7 @@ pub use files::*;
 pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, Put};
 pub use journal::{
     Batch, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal, Page,
-    Retention, Standing, StreamKey,
+    Retention, StreamKey, StreamStatus,
 };
 pub use queries::{
     Listed, MemoryQueries, Queries, QueryError, RunRow, ThreadQuery, ThreadRow, TurnRow, TurnRun,

@@ -52,7 +52,7 @@ pub(crate) struct Encoded {
     pub(crate) seq: Option<u64>,
     /// How many bytes it has.
     pub(crate) size: usize,
-    kept: Kept,
+    kept: StoredBytes,
     pub(crate) digest: Digest,
     /// Whether it is a piece of text that a later record holds whole.
     pub(crate) is_chunk: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Encoded {
 
 /// What is stored of a record's bytes.
 #[derive(Debug)]
-enum Kept {
+enum StoredBytes {
     /// All of them: in the row, or as a blob where they are many.
     Whole(Vec<u8>),
     /// Their short form.
@@ -89,7 +89,7 @@ impl Encoded {
         Self {
             seq: event.sequence,
             size: bytes.len(),
-            kept: packed.map_or_else(|| Kept::Whole(bytes.to_vec()), Kept::Packed),
+            kept: packed.map_or_else(|| StoredBytes::Whole(bytes.to_vec()), StoredBytes::Packed),
             digest: digest(bytes),
             is_chunk: event.is_ephemeral(),
             at: event.ts.timestamp_millis(),
@@ -103,7 +103,7 @@ impl Encoded {
             seq: Some(seq),
             size: bytes.len(),
             digest: digest(&bytes),
-            kept: Kept::Whole(bytes),
+            kept: StoredBytes::Whole(bytes),
             is_chunk: false,
             at,
             turn: None,
@@ -113,16 +113,16 @@ impl Encoded {
     /// Returns what goes into the row, and what that is.
     pub(crate) fn body(&self) -> (Form, &[u8]) {
         match &self.kept {
-            Kept::Packed(packed) => (Form::Packed, packed),
-            Kept::Whole(bytes) if self.blob().is_none() => (Form::Inline, bytes),
-            Kept::Whole(_) => (Form::Blob, &self.digest),
+            StoredBytes::Packed(packed) => (Form::Packed, packed),
+            StoredBytes::Whole(bytes) if self.blob().is_none() => (Form::Inline, bytes),
+            StoredBytes::Whole(_) => (Form::Blob, &self.digest),
         }
     }
 
     /// Returns the bytes of a blob, where it has one.
     pub(crate) fn blob(&self) -> Option<&[u8]> {
         match &self.kept {
-            Kept::Whole(bytes) if bytes.len() > MAX_INLINE_BYTES => Some(bytes),
+            StoredBytes::Whole(bytes) if bytes.len() > MAX_INLINE_BYTES => Some(bytes),
             _ => None,
         }
     }

@@ -20,11 +20,11 @@ pub struct MemoryHostRecords {
 struct Tables {
     /// How many were written so far: of two with the same time, the later one is newer.
     written: u64,
-    kept: BTreeMap<(&'static str, String), Kept>,
+    kept: BTreeMap<(&'static str, String), HostEntry>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct HostEntry {
     age: (DateTime<Utc>, u64),
     body: Bytes,
 }
@@ -32,14 +32,14 @@ struct Kept {
 impl Tables {
     fn insert(&mut self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) {
         self.written += 1;
-        let kept = Kept {
+        let kept = HostEntry {
             age: (at, self.written),
             body: record.body,
         };
         self.kept.insert((kind, record.name), kept);
     }
 
-    fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = (&String, &Kept)> {
+    fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = (&String, &HostEntry)> {
         let from = (kind, String::new());
         let all = self.kept.range(from..);
         all.take_while(move |((of, _), _)| *of == kind)

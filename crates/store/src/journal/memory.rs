@@ -17,7 +17,7 @@ use uuid::Uuid;
 use windlass_core::events::Event;
 
 use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
-use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
+use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus};
 use crate::cursor::Cursors;
 use crate::host_records::MemoryHostRecords;
 use feed::Feed;
@@ -276,16 +276,16 @@ impl Journal for MemoryJournal {
         Ok(true)
     }
 
-    async fn standing(&self, key: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, key: &StreamKey) -> Result<StreamStatus, JournalError> {
         let stream = self.stream(key);
-        Ok(stream.map_or_else(Standing::default, |stream| {
+        Ok(stream.map_or_else(StreamStatus::default, |stream| {
             let stream = lock(&stream);
             let mut waiting = Waiting::default();
             stream.each_event(0, |event| {
                 waiting.follow(&event.data);
                 ControlFlow::Continue(())
             });
-            Standing {
+            StreamStatus {
                 head: stream.head(),
                 open: waiting.turns(),
             }

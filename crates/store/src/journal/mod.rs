@@ -83,7 +83,7 @@ pub struct Page {
 
 /// Where a stream stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct StreamStatus {
     /// The number of its newest record.
     pub head: u64,
     /// The turn that runs or is parked, and then the turns whose inputs wait.
@@ -213,7 +213,7 @@ pub trait Journal: Send + Sync {
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError>;
 
     /// Returns where a stream stands: its newest record, and what has not ended.
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError>;
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError>;
 
     /// Makes a new stream that begins with the records of another one up to a number between two turns, and then has
     /// `forked`, whose session it is about; all or nothing. Returns the number of its newest record.

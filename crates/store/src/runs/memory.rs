@@ -24,7 +24,7 @@ pub struct MemoryRunLog {
 #[derive(Debug, Default)]
 struct State {
     position: u64,
-    runs: HashMap<u64, Kept>,
+    runs: HashMap<u64, MemoryRun>,
     by_id: HashMap<Arc<str>, u64>,
     by_agent: BTreeSet<(Arc<str>, RunStatus, u64)>,
     by_status: BTreeSet<(RunStatus, u64)>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct MemoryRun {
     run: KeptRun,
     agent: Arc<str>,
     records: Vec<RunRecord>,
@@ -91,12 +91,12 @@ impl MemoryRunLog {
 }
 
 impl State {
-    fn find(&self, run_id: &str) -> Option<&Kept> {
+    fn find(&self, run_id: &str) -> Option<&MemoryRun> {
         self.runs.get(self.by_id.get(run_id)?)
     }
 
     /// Finds the run that somebody wants to change, and checks that it is open and as they know it.
-    fn claimed(&mut self, run: &KeptRun) -> Result<&mut Kept, JournalError> {
+    fn claimed(&mut self, run: &KeptRun) -> Result<&mut MemoryRun, JournalError> {
         let removed = JournalError::Removed(run.position);
         let kept = self.runs.get_mut(&run.position).ok_or(removed)?;
         if kept.run.epoch != run.epoch {
@@ -153,7 +153,7 @@ impl RunLog for MemoryRunLog {
             .by_agent
             .insert((Arc::clone(&agent), RunStatus::InProgress, position));
         state.by_status.insert((RunStatus::InProgress, position));
-        let kept = Kept {
+        let kept = MemoryRun {
             run: run.clone(),
             agent,
             records: vec![RunRecord::Started(started)],

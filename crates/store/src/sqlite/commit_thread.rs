@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use super::committer::Committer;
-use super::writer::{WriterMessage, Writer};
+use super::writer::{Writer, WriterMessage};
 
 /// How many jobs may wait; whoever brings another waits for room.
 const QUEUE: usize = 1024;

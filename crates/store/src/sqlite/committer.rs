@@ -9,18 +9,18 @@ use std::time::Instant;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::page_check::PageCheck;
+use super::commit_times::CommitTimes;
 use super::counter::Counter;
 use super::doorbells::{Doorbells, Wakeup};
 use super::error::{SqliteError, explain};
 use super::heads::Heads;
-use super::wal::Wal;
 use super::numbers::int;
 use super::owner::Owner;
-use super::commit_times::CommitTimes;
+use super::page_check::PageCheck;
 use super::queries::row_writer::{RowWriter, step_in};
 use super::queries::tail::NewerRows;
 use super::removing;
+use super::wal::Wal;
 use super::writer::{Job, Reply};
 
 /// What a job works with.

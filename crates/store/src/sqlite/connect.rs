@@ -104,12 +104,12 @@ impl Location {
     ///
     /// SQLite reads it, and as a file that nobody changes: a process that opens and closes the file by itself gives up the
     /// locks of all its connections, and another program may then remove the log under them.
-    pub(crate) fn look(&self) -> Result<Look, Fault> {
+    pub(crate) fn look(&self) -> Result<DatabaseFile, Fault> {
         let path = self.database();
         match fs::metadata(&path) {
-            Ok(file) if file.is_file() && file.len() == 0 => return Ok(Look::Nothing),
+            Ok(file) if file.is_file() && file.len() == 0 => return Ok(DatabaseFile::Nothing),
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::Nothing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DatabaseFile::Nothing),
             Err(source) => {
                 let doing = "read";
                 return Err(SqliteError::Io {
@@ -125,10 +125,10 @@ impl Location {
         connection.pragma_update(None, "writable_schema", true)?;
         let id = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
         match id {
-            Ok(schema::APPLICATION_ID) => Ok(Look::Ours),
-            Ok(_) => Ok(Look::Foreign("another program has made it")),
+            Ok(schema::APPLICATION_ID) => Ok(DatabaseFile::Ours),
+            Ok(_) => Ok(DatabaseFile::Foreign("another program has made it")),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
-                Ok(Look::Foreign("it is not a SQLite file"))
+                Ok(DatabaseFile::Foreign("it is not a SQLite file"))
             }
             Err(error) => Err(error.into()),
         }
@@ -174,7 +174,7 @@ impl Location {
 
 /// What is there in the place of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum DatabaseFile {
     Nothing,
     Ours,
     /// Something else, and what.

@@ -39,7 +39,7 @@ pub(crate) struct Count {
 
 /// What is found in place of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum CounterFile {
     Nothing,
     /// A file into which nothing was written: a first opening was cut off.
     Blank,
@@ -51,7 +51,7 @@ pub(crate) enum Found {
 }
 
 /// Reads the file without changing it.
-pub(crate) fn read(path: &Path) -> io::Result<Found> {
+pub(crate) fn read(path: &Path) -> io::Result<CounterFile> {
     let mut bytes = Vec::with_capacity(BYTES);
     let inode = match File::open(path) {
         Ok(file) => {
@@ -59,16 +59,16 @@ pub(crate) fn read(path: &Path) -> io::Result<Found> {
             file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?;
             inode
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CounterFile::Nothing),
         Err(error) => return Err(error),
     };
     if bytes.len() <= BYTES && bytes.iter().all(|byte| *byte == 0) {
-        return Ok(Found::Blank);
+        return Ok(CounterFile::Blank);
     }
     Ok(match decode(&bytes) {
-        None => Found::Unreadable,
-        Some((count, Some(written))) if written != inode => Found::Copy(count),
-        Some((count, _)) => Found::Counter(count),
+        None => CounterFile::Unreadable,
+        Some((count, Some(written))) if written != inode => CounterFile::Copy(count),
+        Some((count, _)) => CounterFile::Counter(count),
     })
 }
 

@@ -19,7 +19,7 @@ use crate::durable::chain::{Chain, Digest};
 use crate::durable::record::{Stored, encode};
 use crate::journal::fork::{BUSY, PRUNED, TAKEN, TOO_SHORT, Waiting, own_records, refused};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
-use crate::journal::{Standing, StreamKey};
+use crate::journal::{StreamKey, StreamStatus};
 
 /// A fork that is wanted.
 pub(super) struct Fork {
@@ -147,10 +147,10 @@ fn waiting_at(connection: &Connection, lineage: &Lineage, at_seq: u64) -> Result
 }
 
 /// Returns where a stream stands.
-pub(super) fn standing(reader: &Connection, key: &StreamKey) -> Result<Standing, Fault> {
+pub(super) fn standing(reader: &Connection, key: &StreamKey) -> Result<StreamStatus, Fault> {
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {
-        return Ok(Standing::default());
+        return Ok(StreamStatus::default());
     };
     let open = match stream.open_from {
         None => Vec::new(),
@@ -159,7 +159,7 @@ pub(super) fn standing(reader: &Connection, key: &StreamKey) -> Result<Standing,
             waiting_at(&transaction, &lineage, stream.head)?.turns()
         }
     };
-    Ok(Standing {
+    Ok(StreamStatus {
         head: stream.head,
         open,
     })

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::page_check::Check;
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::options::SqliteRetention;
+use super::page_check::Check;
 use super::queries::tail::NewerRows;
 use super::readers::Readers;
 use super::secrets::SecretCipher;

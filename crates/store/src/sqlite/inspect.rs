@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::connect::{Location, Look};
-use super::counter::Found;
+use super::connect::{DatabaseFile, Location};
+use super::counter::CounterFile;
 use super::error::{Fault, SqliteError};
 use super::numbers::uint;
 use super::options::{OnLostCommits, OpenCheck, SqliteOptions};
@@ -20,9 +20,9 @@ pub(super) struct Identity {
 /// Tells whether a database of ours is there; one of somebody else's is refused.
 pub(super) fn has_database(location: &Location) -> Result<bool, SqliteError> {
     match location.look()? {
-        Look::Nothing => Ok(false),
-        Look::Ours => Ok(true),
-        Look::Foreign(what) => Err(SqliteError::Foreign {
+        DatabaseFile::Nothing => Ok(false),
+        DatabaseFile::Ours => Ok(true),
+        DatabaseFile::Foreign(what) => Err(SqliteError::Foreign {
             path: location.database(),
             what: what.to_owned(),
         }),
@@ -32,7 +32,7 @@ pub(super) fn has_database(location: &Location) -> Result<bool, SqliteError> {
 /// What the other files say about commits that may be lost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evidence {
-    pub(super) counted: Found,
+    pub(super) counted: CounterFile,
     /// How long the log is.
     pub(super) log_bytes: u64,
 }
@@ -181,12 +181,18 @@ fn check_commits(
 ) -> Result<(), SqliteError> {
     let found = identity.commits;
     let (expected, what) = match evidence.counted {
-        Found::Counter(count) | Found::Copy(count) if count.database != identity.database => (
-            count.commits,
-            "windlass.commits belongs to another database than windlass.db",
-        ),
-        Found::Counter(count) | Found::Copy(count) if count.commits <= found => return Ok(()),
-        Found::Copy(count) if evidence.has_whole_log(reader)? => {
+        CounterFile::Counter(count) | CounterFile::Copy(count)
+            if count.database != identity.database =>
+        {
+            (
+                count.commits,
+                "windlass.commits belongs to another database than windlass.db",
+            )
+        }
+        CounterFile::Counter(count) | CounterFile::Copy(count) if count.commits <= found => {
+            return Ok(());
+        }
+        CounterFile::Copy(count) if evidence.has_whole_log(reader)? => {
             let (expected, directory) = (count.commits, location.directory.display());
             tracing::warn!(
                 %directory, found, expected,
@@ -194,17 +200,19 @@ fn check_commits(
             );
             return Ok(());
         }
-        Found::Counter(count) | Found::Copy(count) if evidence.log_bytes > 0 => {
+        CounterFile::Counter(count) | CounterFile::Copy(count) if evidence.log_bytes > 0 => {
             (count.commits, "the log windlass.db-wal was cut or replaced")
         }
-        Found::Counter(count) | Found::Copy(count) => (
+        CounterFile::Counter(count) | CounterFile::Copy(count) => (
             count.commits,
             "the log windlass.db-wal is missing, or windlass.db is an old copy",
         ),
         // A backup of the database alone has no counter.
-        Found::Nothing => return Ok(()),
-        Found::Blank if found == 0 => return Ok(()),
-        Found::Blank | Found::Unreadable => (found, "windlass.commits was cut or changed"),
+        CounterFile::Nothing => return Ok(()),
+        CounterFile::Blank if found == 0 => return Ok(()),
+        CounterFile::Blank | CounterFile::Unreadable => {
+            (found, "windlass.commits was cut or changed")
+        }
     };
     refuse_or_accept(location, (found, expected), what, options)
 }
@@ -212,11 +220,11 @@ fn check_commits(
 /// A database without anything in it is new, unless a counter says that there was one.
 pub(super) fn refuse_lost_database(
     location: &Location,
-    counted: Found,
+    counted: CounterFile,
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     match counted {
-        Found::Counter(count) | Found::Copy(count) if count.commits > 0 => {
+        CounterFile::Counter(count) | CounterFile::Copy(count) if count.commits > 0 => {
             let what = "windlass.db is missing or empty";
             refuse_or_accept(location, (0, count.commits), what, options)
         }

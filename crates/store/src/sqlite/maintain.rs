@@ -16,7 +16,7 @@ use super::numbers::uint;
 use super::prune::{put_note, steps};
 use super::queries::row_writer::step;
 use super::runs::forget_ended;
-use super::sweep::{self, SweepMark, Plan, Swept, Until, old_chunks, old_turns, oldest_streams};
+use super::sweep::{self, Plan, SweepMark, Swept, Until, old_chunks, old_turns, oldest_streams};
 use super::writer::Work;
 use super::{queries, removing};
 use crate::journal::{JournalError, StreamKey};

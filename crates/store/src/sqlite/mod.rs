@@ -4,9 +4,11 @@
 //! write, and `windlass.commits`, which finds a log that was lost. One connection writes, in groups; readers have
 //! connections of their own. The pages of these modules say what is decided where.
 
-mod page_check;
 mod ancestry;
 mod backup;
+mod commit_thread;
+mod commit_times;
+mod committer;
 mod condense;
 mod connect;
 mod counter;
@@ -23,7 +25,6 @@ mod inner;
 mod inspect;
 mod journal;
 mod kept;
-mod wal;
 mod maintain;
 mod manifest;
 mod numbers;
@@ -31,8 +32,7 @@ mod open;
 mod options;
 mod orphans;
 mod owner;
-mod commit_times;
-mod committer;
+mod page_check;
 mod prune;
 mod queries;
 mod readers;
@@ -48,9 +48,9 @@ mod spans;
 mod staging;
 mod storage;
 mod sweep;
-mod commit_thread;
 mod times;
 mod verify;
+mod wal;
 mod writer;
 
 use std::sync::Arc;

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::page_check::{PageCheckJob, PageCheck};
+use super::commit_thread;
+use super::commit_times::CommitTimes;
+use super::committer::{Committer, State};
 use super::connect::Location;
-use super::counter::{self, Count, Counter, Found};
+use super::counter::{self, Count, Counter, CounterFile};
 use super::doorbells::Doorbells;
 use super::error::{Fault, SqliteError};
 use super::heads::Heads;
@@ -21,11 +23,9 @@ use super::inspect::{
     Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
-use super::wal::Wal;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
-use super::commit_times::CommitTimes;
-use super::committer::{Committer, State};
+use super::page_check::{PageCheck, PageCheckJob};
 use super::queries::row_writer::RowWriter;
 use super::queries::tail::{NewerRows, folded};
 use super::readers::Readers;
@@ -33,7 +33,7 @@ use super::removing;
 use super::rights;
 use super::schema;
 use super::secrets::SecretCipher;
-use super::commit_thread;
+use super::wal::Wal;
 use crate::durable::chain::Chain;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
@@ -169,7 +169,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     })
 }
 
-fn read_counter(location: &Location) -> Result<Found, SqliteError> {
+fn read_counter(location: &Location) -> Result<CounterFile, SqliteError> {
     counter::read(&location.counter()).map_err(|source| counter_trouble(location, source))
 }
 

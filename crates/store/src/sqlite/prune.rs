@@ -14,7 +14,7 @@ use super::numbers::{int, uint};
 use super::queries;
 use super::queries::tail::folded;
 use super::spans::{self, IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, between};
-use super::sweep::{SweepMark, Plan, Swept};
+use super::sweep::{Plan, SweepMark, Swept};
 use super::writer::Work;
 use crate::durable::chain::Digest;
 use crate::durable::record::Stored;
@@ -152,7 +152,7 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
     spans::remove(connection, stream.stream, first, last)?;
     drop_blobs(connection, &blobs)?;
     work.state.lost_records = true;
-    let gone = Gone {
+    let gone = PrunedRange {
         first,
         last,
         has_turns: stream.has_turns,
@@ -163,7 +163,7 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
 }
 
 /// A range of records that were taken out.
-struct Gone {
+struct PrunedRange {
     first: u64,
     last: u64,
     /// Whether they are whole turns.
@@ -173,7 +173,7 @@ struct Gone {
 }
 
 /// Keeps the digests: with the range just before, where that has room, or as a range of its own.
-fn keep(connection: &Connection, stream: u64, gone: &Gone, now: i64) -> Result<(), Fault> {
+fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> Result<(), Fault> {
     let (stream, first, last) = (int(stream), int(gone.first), int(gone.last));
     let (chain, digests) = (&gone.chain, &gone.digests);
     let joined = connection

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::{Location, Freshness};
+use super::connect::{Freshness, Location};
 use super::error::Fault;
 
 /// How many reads run at a time; more of them wait without a thread.

@@ -77,7 +77,7 @@ fn page(reader: &Connection, after: &str, before: &str) -> Result<Vec<Swept>, Fa
 
 /// A record that is to be taken out, with its size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct SweepFinding {
     pub(super) seq: u64,
     pub(super) bytes: u64,
 }
@@ -85,7 +85,7 @@ pub(super) struct Found {
 /// What is to be done about a stream.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub(super) records: Vec<Found>,
+    pub(super) records: Vec<SweepFinding>,
     /// What to note of the stream when they are gone.
     pub(super) note: Option<SweepMark>,
     /// Whether there may be more.
@@ -103,7 +103,7 @@ pub(super) enum SweepMark {
 
 /// A record as a sweep looks at it.
 struct Looked {
-    found: Found,
+    found: SweepFinding,
     position: u64,
     at: i64,
     is_chunk: bool,
@@ -113,7 +113,7 @@ struct Looked {
 impl Looked {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            found: Found {
+            found: SweepFinding {
                 seq: uint(row, 0)?,
                 bytes: uint(row, 3)?,
             },

@@ -113,16 +113,16 @@ impl SqliteStore {
 }
 
 /// What a record says.
-enum Said {
+enum RecordContent {
     Event(Arc<Event>),
     OfRun(RunRecord),
 }
 
-fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<Said, JournalError> {
+fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<RecordContent, JournalError> {
     if is_run_stream(key) {
-        return decode_run(stored, key).map(|(_, record)| Said::OfRun(record));
+        return decode_run(stored, key).map(|(_, record)| RecordContent::OfRun(record));
     }
-    stored.decode(key).map(Said::Event)
+    stored.decode(key).map(RecordContent::Event)
 }
 
 /// The comparison of what is listed of a stream.
@@ -140,10 +140,10 @@ impl<'a> Checks<'a> {
         })
     }
 
-    fn step(&mut self, said: &Said, (seq, position): (u64, u64)) {
+    fn step(&mut self, said: &RecordContent, (seq, position): (u64, u64)) {
         match (self, said) {
-            (Self::Thread(thread), Said::Event(event)) => thread.step(event, position),
-            (Self::Run(run), Said::OfRun(record)) => run.step(record, (seq, position)),
+            (Self::Thread(thread), RecordContent::Event(event)) => thread.step(event, position),
+            (Self::Run(run), RecordContent::OfRun(record)) => run.step(record, (seq, position)),
             _ => {}
         }
     }
@@ -257,7 +257,7 @@ fn walk(
                 if let Some(checks) = &mut checks {
                     checks.step(&said, (stored.seq, uint(row, 6)?));
                 }
-                if let Said::Event(event) = &said {
+                if let RecordContent::Event(event) = &said {
                     open.apply(stored.seq, TurnChange::of(event));
                 }
                 if open.first().unwrap_or(0) != uint(row, 7)? {

@@ -24,7 +24,7 @@ type Names<V> = BTreeMap<String, Entry<V>>;
 /// What is kept for one session. A [`SecretString`] wipes its bytes whenever it is dropped, which covers replacing,
 /// deleting and forgetting alike.
 #[derive(Default)]
-struct Kept {
+struct SessionEntries {
     values: Names<String>,
     secrets: Names<SecretString>,
 }
@@ -32,7 +32,7 @@ struct Kept {
 /// Keys and secrets in memory, each session for itself; clones share them.
 #[derive(Default, Clone)]
 pub struct InMemorySessionStorageStore {
-    sessions: Shared<HashMap<SessionId, Kept>>,
+    sessions: Shared<HashMap<SessionId, SessionEntries>>,
 }
 
 impl InMemorySessionStorageStore {
@@ -42,12 +42,16 @@ impl InMemorySessionStorageStore {
         Self::default()
     }
 
-    fn look<R>(&self, session_id: SessionId, look: impl FnOnce(&Kept) -> R) -> Option<R> {
+    fn look<R>(&self, session_id: SessionId, look: impl FnOnce(&SessionEntries) -> R) -> Option<R> {
         self.sessions.read().get(&session_id).map(look)
     }
 
     /// Deletes from a session, and the session's own entry with its last name.
-    fn delete(&self, session_id: SessionId, delete: impl FnOnce(&mut Kept) -> bool) -> bool {
+    fn delete(
+        &self,
+        session_id: SessionId,
+        delete: impl FnOnce(&mut SessionEntries) -> bool,
+    ) -> bool {
         let mut sessions = self.sessions.write();
         let Some(kept) = sessions.get_mut(&session_id) else {
             return false;

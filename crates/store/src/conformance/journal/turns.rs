@@ -9,7 +9,7 @@ use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 
 use super::subject::{Store, Subject};
 use crate::conformance::check::{Outcome, Violation};
-use crate::journal::{Batch, Standing, StreamKey};
+use crate::journal::{Batch, StreamKey, StreamStatus};
 
 fn data(event_type: &str, mut payload: Value, turn_id: TurnId) -> Result<EventData, Violation> {
     payload["turn_id"] = json!(turn_id);
@@ -84,11 +84,15 @@ pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
         (7, ended(two)?, vec![]),
     ] {
         put(&stream, seq, data).await?;
-        let expected = Standing { head: seq, open };
+        let expected = StreamStatus { head: seq, open };
         let standing = store.standing(&stream.key).await?;
         require_eq!(standing, expected, "after record {seq}");
     }
     let nowhere = store.standing(&StreamKey::new("nowhere")).await?;
-    require_eq!(nowhere, Standing::default(), "a stream that is not there");
+    require_eq!(
+        nowhere,
+        StreamStatus::default(),
+        "a stream that is not there"
+    );
     Ok(())
 }

@@ -32,7 +32,7 @@ use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use forks::{ImportedStream, Beginning};
+use forks::{Beginning, ImportedStream};
 use incoming::{Incoming, Piece, write};
 use spool::spool;
 

@@ -6,12 +6,12 @@ use chrono::Utc;
 use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
+use super::super::committer::State;
 use super::super::doorbells::Wakeup;
 use super::super::error::Fault;
 use super::super::heads::Head;
 use super::super::host_records;
 use super::super::numbers::int;
-use super::super::committer::State;
 use super::super::spans::Placing;
 use super::super::writer::Work;
 use crate::durable::record::{Encoded, RECORD_VERSION};

@@ -20,7 +20,9 @@ use super::queries::open_streams;
 use super::removing;
 use crate::durable::record::{Encoded, encode};
 use crate::host_records::Put;
-use crate::journal::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
+use crate::journal::{
+    Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
+};
 
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
@@ -141,7 +143,7 @@ impl Journal for SqliteJournal {
         Ok(was_there)
     }
 
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         let (key, readers) = (stream.clone(), &self.inner.readers);
         Ok(readers.read(move |reader| standing(reader, &key)).await?)
     }

@@ -2,7 +2,7 @@
 
 use super::super::error::Fault;
 use super::super::numbers::{int, uint};
-use super::Look;
+use super::QuerySnapshot;
 use super::tables::{ARCHIVED, CURRENT, kind};
 use crate::queries::{Counts, ThreadState};
 
@@ -13,7 +13,7 @@ pub(super) const OPEN: &str =
 pub(super) const WAITING: &str =
     "SELECT count(*) FROM threads INDEXED BY threads_open WHERE state > 0 AND state = 2";
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn counts(&self) -> Result<Counts, Fault> {
         let mut counts = Counts::default();
         let mut statement = self.connection.prepare_cached(BY_KIND)?;

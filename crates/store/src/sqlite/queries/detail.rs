@@ -6,12 +6,12 @@ use windlass_core::typed_id::TurnId;
 use super::super::ancestry::Lineage;
 use super::super::error::Fault;
 use super::super::journal::Walk;
-use super::Look;
+use super::QuerySnapshot;
 use crate::cursor::List;
 use crate::journal::StreamKey;
 use crate::queries::{Order, ThreadDetail, TurnDetail, TurnRow};
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn turn_detail(
         &self,
         key: &StreamKey,

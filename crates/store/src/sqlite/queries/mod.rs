@@ -8,13 +8,13 @@
 mod check;
 mod counts;
 mod detail;
-pub(super) mod row_writer;
 mod load;
 mod open;
 #[cfg(test)]
 mod plans;
 mod rebuild;
 mod remove;
+pub(super) mod row_writer;
 mod run_check;
 mod runs;
 mod tables;
@@ -59,7 +59,7 @@ pub struct SqliteQueries {
 }
 
 /// One look at the database: what the tables have, and the rows that are newer.
-pub(super) struct Look<'a> {
+pub(super) struct QuerySnapshot<'a> {
     connection: Transaction<'a>,
     newer: Arc<Rows>,
     /// The newest record.
@@ -71,12 +71,12 @@ pub(super) struct Look<'a> {
 impl SqliteQueries {
     async fn ask<T: Send + 'static>(
         &self,
-        answer: impl FnOnce(&Look<'_>) -> Result<T, Fault> + Send + 'static,
+        answer: impl FnOnce(&QuerySnapshot<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, QueryError> {
         let inner = Arc::clone(&self.inner);
         let asked = self.inner.readers.read(move |reader| {
             let (connection, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
-            answer(&Look {
+            answer(&QuerySnapshot {
                 connection,
                 newer,
                 upto,
@@ -88,7 +88,7 @@ impl SqliteQueries {
     }
 }
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     fn cursor(&self, list: List, key: Key) -> String {
         self.cursors.write(list, self.upto, key)
     }

@@ -13,7 +13,7 @@ use super::super::spans::IN_ORDER;
 use super::super::{runs, spans};
 use super::load::{Record, take_event};
 use super::open;
-use super::remove::Gone;
+use super::remove::ForgottenTurns;
 use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_in};
 use super::tail::{RECORDS, Rows};
 use crate::journal::{JournalError, StreamKey};
@@ -139,7 +139,7 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
     // One that cannot be read says nothing of what is gone.
     let before = find_thread(connection, number).ok().flatten();
     let fold = base(connection, (number, key), before.as_ref())?;
-    let gone = Gone::of(connection, number).unwrap_or_default();
+    let gone = ForgottenTurns::of(connection, number).unwrap_or_default();
     remove(connection, number, &["threads", "thread_records"])?;
     for rest in [
         "DELETE FROM turns WHERE stream = ?1 AND pruned = 0",
@@ -219,7 +219,7 @@ pub(super) fn base(
     let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 1 ORDER BY place");
     let mut statement = connection.prepare_cached(&query)?;
     let gone = turns_in(&mut statement, [int(stream)], key)?;
-    let mut counted = Gone::of(connection, stream)?;
+    let mut counted = ForgottenTurns::of(connection, stream)?;
     gone.iter().for_each(|turn| counted.add(turn));
     Ok(Some(ThreadFold {
         row: ThreadRow {

@@ -55,7 +55,7 @@ pub(in super::super) fn forget(
         "SELECT {TURN} FROM turns INDEXED BY turns_by_stream WHERE stream = ?1 AND pruned = 1 ORDER BY first LIMIT ?2"
     ))?;
     let turns = turns_in(&mut statement, [stream, limit].map(int), &key)?;
-    let mut gone = Gone::of(connection, stream)?;
+    let mut gone = ForgottenTurns::of(connection, stream)?;
     for turn in &turns {
         gone.add(turn);
         connection
@@ -74,13 +74,13 @@ pub(in super::super) fn forget(
 
 /// How much turns counted whose rows were forgotten.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Gone {
+pub(super) struct ForgottenTurns {
     pub(super) turns: u64,
     pub(super) items: u64,
     pub(super) usage: Option<TokenUsage>,
 }
 
-impl Gone {
+impl ForgottenTurns {
     /// Reads what was noted of a thread.
     pub(super) fn of(connection: &Connection, stream: u64) -> Result<Self, Fault> {
         let mut statement =

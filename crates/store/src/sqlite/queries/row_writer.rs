@@ -12,7 +12,7 @@ use super::super::connect::Location;
 use super::super::error::{Fault, SqliteError};
 use super::super::numbers::uint;
 use super::super::writer::{WeakWriter, Writer};
-use super::tail::{FoldExtent, STEP_RECORDS, NewerRows, folded};
+use super::tail::{FoldExtent, NewerRows, STEP_RECORDS, folded};
 use super::write::{write, write_part};
 
 /// How many rows one commit writes.

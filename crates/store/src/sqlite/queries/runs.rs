@@ -8,7 +8,7 @@ use super::super::error::Fault;
 use super::super::numbers::{int, uint};
 use super::load::run_now;
 use super::tables::{RUN, TURN, code, run, turn};
-use super::{Look, SqliteQueries};
+use super::{QuerySnapshot, SqliteQueries};
 use crate::journal::StreamKey;
 use crate::queries::{QueryError, RunRow, TurnRow};
 use crate::runs::{KeptRun, RunFilter, RunKind, newest_of, run_stream};
@@ -40,7 +40,7 @@ pub(super) fn page(kind: RunKind, by_agent: bool) -> String {
     }
 }
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<RunRow>, Fault> {
         let mut found = Vec::new();
         if filter.kind != Some(RunKind::Reported) {
@@ -184,7 +184,7 @@ impl SqliteQueries {
     }
 }
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     fn old_runs(&self, before: i64, limit: usize) -> Result<Vec<StreamKey>, Fault> {
         let mut old = Vec::new();
         for kept in self.newer.runs.values() {

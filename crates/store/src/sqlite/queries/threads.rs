@@ -7,7 +7,7 @@ use rusqlite::ToSql;
 use super::super::error::{Fault, SqliteError};
 use super::super::journal::find;
 use super::super::numbers::{int, uint};
-use super::Look;
+use super::QuerySnapshot;
 use super::tables::{
     ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
 };
@@ -47,7 +47,7 @@ pub(super) fn walk(query: &ThreadQuery) -> String {
     )
 }
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn threads(&self, query: &ThreadQuery) -> Result<Listed<ThreadRow>, Fault> {
         let after = self.place(List::Threads, query.after.as_ref())?;
         let after = after.unwrap_or(START);

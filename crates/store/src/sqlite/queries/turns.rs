@@ -5,7 +5,7 @@ use windlass_core::typed_id::TurnId;
 use super::super::ancestry::{Lineage, Part};
 use super::super::error::Fault;
 use super::super::numbers::int;
-use super::Look;
+use super::QuerySnapshot;
 use super::load::open_waits;
 use super::tables::{TURN, turns_in};
 use crate::cursor::List;
@@ -27,7 +27,7 @@ pub(super) fn between(order: Order) -> String {
 /// The turns of one stream by their id.
 pub(super) const BY_ID: &str = "turns INDEXED BY turns_by_turn WHERE turn = ?1 AND stream = ?2";
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn turns(&self, query: &TurnQuery) -> Result<Listed<TurnRow>, Fault> {
         let after = self.place(List::Turns, query.after.as_ref())?;
         let after = after.map(|(_, first)| first);

@@ -2,7 +2,7 @@
 
 use super::super::error::Fault;
 use super::super::numbers::uint;
-use super::Look;
+use super::QuerySnapshot;
 use crate::queries::usage::day;
 use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
@@ -26,7 +26,7 @@ pub(super) fn sums(by: UsageBy) -> String {
     )
 }
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageReport, Fault> {
         let mut report = UsageReport::default();
         let mut statement = self.connection.prepare_cached(&sums(query.by))?;

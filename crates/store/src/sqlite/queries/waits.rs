@@ -8,7 +8,7 @@ use windlass_core::typed_id::ExecId;
 use super::super::error::Fault;
 use super::super::journal::{find, named};
 use super::super::numbers::uint;
-use super::Look;
+use super::QuerySnapshot;
 use super::load::open_waits;
 use super::tables::{WAIT, wait};
 use crate::journal::StreamKey;
@@ -22,7 +22,7 @@ pub(super) const WAITING: &str =
 pub(super) const BY_CALL: &str =
     "waits CROSS JOIN streams ON streams.id = waits.stream WHERE exec = ?1";
 
-impl Look<'_> {
+impl QuerySnapshot<'_> {
     pub(super) fn waits(&self, key: Option<&StreamKey>) -> Result<Vec<WaitRow>, Fault> {
         let streams = match key {
             Some(key) => {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::Fault;
-pub(crate) use super::committer::Work;
 use super::commit_thread::CommitterSlot;
+pub(crate) use super::committer::Work;
+use super::error::Fault;
 
 /// Up to how many bytes a caller may write itself.
 const MAX_IN_PLACE: usize = 64 * 1024;
@@ -190,7 +190,9 @@ impl Writer {
     /// Does a job if the committer is at hand; gives it back otherwise.
     fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
-        let mut taken = nobody_waits.then(|| self.committer_slot.try_take()).flatten();
+        let mut taken = nobody_waits
+            .then(|| self.committer_slot.try_take())
+            .flatten();
         let committer = taken.as_mut().and_then(|committer| committer.as_mut());
         match committer.filter(|committer| committer.is_at_hand()) {
             Some(committer) => {

@@ -1,10 +1,10 @@
 use std::sync::MutexGuard;
 use std::thread::{self, ThreadId};
 
-use super::super::error::SqliteError;
-use super::super::options::{OpenCheck, SqliteOptions};
 use super::super::commit_times::CommitTimes;
 use super::super::committer::Committer;
+use super::super::error::SqliteError;
+use super::super::options::{OpenCheck, SqliteOptions};
 use super::super::{Inner, SqliteStore};
 use super::*;
 use crate::journal::{Journal, StreamKey};
@@ -74,7 +74,10 @@ async fn who_finds_the_pen_taken_waits_for_the_thread() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
-    let (writer, committer_slot) = (writer(&store).clone(), Arc::clone(&writer(&store).committer_slot));
+    let (writer, committer_slot) = (
+        writer(&store).clone(),
+        Arc::clone(&writer(&store).committer_slot),
+    );
     let (taken, is_taken) = std::sync::mpsc::channel();
     let (let_go, may_go) = std::sync::mpsc::channel::<()>();
     let holder = thread::spawn(move || {

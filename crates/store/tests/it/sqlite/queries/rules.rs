@@ -81,7 +81,10 @@ impl Journal for Settled {
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.0.journal().remove(stream).await
     }
-    async fn standing(&self, key: &StreamKey) -> Result<windlass_store::Standing, JournalError> {
+    async fn standing(
+        &self,
+        key: &StreamKey,
+    ) -> Result<windlass_store::StreamStatus, JournalError> {
         self.0.journal().standing(key).await
     }
     async fn fork(
