@@ -7,14 +7,14 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::prompt::Said;
+use crate::prompt::PromptEntry;
 
 /// The longest id that all providers take.
 const MAX_BYTES: usize = 64;
 
 /// Gives repeated ids of calls a number, and results the ids of the calls that they answer. Results stand in the order of
 /// their calls.
-pub(crate) fn told_apart(mut said: Vec<Said<'_>>) -> Vec<Said<'_>> {
+pub(crate) fn told_apart(mut said: Vec<PromptEntry<'_>>) -> Vec<PromptEntry<'_>> {
     if !has_repeats(&said) {
         return said;
     }
@@ -22,7 +22,7 @@ pub(crate) fn told_apart(mut said: Vec<Said<'_>>) -> Vec<Said<'_>> {
     let mut waiting: HashMap<String, VecDeque<String>> = HashMap::new();
     for entry in &mut said {
         match entry {
-            Said::Agent(agent) => {
+            PromptEntry::Agent(agent) => {
                 // What an earlier message asked for and did not get is not answered any more.
                 waiting.clear();
                 for call in &mut agent.calls {
@@ -33,22 +33,22 @@ pub(crate) fn told_apart(mut said: Vec<Said<'_>>) -> Vec<Said<'_>> {
                     call.id = Cow::Owned(id);
                 }
             }
-            Said::Result(answer) => {
+            PromptEntry::Result(answer) => {
                 let asked = waiting.get_mut(answer.call_id.as_ref());
                 if let Some(id) = asked.and_then(VecDeque::pop_front) {
                     answer.call_id = Cow::Owned(id);
                 }
             }
-            Said::System(_) | Said::User(_) => {}
+            PromptEntry::System(_) | PromptEntry::User(_) => {}
         }
     }
     said
 }
 
-fn has_repeats(said: &[Said<'_>]) -> bool {
+fn has_repeats(said: &[PromptEntry<'_>]) -> bool {
     let mut seen = HashSet::new();
     let mut calls = said.iter().flat_map(|entry| match entry {
-        Said::Agent(agent) => agent.calls.as_slice(),
+        PromptEntry::Agent(agent) => agent.calls.as_slice(),
         _ => &[],
     });
     calls.any(|call| !seen.insert(call.id.as_ref()))
@@ -77,13 +77,13 @@ mod tests {
     use super::*;
     use crate::prompt::{Agent, Call, ToolAnswer};
 
-    fn agent<'a>(ids: &[&'static str], arguments: &'a Value) -> Said<'a> {
+    fn agent<'a>(ids: &[&'static str], arguments: &'a Value) -> PromptEntry<'a> {
         let call = |id: &&'static str| Call {
             id: (*id).into(),
             name: "t",
             arguments,
         };
-        Said::Agent(Agent {
+        PromptEntry::Agent(Agent {
             text: "".into(),
             thinking: None,
             signature: None,
@@ -93,8 +93,8 @@ mod tests {
         })
     }
 
-    fn result(id: &'static str) -> Said<'static> {
-        Said::Result(ToolAnswer {
+    fn result(id: &'static str) -> PromptEntry<'static> {
+        PromptEntry::Result(ToolAnswer {
             call_id: id.into(),
             text: "".into(),
             is_error: false,
@@ -102,10 +102,12 @@ mod tests {
         })
     }
 
-    fn ids(said: &[Said<'_>]) -> Vec<String> {
-        let of = |entry: &Said<'_>| match entry {
-            Said::Agent(agent) => agent.calls.iter().map(|call| call.id.to_string()).collect(),
-            Said::Result(answer) => vec![answer.call_id.to_string()],
+    fn ids(said: &[PromptEntry<'_>]) -> Vec<String> {
+        let of = |entry: &PromptEntry<'_>| match entry {
+            PromptEntry::Agent(agent) => {
+                agent.calls.iter().map(|call| call.id.to_string()).collect()
+            }
+            PromptEntry::Result(answer) => vec![answer.call_id.to_string()],
             _ => Vec::new(),
         };
         said.iter().flat_map(of).collect()

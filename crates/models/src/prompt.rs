@@ -18,7 +18,7 @@ use crate::carried::{self, Carried};
 /// All that a request is made from.
 pub(crate) struct Prompt<'a> {
     pub(crate) system: &'a str,
-    pub(crate) said: Vec<Said<'a>>,
+    pub(crate) said: Vec<PromptEntry<'a>>,
     pub(crate) config: &'a LlmCallConfig,
     /// Seeds the ids of calls that the provider leaves without one.
     pub(crate) call_seed: String,
@@ -27,7 +27,7 @@ pub(crate) struct Prompt<'a> {
 }
 
 /// One entry of the conversation.
-pub(crate) enum Said<'a> {
+pub(crate) enum PromptEntry<'a> {
     System(Cow<'a, str>),
     User(Vec<Part<'a>>),
     Agent(Agent<'a>),
@@ -106,7 +106,7 @@ impl<'a> Prompt<'a> {
     /// Returns all instructions as one text, for APIs that take them apart from the conversation.
     pub(crate) fn all_instructions(&self) -> Cow<'_, str> {
         let within = self.said.iter().filter_map(|said| match said {
-            Said::System(text) => Some(text.as_ref()),
+            PromptEntry::System(text) => Some(text.as_ref()),
             _ => None,
         });
         let first = Some(self.system).filter(|text| !text.is_empty());
@@ -181,12 +181,12 @@ fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a
     all
 }
 
-fn of_message(message: &Message) -> Option<Said<'_>> {
+fn of_message(message: &Message) -> Option<PromptEntry<'_>> {
     let texts = || message.content.iter().filter_map(ContentPart::as_text);
     let said = match message.role {
-        MessageRole::System => Said::System(joined(texts(), "\n")),
-        MessageRole::User => Said::User(message.content.iter().filter_map(part).collect()),
-        MessageRole::Agent => Said::Agent(Agent {
+        MessageRole::System => PromptEntry::System(joined(texts(), "\n")),
+        MessageRole::User => PromptEntry::User(message.content.iter().filter_map(part).collect()),
+        MessageRole::Agent => PromptEntry::Agent(Agent {
             text: joined(texts(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
@@ -209,7 +209,7 @@ fn of_message(message: &Message) -> Option<Said<'_>> {
                 ContentPart::Image(of) => image(of),
                 _ => None,
             });
-            Said::Result(ToolAnswer {
+            PromptEntry::Result(ToolAnswer {
                 call_id: result.tool_call_id.as_str().into(),
                 text: result_text(result),
                 is_error: result.error.is_some(),
@@ -221,12 +221,12 @@ fn of_message(message: &Message) -> Option<Said<'_>> {
 }
 
 /// A message without content is refused by most providers, so it is left out.
-fn says_something(said: &Said<'_>) -> bool {
+fn says_something(said: &PromptEntry<'_>) -> bool {
     match said {
-        Said::System(text) => !text.is_empty(),
-        Said::User(parts) => !parts.is_empty(),
-        Said::Agent(agent) => !agent.text.is_empty() || !agent.calls.is_empty(),
-        Said::Result(_) => true,
+        PromptEntry::System(text) => !text.is_empty(),
+        PromptEntry::User(parts) => !parts.is_empty(),
+        PromptEntry::Agent(agent) => !agent.text.is_empty() || !agent.calls.is_empty(),
+        PromptEntry::Result(_) => true,
     }
 }
 
@@ -269,7 +269,7 @@ fn result_text(result: &ToolResultContentPart) -> Cow<'_, str> {
     }
 }
 
-fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
+fn of_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
     let (texts, images): (Vec<_>, Vec<_>) = match &message.content {
         LlmMessageContent::Text(text) => (vec![text.as_str()], Vec::new()),
         LlmMessageContent::Parts(parts) => {
@@ -285,9 +285,9 @@ fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
         }
     };
     let said = match message.role {
-        LlmMessageRole::System => Said::System(joined(texts.into_iter(), "\n")),
-        LlmMessageRole::User => Said::User(user_parts(&message.content)),
-        LlmMessageRole::Assistant => Said::Agent(Agent {
+        LlmMessageRole::System => PromptEntry::System(joined(texts.into_iter(), "\n")),
+        LlmMessageRole::User => PromptEntry::User(user_parts(&message.content)),
+        LlmMessageRole::Assistant => PromptEntry::Agent(Agent {
             text: joined(texts.into_iter(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
@@ -304,7 +304,7 @@ fn of_llm_message(message: &LlmMessage) -> Option<Said<'_>> {
                 .collect(),
             phase: message.phase,
         }),
-        LlmMessageRole::Tool => Said::Result(ToolAnswer {
+        LlmMessageRole::Tool => PromptEntry::Result(ToolAnswer {
             call_id: message.tool_call_id.as_deref()?.into(),
             text: joined(texts.into_iter(), "\n"),
             is_error: false,

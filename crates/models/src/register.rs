@@ -10,7 +10,7 @@ use crate::http::{Clients, Shared};
 use crate::settings::{KeyPlace, ModelSettings};
 
 /// A provider and how it is spoken to.
-struct Known {
+struct ProviderEntry {
     provider: ProviderType,
     api: Api,
     dialect: Dialect,
@@ -19,9 +19,9 @@ struct Known {
     key_header: Option<&'static str>,
 }
 
-const KNOWN: &[Known] = &[
+const KNOWN: &[ProviderEntry] = &[
     #[cfg(feature = "openai")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::OpenAI,
         api: Api::OpenAi,
         dialect: Dialect::Plain,
@@ -30,7 +30,7 @@ const KNOWN: &[Known] = &[
     },
     // Each customer has an address of their own; without one the call is refused before a key is sent anywhere.
     #[cfg(feature = "openai")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::AzureOpenAI,
         api: Api::OpenAi,
         dialect: Dialect::Plain,
@@ -38,7 +38,7 @@ const KNOWN: &[Known] = &[
         key_header: Some("api-key"),
     },
     #[cfg(feature = "openai-chat")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::OpenAICompletions,
         api: Api::OpenAiChat,
         dialect: Dialect::Plain,
@@ -46,7 +46,7 @@ const KNOWN: &[Known] = &[
         key_header: None,
     },
     #[cfg(feature = "openai-chat")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::OpenRouter,
         api: Api::OpenAiChat,
         dialect: Dialect::OpenRouter,
@@ -54,7 +54,7 @@ const KNOWN: &[Known] = &[
         key_header: None,
     },
     #[cfg(feature = "anthropic")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::Anthropic,
         api: Api::Anthropic,
         dialect: Dialect::Plain,
@@ -62,7 +62,7 @@ const KNOWN: &[Known] = &[
         key_header: None,
     },
     #[cfg(feature = "gemini")]
-    Known {
+    ProviderEntry {
         provider: ProviderType::Gemini,
         api: Api::Gemini,
         dialect: Dialect::Plain,

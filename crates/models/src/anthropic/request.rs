@@ -9,7 +9,7 @@ use super::path;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
 use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Image, Part, Prompt, Said, ToolAnswer};
+use crate::prompt::{Agent, Block, Image, Part, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
 /// How long an answer may get, thinking not counted, when nobody says.
@@ -53,14 +53,14 @@ struct BlockOut<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
-    Made(Made<'a>),
+    RequestBlock(RequestBlock<'a>),
     /// Thinking that goes back as it came.
     Carried(&'a Value),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Made<'a> {
+enum RequestBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -275,11 +275,11 @@ fn style_of(model: &str) -> ReasoningStyle {
 
 fn in_round_without_thinking(prompt: &Prompt<'_>) -> bool {
     let mut newest_first = prompt.said.iter().rev();
-    if !matches!(newest_first.next(), Some(Said::Result(_))) {
+    if !matches!(newest_first.next(), Some(PromptEntry::Result(_))) {
         return false;
     }
     let caller = newest_first.find_map(|said| match said {
-        Said::Agent(agent) => Some(agent),
+        PromptEntry::Agent(agent) => Some(agent),
         _ => None,
     });
     caller.is_some_and(|agent| {
@@ -288,15 +288,15 @@ fn in_round_without_thinking(prompt: &Prompt<'_>) -> bool {
     })
 }
 
-const fn made(content: Made<'_>) -> BlockOut<'_> {
+const fn made(content: RequestBlock<'_>) -> BlockOut<'_> {
     BlockOut {
-        content: Content::Made(content),
+        content: Content::RequestBlock(content),
         cache_control: None,
     }
 }
 
 const fn text(text: &str) -> BlockOut<'_> {
-    made(Made::Text { text })
+    made(RequestBlock::Text { text })
 }
 
 /// Joins neighbours of one role: the results of one round belong into one message.
@@ -304,10 +304,10 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
     let mut messages: Vec<Message<'a>> = Vec::new();
     for said in &prompt.said {
         let (role, content) = match said {
-            Said::System(_) => continue,
-            Said::User(parts) => ("user", parts.iter().map(part).collect()),
-            Said::Agent(agent) => ("assistant", agent_blocks(agent, &prompt.config.model)),
-            Said::Result(result) => ("user", vec![tool_result(result)]),
+            PromptEntry::System(_) => continue,
+            PromptEntry::User(parts) => ("user", parts.iter().map(part).collect()),
+            PromptEntry::Agent(agent) => ("assistant", agent_blocks(agent, &prompt.config.model)),
+            PromptEntry::Result(result) => ("user", vec![tool_result(result)]),
         };
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
@@ -332,7 +332,7 @@ fn image(image: Image<'_>) -> BlockOut<'_> {
             data: base64,
         },
     };
-    made(Made::Image { source })
+    made(RequestBlock::Image { source })
 }
 
 fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
@@ -343,14 +343,14 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
     // Conversations that were not held here have at most the one pair.
     let pair = agent.thinking.zip(agent.signature).filter(|_| !carried);
     let pair = pair.map(|(thinking, signature)| {
-        made(Made::Thinking {
+        made(RequestBlock::Thinking {
             thinking,
             signature,
         })
     });
     let block = |block| match block {
         Block::Text(said) => text(said),
-        Block::Call(call) => made(Made::ToolUse {
+        Block::Call(call) => made(RequestBlock::ToolUse {
             id: &call.id,
             name: call.name,
             input: call.arguments(),
@@ -368,7 +368,7 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
 fn tool_result<'a>(result: &'a ToolAnswer<'a>) -> BlockOut<'a> {
     let said = (!result.text.is_empty()).then(|| text(&result.text));
     let images = result.images.iter().copied().map(image);
-    made(Made::ToolResult {
+    made(RequestBlock::ToolResult {
         tool_use_id: &result.call_id,
         content: said.into_iter().chain(images).collect(),
         is_error: result.is_error,

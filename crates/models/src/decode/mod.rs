@@ -38,7 +38,7 @@ pub(crate) enum Broken {
     #[error("the model wrote a call that its provider could not read")]
     MalformedCall,
     #[error("{0}")]
-    Said(Box<ProviderError>),
+    PromptEntry(Box<ProviderError>),
 }
 
 impl Broken {
@@ -51,7 +51,7 @@ impl Broken {
             Self::Cut => "cut",
             Self::OutOfOrder(_) => "out_of_order",
             Self::MalformedCall => "malformed_call",
-            Self::Said(_) => "said",
+            Self::PromptEntry(_) => "said",
         }
     }
 }
@@ -59,7 +59,7 @@ impl Broken {
 impl From<Broken> for ProviderError {
     fn from(broken: Broken) -> Self {
         match broken {
-            Broken::Said(error) => *error,
+            Broken::PromptEntry(error) => *error,
             broken => Self {
                 code: Some(broken.code().to_owned()),
                 ..Self::new(ErrorKind::BrokenStream, broken.to_string())
@@ -70,7 +70,7 @@ impl From<Broken> for ProviderError {
 
 impl From<ProviderError> for Broken {
     fn from(error: ProviderError) -> Self {
-        Self::Said(Box::new(error))
+        Self::PromptEntry(Box::new(error))
     }
 }
 

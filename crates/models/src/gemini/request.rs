@@ -11,7 +11,7 @@ use crate::api::Api;
 use crate::decode::OWN_CALL_ID;
 use crate::drivers::RequestOptions;
 use crate::http::{Call, json_body};
-use crate::prompt::{self, Agent, Block, Image, Prompt, Said, ToolAnswer};
+use crate::prompt::{self, Agent, Block, Image, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
 #[derive(Serialize)]
@@ -218,7 +218,7 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
     let mut contents: Vec<Content<'a>> = Vec::new();
     let (mut results, mut images) = (Vec::new(), Vec::new());
     for said in &prompt.said {
-        if let Said::Result(result) = said {
+        if let PromptEntry::Result(result) = said {
             let name = names
                 .get(result.call_id.as_ref())
                 .copied()
@@ -230,11 +230,11 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
         contents.extend(content("user", std::mem::take(&mut results)));
         contents.extend(content("user", std::mem::take(&mut images)));
         match said {
-            Said::System(_) | Said::Result(_) => {}
-            Said::User(parts) => {
+            PromptEntry::System(_) | PromptEntry::Result(_) => {}
+            PromptEntry::User(parts) => {
                 contents.extend(content("user", parts.iter().map(user_part).collect()));
             }
-            Said::Agent(agent) => {
+            PromptEntry::Agent(agent) => {
                 names.extend(agent.calls.iter().map(|call| (call.id.as_ref(), call.name)));
                 contents.extend(content("model", agent_parts(agent, &prompt.config.model)));
             }

@@ -10,7 +10,7 @@ use windlass_core::message::ExecutionPhase;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
 use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Part, Prompt, Said, ToolAnswer};
+use crate::prompt::{Agent, Block, Part, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
 #[derive(Serialize)]
@@ -40,14 +40,14 @@ struct Body<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    Made(Made<'a>),
+    RequestItem(RequestItem<'a>),
     /// An item that goes back as it came.
     Carried(&'a Value),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Made<'a> {
+enum RequestItem<'a> {
     Message {
         role: &'static str,
         content: Vec<Content<'a>>,
@@ -178,19 +178,19 @@ fn reasons(model: &str) -> bool {
     o_series || name.starts_with("codex") || gpt.is_some_and(|n| n >= 5) && !name.contains("-chat")
 }
 
-fn items<'a>(said: &'a Said<'a>, model: &str) -> Vec<Item<'a>> {
+fn items<'a>(said: &'a PromptEntry<'a>, model: &str) -> Vec<Item<'a>> {
     let message = |role, content| {
-        vec![Item::Made(Made::Message {
+        vec![Item::RequestItem(RequestItem::Message {
             role,
             content,
             phase: None,
         })]
     };
     match said {
-        Said::System(text) => message("system", vec![Content::InputText { text }]),
-        Said::User(parts) => message("user", parts.iter().map(content).collect()),
-        Said::Agent(agent) => agent_items(agent, model),
-        Said::Result(result) => vec![Item::Made(Made::FunctionCallOutput {
+        PromptEntry::System(text) => message("system", vec![Content::InputText { text }]),
+        PromptEntry::User(parts) => message("user", parts.iter().map(content).collect()),
+        PromptEntry::Agent(agent) => agent_items(agent, model),
+        PromptEntry::Result(result) => vec![Item::RequestItem(RequestItem::FunctionCallOutput {
             call_id: &result.call_id,
             output: output(result),
         })],
@@ -199,12 +199,12 @@ fn items<'a>(said: &'a Said<'a>, model: &str) -> Vec<Item<'a>> {
 
 fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
     let item = |block| match block {
-        Block::Text(text) => Item::Made(Made::Message {
+        Block::Text(text) => Item::RequestItem(RequestItem::Message {
             role: "assistant",
             content: vec![Content::OutputText { text }],
             phase: agent.phase,
         }),
-        Block::Call(call) => Item::Made(Made::FunctionCall {
+        Block::Call(call) => Item::RequestItem(RequestItem::FunctionCall {
             call_id: &call.id,
             name: call.name,
             arguments: call.arguments().to_string(),

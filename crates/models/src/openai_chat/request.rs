@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
 use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Image, Part, Prompt, Said};
+use crate::prompt::{Agent, Image, Part, Prompt, PromptEntry};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
 #[derive(Serialize)]
@@ -207,16 +207,16 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
     }
     let mut images = Vec::new();
     for said in &prompt.said {
-        if !matches!(said, Said::Result(_)) {
+        if !matches!(said, PromptEntry::Result(_)) {
             messages.extend(shown_images(&mut images));
         }
         messages.push(match said {
-            Said::System(text) => Message::System { content: text },
-            Said::User(parts) => Message::User {
+            PromptEntry::System(text) => Message::System { content: text },
+            PromptEntry::User(parts) => Message::User {
                 content: user_content(parts),
             },
-            Said::Agent(agent) => assistant(agent, &prompt.config.model),
-            Said::Result(result) => {
+            PromptEntry::Agent(agent) => assistant(agent, &prompt.config.model),
+            PromptEntry::Result(result) => {
                 images.extend(result.images.iter().map(image_part));
                 Message::Tool {
                     tool_call_id: &result.call_id,
