@@ -38,7 +38,7 @@ pub struct Look {
 
 /// What a program saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct LookOutput {
     /// Its exit code; `None` when a signal ended it.
     pub exit_code: Option<i32>,
     /// What it said on stdout, whole.
@@ -107,7 +107,7 @@ impl Look {
         self,
         environments: &Environments,
         settings: &ShellSettings,
-    ) -> Result<Seen, LookError> {
+    ) -> Result<LookOutput, LookError> {
         let (program, limit, time) = (self.program.clone(), self.max_output_bytes, self.time);
         let not_run = |why: String| LookError::NotRun {
             program: program.clone(),
@@ -131,7 +131,7 @@ impl Look {
         if left_out.is_some() {
             return Err(LookError::TooMuch { program, limit });
         }
-        Ok(Seen {
+        Ok(LookOutput {
             exit_code: end.status.and_then(|status| status.code()),
             output,
             errors: errors.text().0,

@@ -17,7 +17,7 @@ use windlass_core::tools::{
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 
-pub use look::{Look, LookError, Seen};
+pub use look::{Look, LookError, LookOutput};
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use crate::approval::Approval;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use windlass_tools::{Confinement, Look, LookError, Policy, Seen};
+use windlass_tools::{Confinement, Look, LookError, LookOutput, Policy};
 
 use crate::hidden::{SECRET, fill};
 use crate::support::{Place, sandboxes};
@@ -20,7 +20,7 @@ fn look(place: &Place, script: &str) -> Look {
     }
 }
 
-async fn run(place: &Place, script: &str) -> Result<Seen, LookError> {
+async fn run(place: &Place, script: &str) -> Result<LookOutput, LookError> {
     look(place, script)
         .run(&place.environments, &place.settings)
         .await
@@ -31,7 +31,7 @@ async fn a_program_sees_the_directory_and_its_two_outputs_are_kept_apart() {
     for way in sandboxes() {
         let place = Place::confined(way, Policy::default()).files(&[("f", "seen")]);
         let seen = run(&place, "cat f; echo oh >&2; exit 3").await.unwrap();
-        let expected = Seen {
+        let expected = LookOutput {
             exit_code: Some(3),
             output: "seen".to_owned(),
             errors: "oh\n".to_owned(),
