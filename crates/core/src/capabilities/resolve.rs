@@ -28,7 +28,7 @@ impl std::fmt::Debug for ResolvedCapability {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Mark {
+enum VisitState {
     Visiting,
     Done,
 }
@@ -36,7 +36,7 @@ enum Mark {
 struct Resolution<'a> {
     registry: &'a CapabilityRegistry,
     configs: HashMap<String, &'a Value>,
-    marks: HashMap<String, Mark>,
+    marks: HashMap<String, VisitState>,
     resolved: Vec<ResolvedCapability>,
 }
 
@@ -78,8 +78,8 @@ impl Resolution<'_> {
         let capability = find(self.registry, wanted)?;
         let id = capability.id();
         match self.marks.get(id) {
-            Some(Mark::Done) => return Ok(()),
-            Some(Mark::Visiting) => {
+            Some(VisitState::Done) => return Ok(()),
+            Some(VisitState::Visiting) => {
                 return Err(AgentLoopError::config(format!(
                     "capability `{id}` depends on itself"
                 )));
@@ -87,14 +87,14 @@ impl Resolution<'_> {
             None => {}
         }
         if capability.status() != CapabilityStatus::Available {
-            self.marks.insert(id.to_owned(), Mark::Done);
+            self.marks.insert(id.to_owned(), VisitState::Done);
             return Ok(());
         }
-        self.marks.insert(id.to_owned(), Mark::Visiting);
+        self.marks.insert(id.to_owned(), VisitState::Visiting);
         for dependency in capability.dependencies() {
             self.visit(dependency)?;
         }
-        self.marks.insert(id.to_owned(), Mark::Done);
+        self.marks.insert(id.to_owned(), VisitState::Done);
         let config = self
             .configs
             .get(id)
