@@ -33,7 +33,7 @@ pub struct AllRuns {
     log: Arc<dyn RunLog>,
     turns: Option<OwnTurns>,
     limits: RunLimits,
-    marks: Arc<Mutex<Vec<Mark>>>,
+    marks: Arc<Mutex<Vec<TraceCursor>>>,
 }
 
 impl std::fmt::Debug for AllRuns {
@@ -163,17 +163,17 @@ impl AllRuns {
     }
 
     /// Plain data is left behind by a panic elsewhere, so a poisoned lock is still good.
-    fn marks(&self) -> MutexGuard<'_, Vec<Mark>> {
+    fn marks(&self) -> MutexGuard<'_, Vec<TraceCursor>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes up a place in a trace: the one where somebody stopped, or its beginning.
-    fn mark(&self, turn: &TurnRun, after: u64) -> Mark {
-        let is_it = |mark: &Mark| (mark.position, mark.records) == (turn.position, after);
+    fn mark(&self, turn: &TurnRun, after: u64) -> TraceCursor {
+        let is_it = |mark: &TraceCursor| (mark.position, mark.records) == (turn.position, after);
         let marks = self.marks();
         match marks.iter().rfind(|mark| is_it(mark)) {
             Some(mark) => mark.clone(),
-            None => Mark {
+            None => TraceCursor {
                 position: turn.position,
                 stream: turn.stream.clone(),
                 seq: turn.first_seq - 1,
@@ -185,7 +185,7 @@ impl AllRuns {
     }
 
     /// Remembers a place. One reader of a run leaves one: where he reads on, the one before goes.
-    fn remember(&self, mark: Mark) {
+    fn remember(&self, mark: TraceCursor) {
         let mut marks = self.marks();
         marks.retain(|known| known.position != mark.position || known.records > mark.records);
         if marks.len() >= MARKS {
@@ -199,7 +199,7 @@ impl AllRuns {
 
 /// A place in the trace of a turn.
 #[derive(Debug, Clone)]
-struct Mark {
+struct TraceCursor {
     position: u64,
     stream: StreamKey,
     /// The newest event that was taken.
