@@ -2,7 +2,7 @@
 
 /// What a token makes of who shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum TokenRole {
     /// The host: it may read everything when it says so.
     Host,
     /// A client like any other.
@@ -15,7 +15,7 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// What it makes of who shows it.
-    pub standing: Standing,
+    pub standing: TokenRole,
     /// Names it; `None` for one that cannot be revoked.
     pub token_id: Option<String>,
 }

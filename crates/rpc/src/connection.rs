@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use windlass_runs::{Caller, Follower, Role};
 
-use crate::access::{Known, Standing};
+use crate::access::{Known, TokenRole};
 use crate::calls::ClientCalls;
 use crate::error::RpcError;
 use crate::frame::{self, Frame, Id};
@@ -91,7 +91,7 @@ impl Connection {
     pub fn admit(&mut self, known: Known) {
         self.is_admitted = true;
         self.token_id = known.token_id;
-        if let Standing::Agent(agent) = known.standing {
+        if let TokenRole::Agent(agent) = known.standing {
             self.caller.role = Role::Bound(agent);
         }
     }

@@ -52,7 +52,7 @@ pub enum Frame {
 
 /// A frame that says nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rejected {
+pub struct FrameError {
     /// The id to answer under; `None` when no answer is wanted.
     pub id: Option<Id>,
     /// What is wrong.
@@ -61,18 +61,19 @@ pub struct Rejected {
 
 impl Frame {
     /// Reads a frame.
-    pub fn parse(text: &str) -> Result<Self, Rejected> {
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| Rejected::unnamed(RpcError::parse(format!("Parse error: {error}"))))?;
+    pub fn parse(text: &str) -> Result<Self, FrameError> {
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            FrameError::unnamed(RpcError::parse(format!("Parse error: {error}")))
+        })?;
         let mut map = match value {
             Value::Object(map) => map,
             Value::Array(_) => {
-                return Err(Rejected::unnamed(RpcError::invalid_request(
+                return Err(FrameError::unnamed(RpcError::invalid_request(
                     "batches are not supported; send one request in each frame",
                 )));
             }
             _ => {
-                return Err(Rejected::unnamed(RpcError::invalid_request(
+                return Err(FrameError::unnamed(RpcError::invalid_request(
                     "a frame must be a JSON object",
                 )));
             }
@@ -81,12 +82,12 @@ impl Frame {
             None => None,
             Some(Some(id)) => Some(id),
             Some(None) => {
-                return Err(Rejected::unnamed(RpcError::invalid_request(
+                return Err(FrameError::unnamed(RpcError::invalid_request(
                     "`id` must be a string, a number or null",
                 )));
             }
         };
-        let named = |error| Rejected {
+        let named = |error| FrameError {
             id: Some(id.clone().unwrap_or(Id::null())),
             error,
         };
@@ -108,7 +109,7 @@ impl Frame {
                             "{method}: `params` must be an object"
                         ));
                         // A notification is not answered, also when it is wrong.
-                        return Err(Rejected { id, error });
+                        return Err(FrameError { id, error });
                     }
                 };
                 Ok(Self::Request { id, method, params })
@@ -131,7 +132,7 @@ impl Frame {
     }
 }
 
-impl Rejected {
+impl FrameError {
     fn unnamed(error: RpcError) -> Self {
         Self {
             id: Some(Id::null()),

@@ -15,11 +15,11 @@ mod hub;
 mod methods;
 mod outbox;
 
-pub use access::{Gate, Known, OpenGate, Standing};
+pub use access::{Gate, Known, OpenGate, TokenRole};
 pub use calls::ClientCalls;
 pub use connection::{Closing, Connection, Next};
 pub use error::RpcError;
-pub use frame::{Frame, Id, Rejected};
+pub use frame::{Frame, FrameError, Id};
 pub use hub::{Answer, Hub, Methods, NoMethods, Peer, RpcLimits};
 pub use methods::params;
 pub use outbox::{Outbox, Outgoing};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_runs::Role;
 
-use crate::access::{Known, Standing};
+use crate::access::{Known, TokenRole};
 use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::hub::Answer;
@@ -57,7 +57,7 @@ fn is_off(connection: &Connection) -> Result<Value, ()> {
 fn host(connection: &mut Connection, shown: &str) -> Result<Value, String> {
     match connection.hub.gate.judge(shown) {
         Some(Known {
-            standing: Standing::Host,
+            standing: TokenRole::Host,
             token_id,
         }) => {
             connection.caller.role = Role::Host;
@@ -78,7 +78,7 @@ fn client(
     let known = connection.hub.gate.judge(shown);
     let token_id = known.as_ref().and_then(|known| known.token_id.clone());
     match (known.map(|known| known.standing), agent_id) {
-        (Some(Standing::Agent(agent)), named)
+        (Some(TokenRole::Agent(agent)), named)
             if named.as_ref().is_none_or(|named| *named == agent) =>
         {
             let answer = json!({"ok": true, "auth_enabled": true, "agent_id": agent});
@@ -86,7 +86,7 @@ fn client(
             connection.token_id = token_id;
             Ok(answer)
         }
-        (Some(Standing::Host | Standing::Client), None) => {
+        (Some(TokenRole::Host | TokenRole::Client), None) => {
             // What it is by another token, it is as long as that one counts.
             if connection.caller.role == Role::Unbound {
                 connection.token_id = token_id;
