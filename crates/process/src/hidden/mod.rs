@@ -44,11 +44,11 @@ const KEY_PLACES: &[&str] = &[
 /// The paths that the host named. They are looked at anew for each call: they may not exist yet, or lead elsewhere by now.
 #[derive(Debug, Clone, Default)]
 pub struct HiddenPaths {
-    named: Vec<Arc<Named>>,
+    named: Vec<Arc<HiddenPath>>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct HiddenPath {
     path: PathBuf,
     /// What the path led to first.
     first: OnceLock<Pinned>,
@@ -58,7 +58,7 @@ impl HiddenPaths {
     pub fn add(&mut self, path: &Path) {
         // A relative path means what it means now.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let named = Named {
+        let named = HiddenPath {
             path,
             first: OnceLock::new(),
         };
@@ -97,7 +97,7 @@ impl HiddenPaths {
     }
 }
 
-impl Named {
+impl HiddenPath {
     /// Takes hold of what the path leads to, if that has not happened yet.
     fn pin(&self) {
         if self.first.get().is_none()
