@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
-use windlass_store::{Batch, Claim, FeedPage, Journal, JournalError, Page, Standing, StreamKey};
+use windlass_store::{
+    Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
+};
 
 /// Every point, by name.
 pub const POINTS: &[&str] = &[
@@ -106,7 +108,7 @@ impl<J: Journal> Journal for FaultyJournal<J> {
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
         self.0.remove(stream).await
     }
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         self.0.standing(stream).await
     }
     async fn fork(

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use windlass_core::events::Event;
 use windlass_store::{
-    Batch, Claim, FeedPage, Journal, JournalError, MemoryJournal, Page, Standing, StreamKey,
+    Batch, Claim, FeedPage, Journal, JournalError, MemoryJournal, Page, StreamKey, StreamStatus,
 };
 
 use super::bare::Bare;
@@ -108,7 +108,7 @@ impl Journal for Tapped {
     ) -> Result<Vec<StreamKey>, JournalError> {
         self.inner.open(after, limit).await
     }
-    async fn standing(&self, stream: &StreamKey) -> Result<Standing, JournalError> {
+    async fn standing(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         self.inner.standing(stream).await
     }
     async fn fork(
