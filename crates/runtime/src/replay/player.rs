@@ -161,11 +161,11 @@ impl Player {
     }
 
     async fn assemble(&self, controls: Option<Controls>) -> Result<Arc<TurnContext>> {
-        let wishes = ContextRequest {
+        let asked = ContextRequest {
             controls,
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.thread.session_id(), wishes).await?;
+        let assembled = assemble(&self.inner, self.thread.session_id(), asked).await?;
         Ok(Arc::new(assembled.context))
     }
 

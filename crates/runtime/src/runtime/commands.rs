@@ -88,11 +88,11 @@ impl SessionHost {
     async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, Assembled)> {
         let history = self.inner.history(self.session_id).await?;
         let own = last_controls(history.iter().rev().map(|message| &**message));
-        let wishes = ContextRequest {
+        let asked = ContextRequest {
             controls: request.controls.clone().or(own),
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.session_id, wishes).await?;
+        let assembled = assemble(&self.inner, self.session_id, asked).await?;
         Ok((history, assembled))
     }
 

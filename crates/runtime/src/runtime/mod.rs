@@ -124,11 +124,11 @@ impl InProcessRuntime {
     /// Returns everything that the next turn would work with.
     pub async fn load_context(&self, session_id: SessionId) -> Result<AssembledTurnContext> {
         let history = self.inner.history(session_id).await?;
-        let wishes = ContextRequest {
+        let asked = ContextRequest {
             controls: last_controls(history.iter().rev().map(|m| &**m)),
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, session_id, wishes).await?;
+        let assembled = assemble(&self.inner, session_id, asked).await?;
         Ok(assembled.into_view(
             history
                 .iter()

@@ -56,7 +56,7 @@ impl InProcessRuntime {
         self.run_turn_with(session_id, input, TurnOptions::default())
     }
 
-    /// Runs a turn with wishes of its own.
+    /// Runs a turn with options of its own.
     ///
     /// ```
     /// use std::time::Duration;
@@ -174,7 +174,7 @@ impl InProcessRuntime {
             .await
     }
 
-    /// Says something with wishes for its turn; `cancel` stops the turn, also when the handle is gone.
+    /// Says something with options for its turn; `cancel` stops the turn, also when the handle is gone.
     pub async fn submit_with(
         &self,
         session_id: SessionId,

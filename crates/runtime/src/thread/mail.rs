@@ -34,7 +34,7 @@ pub(crate) enum SubmissionKind {
     Compaction,
 }
 
-/// An input with its wishes.
+/// An input with its options.
 pub(crate) struct Submission {
     pub(crate) wanted: SubmissionKind,
     /// Names the submission before it has a turn.

@@ -46,12 +46,12 @@ impl Preparing {
         tool_timeout: Option<Duration>,
     ) -> Self {
         let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);
-        let wishes = ContextRequest {
+        let asked = ContextRequest {
             controls,
             tool_timeout,
         };
         let making = Box::pin(async move {
-            let assembled = assemble(&inner, session_id, wishes).await?;
+            let assembled = assemble(&inner, session_id, asked).await?;
             Ok(Arc::new(assembled.context))
         });
         Self { purpose, making }

@@ -102,11 +102,11 @@ fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
 pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
-    wishes: ContextRequest,
+    asked: ContextRequest,
 ) -> Result<Assembled> {
     guard(inner, session_id, async {
         let records = Records::load(inner, session_id).await?;
-        resolve(inner, records, wishes).await
+        resolve(inner, records, asked).await
     })
     .await
 }
@@ -133,10 +133,10 @@ async fn guard(
     resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
-async fn resolve(inner: &Inner, mut records: Records, wishes: ContextRequest) -> Result<Assembled> {
+async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> Result<Assembled> {
     let session_id = records.session.id;
     records.check_usable()?;
-    let controls = wishes.controls.unwrap_or_default();
+    let controls = asked.controls.unwrap_or_default();
     let usable = controls.check_turn_request();
     usable.map_err(|error| AgentLoopError::config(error.to_string()))?;
     let mut request = controls.turn.map(|turn| *turn).unwrap_or_default();
@@ -206,7 +206,7 @@ async fn resolve(inner: &Inner, mut records: Records, wishes: ContextRequest) ->
         contributions,
         locale,
         network_access: records.overlay.network_access.clone(),
-        tool_timeout: wishes.tool_timeout.or(settings.tool_timeout),
+        tool_timeout: asked.tool_timeout.or(settings.tool_timeout),
         environment,
         model,
     };

@@ -154,16 +154,19 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         return Err(location.cut_off());
     }
     check_chain_key(&location, &reader, &chain)?;
-    // Of one that is too damaged to tell, what can be read is still to be saved.
-    let identity = read_identity(&reader).ok().flatten();
-    let identity = identity.map_or([0; 16], |identity| identity.database);
+    let database = match read_identity(&reader) {
+        Ok(Some(identity)) => identity.database,
+        Ok(None) => return Err(location.cut_off()),
+        // Of one that is too damaged to tell, what can be read is still to be saved.
+        Err(_) => [0; 16],
+    };
     Ok(Inner {
         readers: Readers::new(location, Some((reader, sees))),
         chain,
         vault: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         doorbells: Arc::default(),
-        tail: Arc::new(NewerRows::new(identity)),
+        tail: Arc::new(NewerRows::new(database)),
         writer: None,
         check: None,
     })

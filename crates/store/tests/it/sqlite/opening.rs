@@ -212,3 +212,17 @@ async fn a_database_whose_first_opening_was_cut_off_is_not_there_for_readers() {
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     reader.close().await;
 }
+
+#[tokio::test]
+async fn a_database_that_has_no_name_yet_is_not_read() {
+    let home = Home::new();
+    home.open().await.close().await;
+    // As between the two steps of a first opening.
+    let connection = Connection::open(home.file("windlass.db")).unwrap();
+    connection.execute("DELETE FROM state", []).unwrap();
+    drop(connection);
+    let error = SqliteStore::open_read_only(home.options())
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("first opening"), "{error}");
+}
