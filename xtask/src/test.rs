@@ -41,7 +41,6 @@ const STEPS: &[Step] = &[
         "-p",
         "windlass-runtime",
         "--no-default-features",
-        "--all-targets",
         "--",
         "-D",
         "warnings",
