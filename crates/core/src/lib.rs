@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod atoms;
+pub mod bounds;
 pub mod capabilities;
 pub mod capability_types;
 pub mod command;

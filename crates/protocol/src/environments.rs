@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The environment that a thread or turn works in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub enum NetworkPolicy {
 /// What may be done in an environment. It narrows what thread and turn allow, and never widens it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct EnvironmentPolicy {
     /// Whether files may be changed.
     pub write: bool,
@@ -89,7 +90,13 @@ pub struct CreateEnvironment {
     /// An absolute path of an existing directory.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub root: PathBuf,
-    /// What may be done in it.
-    #[serde(default)]
+    /// What may be done in it. What is not understood there is refused, since it was meant to narrow.
+    #[serde(default, deserialize_with = "policy_as_object")]
     pub policy: EnvironmentPolicy,
+}
+
+/// Reads a policy from an object alone: a list would be read field by field.
+fn policy_as_object<'de, D: Deserializer<'de>>(from: D) -> Result<EnvironmentPolicy, D::Error> {
+    let fields = serde_json::Map::deserialize(from)?;
+    EnvironmentPolicy::deserialize(serde_json::Value::Object(fields)).map_err(D::Error::custom)
 }

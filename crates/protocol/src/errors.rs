@@ -91,6 +91,8 @@ codes! {
     BodyTooLarge = "body_too_large", 413;
     /// The body is not declared as JSON.
     UnsupportedMediaType = "unsupported_media_type", 415;
+    /// The request is for a name that is not the daemon's.
+    ForeignHost = "foreign_host", 421;
     /// A field is missing, has the wrong type or a value that is not allowed.
     InvalidField = "invalid_field", 422;
     /// A tool cannot be registered.

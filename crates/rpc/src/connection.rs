@@ -220,6 +220,7 @@ impl Connection {
 
     fn peer(&self) -> Peer {
         Peer {
+            token_id: self.token_id.clone(),
             caller: self.caller.clone(),
             calls: self.calls.clone(),
             outbox: self.outbox.clone(),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 
 use crate::error::RpcError;
 
@@ -62,6 +63,10 @@ pub struct FrameError {
 impl Frame {
     /// Reads a frame.
     pub fn parse(text: &str) -> Result<Self, FrameError> {
+        if !is_shallow_text(text.as_bytes()) {
+            let text = format!("a frame may be nested at most {MAX_JSON_DEPTH} deep");
+            return Err(FrameError::unnamed(RpcError::parse(text)));
+        }
         let value: Value = serde_json::from_str(text).map_err(|error| {
             FrameError::unnamed(RpcError::parse(format!("Parse error: {error}")))
         })?;

@@ -76,6 +76,8 @@ impl std::fmt::Debug for Hub {
 pub struct Peer {
     /// Who it is.
     pub caller: Caller,
+    /// The token that it has shown, if that is one of many.
+    pub token_id: Option<String>,
     /// The way to call it.
     pub calls: ClientCalls,
     pub(crate) outbox: Outbox,

@@ -16,6 +16,7 @@ use crate::git::GitStates;
 use crate::locks::Locks;
 use crate::settings::Settings;
 use crate::store::WireStore;
+use crate::subscribers::Subscribers;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -33,6 +34,8 @@ pub(crate) struct App {
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
+    /// Who follows threads.
+    pub(crate) subscribers: Subscribers,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.
@@ -54,12 +57,6 @@ impl App {
     ) -> Result<T> {
         let carried = self.working.spawn(work).await;
         carried.map_err(ApiError::internal)
-    }
-
-    /// Takes the place of one who follows a thread.
-    pub(crate) fn subscriber(self: &Arc<Self>) -> Result<LimitPermit> {
-        let limit = self.settings.limits.subscribers;
-        LimitPermit::take(self, "subscribers", limit, |counters| &counters.subscribers)
     }
 }
 

@@ -23,6 +23,7 @@ mod service;
 mod settings;
 mod sse;
 mod store;
+mod subscribers;
 mod threads;
 mod tokens;
 mod upkeep;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -26,16 +27,22 @@ use windlass_runtime::{InProcessRuntime, SessionBuilder};
 use crate::app::{App, LimitPermit, Shared};
 use crate::environments;
 use crate::error::ApiError;
+use crate::http::host;
 use crate::http::stall::Stalling;
 use crate::locks::Locks;
 use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
+use crate::subscribers::{Subscribers, watch_tokens};
 use crate::upkeep;
 
 /// How long after the last tool it may take to record that turns are released.
-const RELEASING: std::time::Duration = std::time::Duration::from_secs(5);
+const RELEASING: Duration = Duration::from_secs(5);
+/// How long the server waits with the next connection after one that it could not take.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// How often it tells of that.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +159,7 @@ impl Server {
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),
+            subscribers: Subscribers::default(),
             under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),
@@ -187,7 +195,9 @@ impl Server {
             connections.spawn(serve_unix(app, router, socket, connections.clone()));
         }
         tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
+        tokio::spawn(watch_tokens(Shared::clone(&self.app)));
         let mut stop = std::pin::pin!(stop);
+        let mut trouble = AcceptTrouble::default();
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
@@ -196,17 +206,10 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
-                    connections.spawn(connection(
-                        Shared::clone(&self.app),
-                        self.router.clone(),
-                        stream,
-                    ));
+                    let (app, router) = (Shared::clone(&self.app), self.router.clone());
+                    connections.spawn(connection(app, router, stream, Door::Port));
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not taken");
-                    // Out of file descriptors, most likely: let others close theirs.
-                    tokio::task::yield_now().await;
-                }
+                Err(error) => trouble.wait(&error).await,
             }
         }
         drop(self.listener);
@@ -238,6 +241,7 @@ async fn serve_unix(
     socket: Arc<UnixSocket>,
     connections: TaskTracker,
 ) {
+    let mut trouble = AcceptTrouble::default();
     loop {
         let accepted = tokio::select! {
             () = app.stopping.cancelled() => break,
@@ -245,17 +249,40 @@ async fn serve_unix(
         };
         match accepted {
             Ok(stream) => {
-                connections.spawn(connection(Shared::clone(&app), router.clone(), stream));
+                let (app, router) = (Shared::clone(&app), router.clone());
+                connections.spawn(connection(app, router, stream, Door::UnixSocket));
             }
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not taken");
-                tokio::task::yield_now().await;
-            }
+            Err(error) => trouble.wait(&error).await,
         }
     }
 }
 
-async fn connection<S>(app: Shared, router: Router, stream: S)
+/// Connections that cannot be taken: out of file descriptors, most likely. The next one is tried after a while, in which others close
+/// theirs, and the log says so once a minute.
+#[derive(Default)]
+struct AcceptTrouble {
+    told: Option<Instant>,
+}
+
+impl AcceptTrouble {
+    async fn wait(&mut self, error: &std::io::Error) {
+        if self.told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+            self.told = Some(Instant::now());
+            tracing::warn!(%error, "connections cannot be taken; more file descriptors may help (ulimit -n)");
+        }
+        tokio::time::sleep(ACCEPT_AGAIN).await;
+    }
+}
+
+/// Where a connection came in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    Port,
+    /// No web page can knock there.
+    UnixSocket,
+}
+
+async fn connection<S>(app: Shared, router: Router, stream: S, door: Door)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -264,7 +291,14 @@ where
         &counters.connections
     });
     let service = service_fn(|request: Request<Incoming>| {
-        let (router, refusal) = (router.clone(), place.as_ref().err().cloned());
+        let router = router.clone();
+        let refusal = match (&place, door) {
+            (Err(full), _) => Some(full.clone()),
+            (Ok(_), Door::Port) => {
+                host::check(&app.settings, request.method(), request.headers()).err()
+            }
+            (Ok(_), Door::UnixSocket) => None,
+        };
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
     let io = TokioIo::new(Stalling::new(stream, limits.stall_time));

@@ -37,6 +37,8 @@ pub struct Limits {
     pub threads: usize,
     /// Event streams that are open at once.
     pub subscribers: usize,
+    /// Event streams that one stored token has open at once.
+    pub subscribers_of_token: usize,
     /// Connections that are open at once.
     pub connections: usize,
     /// Answers that are kept for repeated requests.
@@ -53,6 +55,7 @@ impl Default for Limits {
             body_bytes: 16 * 1024 * 1024,
             threads: 100_000,
             subscribers: 4_096,
+            subscribers_of_token: 512,
             connections: 8_192,
             kept_answers: 10_000,
             header_time: Duration::from_secs(30),
@@ -129,6 +132,8 @@ pub struct Settings {
     pub access: Access,
     /// Origins of web pages beside the usual ones.
     pub cors_origins: Vec<String>,
+    /// Names under which clients may reach the server, beside addresses, `localhost` and [`host`](Self::host).
+    pub allowed_hosts: Vec<String>,
     /// The root of the environment `local`.
     pub workspace: PathBuf,
     /// Where tools find the environments of turns. The runtime's tools must share it; the server fills it.
@@ -159,6 +164,7 @@ impl Settings {
             port: 0,
             access,
             cors_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             workspace: workspace.into(),
             environments: Environments::new(),
             shell: ShellSettings::default(),

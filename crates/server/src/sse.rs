@@ -83,6 +83,7 @@ pub(crate) async fn feed(
     frames: mpsc::Sender<Bytes>,
     stopping: CancellationToken,
 ) {
+    let revoked = follower.revoked();
     let sending = async {
         let mut retry = RETRY;
         while let Some(heard) = follower.next().await {
@@ -100,5 +101,9 @@ pub(crate) async fn feed(
             }
         }
     };
-    until_stopped(&frames, &stopping, sending).await;
+    // Also while the reader takes nothing.
+    tokio::select! {
+        () = until_stopped(&frames, &stopping, sending) => {}
+        () = revoked.cancelled() => {}
+    }
 }

@@ -1,6 +1,7 @@
 //! Checks the arguments of a call against the tool's schema before the tool sees them.
 
 use serde_json::Value;
+use windlass_core::bounds;
 
 #[cfg(feature = "schema")]
 pub(crate) use whole::Checker;
@@ -17,6 +18,8 @@ mod whole {
     use jsonschema::Validator;
     use serde_json::Value;
 
+    use windlass_core::bounds::{SchemaCost, schema_cost};
+
     use super::basic;
 
     /// How many compiled schemas are kept; a platform has tens of tools, not thousands.
@@ -24,7 +27,7 @@ mod whole {
 
     struct Compiled {
         schema: Value,
-        /// `None` when the schema itself is not valid.
+        /// `None` when the schema is not valid, or what it takes to check it has no bound.
         validator: Option<Arc<Validator>>,
     }
 
@@ -55,7 +58,7 @@ mod whole {
                         format!("{place}: {error}")
                     }
                 }),
-                // A schema that is no schema still names required properties and types.
+                // Such a schema still names required properties and types.
                 None => basic::Checker::default().check(tool, schema, arguments),
             }
         }
@@ -67,10 +70,7 @@ mod whole {
             {
                 return known.validator.clone();
             }
-            let validator = jsonschema::validator_for(schema)
-                .inspect_err(|error| tracing::warn!(tool, %error, "the tool's parameter schema is not valid"))
-                .ok()
-                .map(Arc::new);
+            let validator = compile(tool, schema).map(Arc::new);
             if compiled.len() >= MAX_KEPT {
                 compiled.clear();
             }
@@ -83,6 +83,19 @@ mod whole {
             );
             validator
         }
+    }
+
+    fn compile(tool: &str, schema: &Value) -> Option<Validator> {
+        if schema_cost(schema) != SchemaCost::Small {
+            tracing::debug!(tool, "the tool's parameter schema is checked in part");
+            return None;
+        }
+        let compiled = jsonschema::validator_for(schema);
+        compiled
+            .inspect_err(
+                |error| tracing::warn!(tool, %error, "the tool's parameter schema is not valid"),
+            )
+            .ok()
     }
 }
 
@@ -159,10 +172,12 @@ mod basic {
     }
 }
 
-/// A model that has nothing to say often says null where an object is meant.
+/// A model that has nothing to say often says null where an object is meant. What is nested too deep to be read back from a record
+/// becomes a text, which no tool takes.
 pub(crate) fn normalised(arguments: Value) -> Value {
     match arguments {
         Value::Null => Value::Object(serde_json::Map::new()),
+        deep if !bounds::is_shallow(&deep) => Value::String(deep.to_string()),
         other => other,
     }
 }
@@ -224,6 +239,33 @@ mod tests {
         assert!(checker.check("tool", &strict, &json!({})).is_err());
         assert!(checker.check("tool", &json!({}), &json!({})).is_ok());
         assert!(checker.check("tool", &strict, &json!({})).is_err());
+    }
+
+    #[test]
+    fn arguments_too_deep_for_a_record_become_a_text() {
+        let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+        let deep = normalised(serde_json::from_str(&deep).unwrap());
+        assert!(deep.is_string());
+        let refused = Checker::default().check("tool", &json!({"type": "object"}), &deep);
+        assert!(refused.is_err());
+    }
+
+    #[test]
+    fn a_schema_whose_references_double_is_checked_in_part() {
+        let mut definitions = json!({"d0": {"type": "string"}});
+        for level in 1..40 {
+            let below = format!("#/$defs/d{}", level - 1);
+            definitions[format!("d{level}")] = json!({"anyOf": [{"$ref": below}, {"$ref": below}]});
+        }
+        let schema = json!({
+            "type": "object",
+            "properties": { "a": { "$ref": "#/$defs/d39" } },
+            "required": ["a"],
+            "$defs": definitions
+        });
+        let checker = Checker::default();
+        assert_eq!(checker.check("tool", &schema, &json!({"a": 1})), Ok(()));
+        assert!(checker.check("tool", &schema, &json!({})).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
+use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
 use windlass_protocol::ErrorCode;
 
 use super::request::Ignored;
@@ -42,6 +43,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn parse<T: Fields>(bytes: &[u8], ignored: &Ignored) -> Result<T> {
+    if !is_shallow_text(bytes) {
+        let text = format!("the body is nested more than {MAX_JSON_DEPTH} deep");
+        return Err(ApiError::new(ErrorCode::InvalidJson, text));
+    }
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let text = format!("the body is not JSON: {error}");
         ApiError::new(ErrorCode::InvalidJson, text)

@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod cors;
+pub(crate) mod host;
 pub(crate) mod idempotency;
 pub(crate) mod query;
 pub(crate) mod request;

@@ -23,6 +23,10 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Names the fields of the request that nobody read.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-windlass-ignored");
 
+/// How many of them are named, and how long a name may be.
+const MAX_IGNORED: usize = 16;
+const MAX_IGNORED_BYTES: usize = 64;
+
 /// Which request it is, of those that may come again.
 #[derive(Clone)]
 pub(super) struct Repeatable(pub(super) String);
@@ -39,7 +43,10 @@ impl Ignored {
 
     pub(super) fn add(&self, fields: Vec<String>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.extend(fields);
+        let short = fields
+            .into_iter()
+            .filter(|name| name.len() <= MAX_IGNORED_BYTES);
+        noted.extend(short.take(MAX_IGNORED));
     }
 
     fn header(&self) -> Option<HeaderValue> {

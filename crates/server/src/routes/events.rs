@@ -25,7 +25,7 @@ pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, headers: He
     if newest.is_some_and(|newest| newest > MAX_REPLAY) {
         return Err(ApiError::query("replay_limit cannot exceed 4096"));
     }
-    let follower = asked.app.follow(&id, wanted).await?;
+    let follower = asked.follow(&id, wanted).await?;
     let (frames, response) = sse::channel();
     tokio::spawn(sse::feed(follower, frames, asked.stopping.clone()));
     Ok(response)

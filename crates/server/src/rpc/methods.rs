@@ -88,7 +88,7 @@ fn caller(app: &Shared, peer: &Peer) -> Caller {
         Role::Unbound => TokenScope::Client,
     };
     Caller {
-        token_id: None,
+        token_id: peer.token_id.clone(),
         scope,
     }
 }
@@ -163,7 +163,7 @@ async fn subscribe(mut call: Call) -> Answer {
         since,
         ..Wanted::default()
     };
-    let mut events = call.asked.app.follow(&thread, wanted).await?;
+    let mut events = call.asked.follow(&thread, wanted).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {

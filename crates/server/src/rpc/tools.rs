@@ -31,7 +31,7 @@ pub(super) async fn register(mut call: Call) -> Answer {
         since,
         ..Wanted::default()
     };
-    let mut events = asked.app.follow(&thread, wanted).await?;
+    let mut events = asked.follow(&thread, wanted).await?;
     tokio::spawn(async move {
         while let Some(heard) = heard_by(&peer, events.next()).await {
             if let Heard::Event(event) = heard

@@ -5,13 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::RuntimeEventEnvelope;
 use windlass_runtime::EventStream;
 
-use crate::app::{App, LimitPermit, Shared};
+use super::Asked;
+use crate::app::{App, Shared};
 use crate::error::Result;
+use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
@@ -65,11 +68,11 @@ pub(crate) struct Follower {
     told_lag: Option<Instant>,
     /// What comes after it was told how far it is behind.
     held: Option<Arc<Event>>,
-    _place: LimitPermit,
+    subscriber: Subscriber,
 }
 
 impl Follower {
-    /// Waits for what comes next; `None` when the thread is gone.
+    /// Waits for what comes next; `None` when the thread is gone, or the token of who follows it is.
     pub(crate) async fn next(&mut self) -> Option<Heard> {
         if let Some(since) = self.past_end.take() {
             let head = self.head;
@@ -82,9 +85,11 @@ impl Follower {
             }
             let event = match self.held.take() {
                 Some(event) => event,
-                None => match tokio::time::timeout(QUIET, self.events.next()).await {
-                    Ok(event) => event?,
-                    Err(_) => return Some(Heard::Quiet),
+                None => tokio::select! {
+                    biased;
+                    () = self.subscriber.revoked.cancelled() => return None,
+                    event = self.events.next() => event?,
+                    () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
                 },
             };
             if event.seq() > self.seen {
@@ -101,6 +106,11 @@ impl Follower {
                 return Some(Heard::Event(Box::new(shown)));
             }
         }
+    }
+
+    /// Returns what is cancelled when the token of who follows is taken back.
+    pub(crate) fn revoked(&self) -> CancellationToken {
+        self.subscriber.revoked.clone()
     }
 
     /// Tells whether the follower should hear that it is behind: at most once a second.
@@ -120,16 +130,16 @@ impl Follower {
     }
 }
 
-impl App {
+impl Asked {
     /// Begins to follow a thread.
-    pub(crate) async fn follow(self: &Arc<Self>, id: &str, wanted: Wanted) -> Result<Follower> {
+    pub(crate) async fn follow(&self, id: &str, wanted: Wanted) -> Result<Follower> {
         let Wanted {
             since,
             newest,
             include,
         } = wanted;
         let found = self.find(id).await?;
-        let place = self.subscriber()?;
+        let subscriber = Subscriber::take(&self.app, &self.caller)?;
         let (session_id, head) = (found.id, found.row.seq);
         let (after, previous) = match newest {
             _ if since > head => (head, head),
@@ -138,7 +148,7 @@ impl App {
             None => (since.max(found.shared()), since),
         };
         Ok(Follower {
-            app: Shared::clone(self),
+            app: Shared::clone(&self.app),
             session_id,
             events: self.runtime.subscribe_after(session_id, after).await?,
             include,
@@ -149,10 +159,12 @@ impl App {
             is_replaying: true,
             told_lag: None,
             held: None,
-            _place: place,
+            subscriber,
         })
     }
+}
 
+impl App {
     /// Finds where to begin so that only the newest events are shown, from the newest on: it costs what is shown, however
     /// much there is before. Returns the number to read from, and that of the newest event that is left out.
     async fn left_out(

@@ -7,22 +7,22 @@ use windlass_runtime::EventStream;
 
 use super::Asked;
 use super::start::{TurnPurpose, said};
-use crate::app::LimitPermit;
 use crate::error::Result;
+use crate::subscribers::Subscriber;
 
 /// A turn that was started, and its thread's events.
 pub(crate) struct OneTurn {
     pub(crate) started: OneShotStarted,
     pub(crate) turn_id: TurnId,
     pub(crate) events: EventStream,
-    pub(crate) place: LimitPermit,
+    pub(crate) place: Subscriber,
 }
 
 impl Asked {
     /// Makes a thread for one turn, and starts that.
     pub(crate) async fn one_shot(&self, request: OneShot) -> Result<OneTurn> {
         let prompt = said(&request.prompt)?;
-        let place = self.app.subscriber()?;
+        let place = Subscriber::take(&self.app, &self.caller)?;
         let draft = CreateThread {
             model: request.model,
             mode: request.mode,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::bounds::check_pattern;
 use windlass_core::tools::ToolHints;
 
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
@@ -69,6 +70,8 @@ impl FileTool for Glob {
 
 /// Reads a pattern. Without a `/` it stands for names at any depth.
 pub(super) fn matcher(what: &'static str, pattern: &str) -> Result<GlobMatcher, FileError> {
+    let refused = |why: String| FileError::Pattern { what, why };
+    check_pattern(pattern).map_err(|error| refused(error.to_string()))?;
     let anywhere = (!pattern.contains('/')).then(|| format!("**/{pattern}"));
     let whole = anywhere.as_deref().unwrap_or(pattern);
     let whole = whole.strip_prefix("./").unwrap_or(whole);
@@ -77,8 +80,5 @@ pub(super) fn matcher(what: &'static str, pattern: &str) -> Result<GlobMatcher, 
         .backslash_escape(true)
         .build();
     glob.map(|glob| glob.compile_matcher())
-        .map_err(|error| FileError::Pattern {
-            what,
-            why: error.kind().to_string(),
-        })
+        .map_err(|error| refused(error.kind().to_string()))
 }

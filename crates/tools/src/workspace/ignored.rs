@@ -7,6 +7,7 @@ use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::fs::{Dir, OpenOptions};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use windlass_core::bounds::check_pattern;
 
 /// How big a `.gitignore` may be; the rest of a larger one is not read.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
@@ -68,7 +69,9 @@ fn rules_of(directory: &Dir) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     for line in String::from_utf8_lossy(&bytes).lines() {
         // As git does: a line that is no rule takes no other with it.
-        let _ = builder.add_line(None, line);
+        if check_pattern(line).is_ok() {
+            let _ = builder.add_line(None, line);
+        }
     }
     builder.build().ok()
 }

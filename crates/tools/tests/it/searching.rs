@@ -188,3 +188,35 @@ async fn patterns_that_cannot_be_read_are_told() {
         assert!(error.starts_with(told), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a4_a_tower_of_braces_is_a_bad_pattern_and_nothing_more() {
+    let place = tree();
+    for pattern in [
+        "{".repeat(20_000),
+        format!("{}a{}", "{".repeat(2_000), "}".repeat(2_000)),
+        "[".repeat(20_000),
+    ] {
+        for (tool, arguments) in [
+            ("glob", json!({"pattern": pattern})),
+            ("grep", json!({"pattern": "needle", "glob": pattern})),
+        ] {
+            let refused = place.call(tool, arguments).await;
+            assert!(refused.unwrap_err().contains("pattern"), "{tool}");
+        }
+    }
+    let regex = format!("{}a{}", "(".repeat(20_000), ")".repeat(20_000));
+    assert!(place.call("grep", json!({"pattern": regex})).await.is_err());
+}
+
+#[tokio::test]
+async fn a5_an_ignore_file_of_braces_ignores_nothing_and_harms_nothing() {
+    let place = tree();
+    let rules = format!("{}\n*.log\n", "{".repeat(40_000));
+    fs::write(place.root().join("src/.gitignore"), rules).unwrap();
+    let found = place
+        .call("glob", json!({"pattern": "src/**/*.rs"}))
+        .await
+        .unwrap();
+    assert_eq!(found["files"], json!(["src/deep/mod.rs", "src/lib.rs"]));
+}

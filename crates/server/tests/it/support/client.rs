@@ -87,8 +87,10 @@ impl Client {
     fn request(&self, method: &str, path: &str, body: Option<&str>) -> Request<Full<Bytes>> {
         let mut request = Request::builder()
             .method(Method::from_bytes(method.as_bytes()).unwrap())
-            .uri(path)
-            .header("host", self.address.to_string());
+            .uri(path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            request = request.header("host", self.address.to_string());
+        }
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }

@@ -3,6 +3,7 @@
 use cap_std::fs::Dir;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use windlass_core::bounds::check_pattern;
 
 use super::read::read_bytes;
 
@@ -24,7 +25,9 @@ impl<'a> Ignored<'a> {
         let mut builder = GitignoreBuilder::new("");
         for line in String::from_utf8_lossy(&bytes?).lines() {
             // As git does: a line that is no rule takes no other with it.
-            let _ = builder.add_line(None, line);
+            if check_pattern(line).is_ok() {
+                let _ = builder.add_line(None, line);
+            }
         }
         Some(Self {
             above,

@@ -48,6 +48,9 @@ pub(crate) struct Serve {
     /// Lets web pages of this origin in, beside the usual ones.
     #[arg(long = "cors-origin", value_name = "ORIGIN")]
     cors_origins: Vec<String>,
+    /// Answers requests for this name too, beside addresses and `localhost`; a proxy may pass on its own.
+    #[arg(long = "allow-host", value_name = "NAME")]
+    allowed_hosts: Vec<String>,
     /// The directory that keeps threads, environments and tokens [default: the user's own, under
     /// `$XDG_STATE_HOME/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
@@ -183,6 +186,7 @@ impl Serve {
         settings.shell = shell;
         settings.models = models;
         settings.limits = limits;
+        settings.allowed_hosts = self.allowed_hosts;
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
         settings.rpc.unix_socket = self.unix_socket;

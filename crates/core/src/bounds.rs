@@ -1,0 +1,291 @@
+//! What a value from outside may be: how deep, how long, how much work.
+//!
+//! Models, repositories, clients and other users of the machine write patterns, schemas, arguments and names. Whoever reads one asks here first, so that
+//! nothing they write can exhaust the stack, the memory or the time of the process, or leave a record that cannot be read back.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::Value;
+use thiserror::Error;
+
+/// How deep JSON from outside may be nested. What is recorded wraps it in some levels more, and a reader of JSON gives up at 128.
+pub const MAX_JSON_DEPTH: usize = 64;
+
+/// How long a pattern for paths may be.
+pub const MAX_PATTERN_BYTES: usize = 4096;
+
+/// How many braces of a pattern may be open at once. Those who compile patterns call themselves for each.
+pub const MAX_PATTERN_DEPTH: usize = 8;
+
+/// How many parts a schema may have once its references are followed.
+pub const MAX_SCHEMA_PARTS: usize = 10_000;
+
+/// How many references of a schema may lead from one to the next.
+const MAX_REFERENCES_IN_A_ROW: usize = 64;
+
+/// A value that is more than anybody needs.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OutOfBounds {
+    /// A pattern is too long.
+    #[error("the pattern is longer than {MAX_PATTERN_BYTES} bytes")]
+    LongPattern,
+    /// A pattern has braces in braces.
+    #[error("the pattern has more than {MAX_PATTERN_DEPTH} braces in each other")]
+    DeepPattern,
+}
+
+/// Tells whether a value is nested no deeper than [`MAX_JSON_DEPTH`].
+#[must_use]
+pub fn is_shallow(value: &Value) -> bool {
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        let within = |value| (value, depth + 1);
+        match value {
+            Value::Array(_) | Value::Object(_) if depth > MAX_JSON_DEPTH => return false,
+            Value::Array(items) => open.extend(items.iter().map(within)),
+            Value::Object(fields) => open.extend(fields.values().map(within)),
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Tells the same of a text before it is read. What is no JSON may be called either.
+#[must_use]
+pub fn is_shallow_text(json: &[u8]) -> bool {
+    let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b'[' | b'{' if !is_quoted => depth += 1,
+            b']' | b'}' if !is_quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_JSON_DEPTH {
+            return false;
+        }
+    }
+    true
+}
+
+/// Checks a pattern for paths, as `glob` and ignore files have them.
+///
+/// # Errors
+/// If compiling it could take more than a little of the stack.
+pub fn check_pattern(pattern: &str) -> Result<(), OutOfBounds> {
+    if pattern.len() > MAX_PATTERN_BYTES {
+        return Err(OutOfBounds::LongPattern);
+    }
+    // A brace counts also where it stands for itself: that is rare, and a compiler may see it otherwise.
+    let mut depth = 0_usize;
+    for byte in pattern.bytes() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_PATTERN_DEPTH {
+            return Err(OutOfBounds::DeepPattern);
+        }
+    }
+    Ok(())
+}
+
+/// What it takes to check a value against a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaCost {
+    /// At most [`MAX_SCHEMA_PARTS`] parts.
+    Small,
+    /// Some of it refers to itself, or to what is not in it: what it takes depends on the value, or on others.
+    Unknown,
+    /// More than that.
+    TooLarge,
+}
+
+/// Tells what it takes to check a value against a schema, with every reference followed.
+#[must_use]
+pub fn schema_cost(schema: &Value) -> SchemaCost {
+    if !is_shallow(schema) {
+        return SchemaCost::TooLarge;
+    }
+    let mut parts = Parts {
+        schema,
+        known: HashMap::new(),
+        open: Vec::new(),
+    };
+    match parts.of(schema) {
+        Ok(count) if count <= MAX_SCHEMA_PARTS => SchemaCost::Small,
+        Ok(_) => SchemaCost::TooLarge,
+        Err(cost) => cost,
+    }
+}
+
+/// Counts the parts of a schema.
+struct Parts<'a> {
+    schema: &'a Value,
+    /// How many there are behind references that were followed.
+    known: HashMap<&'a str, usize>,
+    /// The references that are being followed.
+    open: Vec<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
+        let mut count = 1_usize;
+        match part {
+            Value::Array(items) => {
+                for item in items {
+                    count = count.saturating_add(self.of(item)?);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    let more = match (name.as_str(), field) {
+                        ("$ref", Value::String(reference)) => self.behind(reference)?,
+                        ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                            return Err(SchemaCost::Unknown);
+                        }
+                        _ => self.of(field)?,
+                    };
+                    count = count.saturating_add(more);
+                }
+            }
+            _ => {}
+        }
+        Ok(count)
+    }
+
+    fn behind(&mut self, reference: &'a str) -> Result<usize, SchemaCost> {
+        if let Some(count) = self.known.get(reference) {
+            return Ok(*count);
+        }
+        if self.open.contains(&reference) {
+            return Err(SchemaCost::Unknown);
+        }
+        if self.open.len() >= MAX_REFERENCES_IN_A_ROW {
+            return Err(SchemaCost::TooLarge);
+        }
+        let pointer = reference.strip_prefix('#').ok_or(SchemaCost::Unknown)?;
+        let target = self.schema.pointer(pointer).ok_or(SchemaCost::Unknown)?;
+        self.open.push(reference);
+        let count = self.of(target)?;
+        self.open.pop();
+        self.known.insert(reference, count);
+        Ok(count)
+    }
+}
+
+/// Makes a text from outside fit for one line of a terminal or a log: what would move the cursor, end the line, turn the direction or hide
+/// something is spelt out.
+#[must_use]
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_active) {
+        return Cow::Borrowed(text);
+    }
+    let spelt = text.chars().map(|letter| match is_active(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    });
+    Cow::Owned(spelt.collect())
+}
+
+/// The same for a text of several lines, whose ends stay.
+#[must_use]
+pub fn lines(text: &str) -> Cow<'_, str> {
+    let stays = |letter| matches!(letter, '\n' | '\t') || !is_active(letter);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let spelt = text.chars().map(|letter| match stays(letter) {
+        true => letter.to_string(),
+        false => letter.escape_default().to_string(),
+    });
+    Cow::Owned(spelt.collect())
+}
+
+/// Letters that do something in place of being seen: controls, marks of direction, and those without a width.
+fn is_active(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(depth: usize) -> String {
+        format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+    }
+
+    #[test]
+    fn depth_is_told_of_values_and_of_texts_alike() {
+        for (depth, is_well) in [(1, true), (64, true), (65, false), (127, false)] {
+            let text = nested(depth);
+            assert_eq!(is_shallow_text(text.as_bytes()), is_well, "{depth}");
+            let value = serde_json::from_str(&text).unwrap();
+            assert_eq!(is_shallow(&value), is_well, "{depth}");
+        }
+        let quoted = format!("\"\\\"{}\"", nested(500));
+        assert!(is_shallow_text(quoted.as_bytes()));
+        assert!(is_shallow_text("]]]]{}".as_bytes()));
+        assert!(!is_shallow_text("[".repeat(1_000_000).as_bytes()));
+    }
+
+    #[test]
+    fn patterns_of_people_pass_and_towers_do_not() {
+        for pattern in ["*.rs", "src/**/*.{rs,toml}", "{a,{b,{c,d}}}", "[{]", "}}}"] {
+            assert_eq!(check_pattern(pattern), Ok(()), "{pattern}");
+        }
+        let tower = "{".repeat(2000);
+        assert_eq!(check_pattern(&tower), Err(OutOfBounds::DeepPattern));
+        let long = "a".repeat(5000);
+        assert_eq!(check_pattern(&long), Err(OutOfBounds::LongPattern));
+    }
+
+    /// Each definition refers twice to the one before.
+    fn doubling(levels: usize) -> Value {
+        let mut definitions = serde_json::Map::new();
+        definitions.insert("d0".into(), json!({"type": "string"}));
+        for level in 1..=levels {
+            let below = format!("#/$defs/d{}", level - 1);
+            let twice = json!({"allOf": [{"$ref": below}, {"$ref": below}]});
+            definitions.insert(format!("d{level}"), twice);
+        }
+        json!({"$defs": definitions, "$ref": format!("#/$defs/d{levels}")})
+    }
+
+    #[test]
+    fn references_that_double_are_counted_and_not_followed() {
+        assert_eq!(schema_cost(&doubling(3)), SchemaCost::Small);
+        assert_eq!(schema_cost(&doubling(40)), SchemaCost::TooLarge);
+        assert_eq!(schema_cost(&doubling(500)), SchemaCost::TooLarge);
+    }
+
+    #[test]
+    fn what_refers_to_itself_or_to_others_has_no_known_cost() {
+        let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
+        let remote = json!({"$ref": "http://127.0.0.1/schema"});
+        let missing = json!({"$ref": "#/$defs/none"});
+        for schema in [tree, remote, missing, json!({"$dynamicRef": "#a"})] {
+            assert_eq!(schema_cost(&schema), SchemaCost::Unknown, "{schema}");
+        }
+        let deep: Value = serde_json::from_str(&nested(100)).unwrap();
+        assert_eq!(schema_cost(&deep), SchemaCost::TooLarge);
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_is_spelt_out() {
+        assert_eq!(one_line("plain text: ä 木"), "plain text: ä 木");
+        assert_eq!(one_line("a\x1b[2Jb\r\nc"), "a\\u{1b}[2Jb\\r\\nc");
+        assert_eq!(one_line("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
+        assert_eq!(lines("a\n\tb\x1b]0;x\x07"), "a\n\tb\\u{1b}]0;x\\u{7}");
+    }
+}

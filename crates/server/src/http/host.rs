@@ -1,0 +1,63 @@
+//! What a web page may not do: reach the daemon under a name of its own, or change something from another origin.
+//!
+//! A page can let its own name point to this machine, and a browser then sends requests here as if they were for that page. It cannot choose
+//! the `Host` that goes with them, so names that are not ours are refused before anything else.
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, header};
+use windlass_protocol::ErrorCode;
+
+use super::cors;
+use crate::error::{ApiError, Result};
+use crate::settings::Settings;
+
+/// Refuses what only a foreign web page would send.
+pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -> Result<()> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().map(|host| host.to_str().unwrap_or_default());
+    if hosts.next().is_some() || host.is_some_and(|host| !is_ours(settings, host)) {
+        return Err(ApiError::new(
+            ErrorCode::ForeignHost,
+            "the Host of the request is no name of this daemon; an operator can add it with --allow-host",
+        ));
+    }
+    let changes = ![Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
+    if changes && is_foreign_page(settings, host, headers) {
+        return Err(ApiError::new(
+            ErrorCode::Forbidden,
+            "pages of this origin may change nothing; an operator can add it with --cors-origin",
+        ));
+    }
+    Ok(())
+}
+
+/// Addresses are ours, because nobody can let them point elsewhere; so are names of this machine for itself, and those that the
+/// operator says.
+fn is_ours(settings: &Settings, host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let mut named = std::iter::once(&settings.host).chain(&settings.allowed_hosts);
+    address.parse::<std::net::IpAddr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || named.any(|allowed| allowed.eq_ignore_ascii_case(&name))
+}
+
+/// A browser says from which page a change comes. Programs say nothing.
+fn is_foreign_page(settings: &Settings, host: Option<&str>, headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        let site = headers.get("sec-fetch-site");
+        return site.is_some_and(|site| site == "cross-site" || site == "same-site");
+    };
+    let of_host = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| origin.split_once("://"));
+    let is_own = of_host
+        .zip(host)
+        .is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host));
+    !is_own && !cors::is_allowed(origin.as_bytes(), &settings.cors_origins)
+}

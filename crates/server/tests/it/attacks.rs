@@ -1,0 +1,234 @@
+//! What web pages, clients with small tokens and hostile values have tried.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_server::{Access, TokenBook, TokenScope};
+
+use crate::support::{Daemon, Setup, soon};
+
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+#[tokio::test]
+async fn a10_a_page_that_lets_its_name_point_here_is_answered_nothing() {
+    let setup = Setup::settings(|settings| {
+        settings.access = Access::Open;
+        settings.allowed_hosts = vec!["windlass.example".to_owned()];
+    });
+    let daemon = setup.start().await;
+    for host in [
+        "evil.example",
+        "evil.example:8080",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "127.0.0.1@evil.example",
+        "",
+        "a b",
+    ] {
+        let client = daemon.client.with("host", host);
+        for reply in [
+            client.get("/v1/threads").await,
+            client.post("/v1/threads", json!({})).await,
+        ] {
+            assert_eq!(reply.status, 421, "{host}");
+            assert_eq!(reply.code(), "foreign_host");
+        }
+    }
+    let twice = daemon
+        .client
+        .with("host", "localhost")
+        .with("host", "evil.example");
+    assert_eq!(twice.get("/v1/threads").await.status, 421);
+    for host in [
+        "localhost",
+        "LOCALHOST:7878",
+        "app.localhost",
+        "127.0.0.1",
+        "[::1]:80",
+        "192.168.1.5:7878",
+        "windlass.example",
+    ] {
+        let client = daemon.client.with("host", host);
+        client.get("/v1/threads").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a10_a_foreign_page_changes_nothing_also_without_a_body() {
+    let setup = Setup::settings(|settings| settings.access = Access::Open);
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    let own = format!("http://{}", daemon.client.address);
+    let fork = format!("{thread}/fork");
+    for (name, value) in [
+        ("origin", "http://evil.example"),
+        ("origin", "null"),
+        ("origin", "http://127.0.0.1:1"),
+        ("sec-fetch-site", "cross-site"),
+    ] {
+        let reply = daemon
+            .client
+            .with(name, value)
+            .raw("POST", &fork, None)
+            .await;
+        assert_eq!(reply.status, 403, "{name}: {value}");
+        assert_eq!(reply.code(), "forbidden");
+    }
+    for (name, value) in [
+        ("origin", own.as_str()),
+        ("origin", "http://localhost:3000"),
+        ("sec-fetch-site", "same-origin"),
+    ] {
+        let reply = daemon
+            .client
+            .with(name, value)
+            .raw("POST", &fork, None)
+            .await;
+        assert_eq!(reply.status, 201, "{name}: {value}: {:?}", reply.body);
+    }
+}
+
+/// A daemon with a token for an agent, and that token's id.
+async fn with_agent(
+    directory: &std::path::Path,
+    subscribers: usize,
+) -> (Daemon, Arc<TokenBook>, String, String) {
+    let book = Arc::new(TokenBook::new(directory));
+    let (record, secret) = book
+        .create(TokenScope::Agent("a".to_owned()), None)
+        .unwrap();
+    let stored: Arc<TokenBook> = Arc::clone(&book);
+    let setup = Setup::settings(move |settings| {
+        settings.limits.subscribers_of_token = subscribers;
+        settings.access = Access::Tokens {
+            operator: None,
+            stored,
+        };
+    });
+    (setup.start().await, book, record.id, secret)
+}
+
+#[tokio::test]
+async fn a12_streams_of_a_token_end_when_it_is_taken_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (daemon, book, id, secret) = with_agent(directory.path(), 8).await;
+    let agent = daemon.client.anonymous();
+    let agent = agent.with("authorization", &format!("Bearer {secret}"));
+    let thread = agent.post("/v1/threads", json!({})).await.expect(201);
+    let thread = thread["id"].as_str().unwrap();
+    let mut stream = agent.stream(&format!("/v1/threads/{thread}/events")).await;
+    stream.until_comment("caught-up").await;
+    assert!(book.revoke(&id).unwrap());
+    // To its end, which would not come.
+    soon(stream.rest()).await;
+    assert_eq!(agent.get("/v1/threads").await.status, 401);
+}
+
+#[tokio::test]
+async fn a20_one_token_does_not_take_all_places() {
+    let directory = tempfile::tempdir().unwrap();
+    let (daemon, book, _, secret) = with_agent(directory.path(), 2).await;
+    let agent = daemon.client.anonymous();
+    let agent = agent.with("authorization", &format!("Bearer {secret}"));
+    let thread = agent.post("/v1/threads", json!({})).await.expect(201);
+    let path = format!("/v1/threads/{}/events", thread["id"].as_str().unwrap());
+    let mut first = agent.stream(&path).await;
+    first.until_comment("caught-up").await;
+    let mut second = agent.stream(&path).await;
+    second.until_comment("caught-up").await;
+    let refused = agent.get(&path).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "limit_reached")
+    );
+    let other = book.create(TokenScope::Admin, None).unwrap().1;
+    let other = daemon
+        .client
+        .anonymous()
+        .with("authorization", &format!("Bearer {other}"));
+    other.stream(&path).await.until_comment("caught-up").await;
+}
+
+#[tokio::test]
+async fn a14_a_schema_whose_references_double_is_refused() {
+    let daemon = Daemon::start().await;
+    let mut definitions = json!({"d0": {"type": "string"}});
+    for level in 1..40 {
+        let below = format!("#/$defs/d{}", level - 1);
+        definitions[format!("d{level}")] = json!({"allOf": [{"$ref": below}, {"$ref": below}]});
+    }
+    let tool = |schema: Value| json!({"dynamic_tools": [{"name": "t", "description": "d", "input_schema": schema}]});
+    let doubling = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d39"}},
+        "$defs": definitions
+    });
+    let refused = daemon.client.post("/v1/threads", tool(doubling)).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (422, "invalid_tool_spec")
+    );
+    // One that refers to itself is what it was.
+    let tree = json!({"type": "object", "properties": {"left": {"$ref": "#"}}});
+    daemon
+        .client
+        .post("/v1/threads", tool(tree))
+        .await
+        .expect(201);
+}
+
+#[tokio::test]
+async fn a15_what_is_nested_too_deep_to_be_read_back_is_refused() {
+    let daemon = Daemon::start().await;
+    for depth in [65, 120, 127, 5_000, 1_000_000] {
+        let body = format!("{{\"title\":\"t\",\"dynamic_tools\":{}}}", nested(depth));
+        let refused = daemon.client.raw("POST", "/v1/threads", Some(&body)).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (400, "invalid_json"),
+            "{depth}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a18_a_policy_that_is_not_understood_gives_no_rights() {
+    let daemon = Daemon::start().await;
+    let root = tempfile::tempdir().unwrap();
+    let make = |policy: Value| {
+        let body = json!({"id": "e", "root": root.path(), "policy": policy});
+        daemon.client.post("/v1/environments", body)
+    };
+    for policy in [
+        json!({"writ": false}),
+        json!({"write": false, "Shell": false}),
+        json!([]),
+        json!([false, false, "deny"]),
+        json!("none"),
+        json!(null),
+    ] {
+        let refused = make(policy.clone()).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (422, "invalid_field"),
+            "{policy}"
+        );
+    }
+    make(json!({"write": false})).await.expect(201);
+}
+
+#[tokio::test]
+async fn names_of_ignored_fields_are_echoed_up_to_a_bound() {
+    let daemon = Daemon::start().await;
+    let mut body = serde_json::Map::new();
+    for number in 0..1000 {
+        body.insert(format!("unknown_{number}"), json!(1));
+    }
+    body.insert("x".repeat(10_000), json!(1));
+    let reply = daemon.client.post("/v1/threads", Value::Object(body)).await;
+    assert_eq!(reply.status, 201);
+    assert!(reply.header("x-windlass-ignored").unwrap().len() < 2_000);
+}
