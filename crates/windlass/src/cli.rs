@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::config::ConfigWords;
 use crate::commands::runs::Runs;
@@ -89,18 +90,13 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
 
 /// Spells a path so that nothing in it can act on a terminal or look like another line.
 pub(crate) fn printable(path: &Path) -> String {
-    let shown = path.display().to_string();
-    let escape = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
-    };
-    shown.chars().map(escape).collect()
+    one_line(&path.display().to_string()).into_owned()
 }
 
 /// Tells the user something that is not data.
 pub(crate) fn note(text: &str) {
     // Nobody listens; there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", lines(text));
 }
 
 #[cfg(test)]

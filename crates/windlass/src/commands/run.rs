@@ -1,10 +1,11 @@
 //! `windlass run`: one prompt, one answer.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use windlass_core::bounds::lines;
 use windlass_core::events::{Event, EventData};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
@@ -162,7 +163,11 @@ impl Printer {
             let line = serde_json::to_string(event).map_err(io::Error::other)?;
             writeln!(self.out, "{line}")?;
         } else if let EventData::OutputMessageDelta(delta) = &event.data {
-            self.out.write_all(delta.delta.as_bytes())?;
+            let text = match self.out.is_terminal() {
+                true => lines(&delta.delta),
+                false => delta.delta.as_str().into(),
+            };
+            self.out.write_all(text.as_bytes())?;
             self.in_line = !delta.delta.ends_with('\n');
         }
         self.out.flush()?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use windlass_core::bounds::one_line;
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
 use windlass_runs::{AllRuns, AnyRun, OwnTurns, RunLimits};
 use windlass_runtime::{SqliteOptions, SqliteStore};
@@ -109,7 +110,7 @@ impl Runs {
                 for run in runs.list(filter, limit).await? {
                     let line = match self.json {
                         true => json!(run.summary()).to_string(),
-                        false => line_of_run(run.summary()),
+                        false => one_line(&line_of_run(run.summary())).into_owned(),
                     };
                     writeln!(out, "{line}")?;
                 }
@@ -153,7 +154,7 @@ async fn show_after(
         for record in &page.records {
             let line = match json {
                 true => json!(record).to_string(),
-                false => line_of_record(record),
+                false => one_line(&line_of_record(record)).into_owned(),
             };
             writeln!(out, "{line}")?;
         }

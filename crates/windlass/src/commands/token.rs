@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use windlass_core::bounds::one_line;
 use windlass_server::{TokenBook, TokenRecord, TokenScope};
 
 use crate::cli::note;
@@ -71,7 +72,8 @@ impl Token {
                     }
                     let made = record.created_at.format("%Y-%m-%d %H:%M");
                     let name = record.name.as_deref().unwrap_or("-");
-                    writeln!(stdout, "{}  {}  {made}  {name}", record.id, record.scope)?;
+                    let line = format!("{}  {}  {made}  {name}", record.id, record.scope);
+                    writeln!(stdout, "{}", one_line(&line))?;
                 }
             }
             Verb::Revoke { id } => {

@@ -214,3 +214,27 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
         "{complaint}"
     );
 }
+
+#[test]
+fn a19_what_others_write_moves_no_cursor_and_fakes_no_line() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let hostile = "x\u{1b}[2J\u{1b}]0;t\u{7}\rfake\nfake\u{202e}\u{9b}31m";
+    let params = json!({"agent_id": "a", "intent": hostile});
+    let run = text(&socket.call("runs.start", params)["run_id"]);
+    let turn = json!({"tool": hostile, "parameters": {"p": hostile}, "output": hostile});
+    socket.call("runs.record_turns", json!({"run_id": run, "turns": [turn]}));
+    let made = home.command(&["token", "create", "--scope", "client", "--name", hostile]);
+    { made }.output().unwrap();
+    for (words, count) in [
+        (vec!["runs", "list"], 1),
+        (vec!["runs", "show", &run], 2),
+        (vec!["token", "list"], 1),
+    ] {
+        let shown = lines(&home, &words);
+        assert_eq!(shown.len(), count, "{shown:?}");
+        let acts = |letter: char| letter.is_control() || letter == '\u{202e}';
+        assert!(!shown.concat().contains(acts), "{words:?}: {shown:?}");
+    }
+}
