@@ -75,3 +75,14 @@ fn a_configuration_that_a_command_does_not_read_is_said_to_have_no_effect() {
     let told = String::from_utf8(listed.stderr).unwrap();
     assert_eq!(told, "--config has no effect on this command\n");
 }
+
+#[test]
+fn a8_a_token_that_was_given_as_a_flag_is_in_no_list_of_processes() {
+    let home = Home::new();
+    let daemon = home.start();
+    daemon.client.get("/v1/threads").expect(200);
+    let line = std::fs::read(format!("/proc/{}/cmdline", daemon.pid())).unwrap();
+    let line = String::from_utf8_lossy(&line).into_owned();
+    assert!(line.contains("serve"), "{line}");
+    assert!(!line.contains(TOKEN) && !line.contains("--token"), "{line}");
+}

@@ -59,9 +59,12 @@ pub(super) fn made(data: &Path, book: &Arc<TokenBook>) -> anyhow::Result<Access>
     Ok(with(Some(Token::new(token)), book))
 }
 
+/// The variable that holds the token, before those of other programs.
+pub(super) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
+
 fn from_environment() -> Option<String> {
     let names = [
-        "WINDLASS_RUNTIME_TOKEN",
+        TOKEN_VARIABLE,
         "CODEWHALE_RUNTIME_TOKEN",
         "DEEPSEEK_RUNTIME_TOKEN",
     ];

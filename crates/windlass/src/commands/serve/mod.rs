@@ -5,6 +5,7 @@ mod agent;
 mod made_token;
 mod retention;
 mod secrets_key;
+mod token_flag;
 mod tools;
 
 use std::io::Write;
@@ -119,6 +120,10 @@ impl Serve {
         workspace: Option<PathBuf>,
         named_config: Option<&Path>,
     ) -> anyhow::Result<()> {
+        if let Some(token) = self.token.as_ref().filter(|token| !token.trim().is_empty()) {
+            let failed = token_flag::begin_again_without(token);
+            failed.context("cannot begin again without the token; use --token-file")?;
+        }
         let workspace = match workspace {
             Some(workspace) => workspace,
             None => std::env::current_dir().context("the current directory is gone")?,
