@@ -45,6 +45,8 @@ pub struct Limits {
     pub kept_answers: usize,
     /// How long a client may take for the head of a request.
     pub header_time: Duration,
+    /// How long a client may take for the body of a request.
+    pub body_time: Duration,
     /// How long a client may take nothing of an answer.
     pub stall_time: Duration,
 }
@@ -59,6 +61,7 @@ impl Default for Limits {
             connections: 8_192,
             kept_answers: 10_000,
             header_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(120),
             stall_time: Duration::from_secs(60),
         }
     }

@@ -16,8 +16,14 @@ use crate::service::fields::{self, Fields};
 
 /// Reads a whole body, up to the limit.
 pub(crate) async fn bytes(app: &Shared, body: Body) -> Result<Bytes> {
-    let limit = app.settings.limits.body_bytes;
-    match Limited::new(body, limit).collect().await {
+    let limits = &app.settings.limits;
+    let limit = limits.body_bytes;
+    let read = Limited::new(body, limit).collect();
+    let Ok(read) = tokio::time::timeout(limits.body_time, read).await else {
+        let text = "the body did not arrive in time";
+        return Err(ApiError::new(ErrorCode::RequestTimeout, text));
+    };
+    match read {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let text = format!("the body is larger than {limit} bytes");

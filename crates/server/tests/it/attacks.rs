@@ -232,3 +232,22 @@ async fn names_of_ignored_fields_are_echoed_up_to_a_bound() {
     assert_eq!(reply.status, 201);
     assert!(reply.header("x-windlass-ignored").unwrap().len() < 2_000);
 }
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_not_waited_for() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let setup = Setup::settings(|settings| {
+        settings.limits.body_time = std::time::Duration::from_millis(100);
+        settings.access = Access::Open;
+    });
+    let daemon = setup.start().await;
+    let mut socket = tokio::net::TcpStream::connect(daemon.client.address)
+        .await
+        .unwrap();
+    let head = "POST /v1/threads HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    soon(socket.read_exact(&mut answer)).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+}

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use rustix::process::{Resource, getrlimit};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore};
 use windlass_server::{
@@ -264,6 +265,15 @@ fn limit(limits: &mut Limits, configured: &config::Limits) {
     set(&mut limits.threads, configured.threads);
     set(&mut limits.subscribers, configured.subscribers);
     set(&mut limits.connections, configured.connections);
+    limits.connections = limits.connections.min(descriptors_for_connections());
+}
+
+/// Returns how many connections the system lets this process have, beside the files that it needs itself.
+fn descriptors_for_connections() -> usize {
+    const OTHERS: u64 = 256;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = limit.saturating_sub(OTHERS).max(limit / 4);
+    usize::try_from(left).unwrap_or(usize::MAX)
 }
 
 /// Lets the configuration change how runs are traced.
