@@ -11,6 +11,7 @@ mod links;
 mod locks;
 mod path;
 mod read;
+mod root;
 mod walk;
 
 use std::io;
@@ -18,7 +19,6 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry};
 
 pub use error::FileError;
@@ -52,7 +52,7 @@ impl ResolvedWorkspace {
     ) -> Result<Self, EnvironmentError> {
         let id = environment.id().to_owned();
         let root_path = environment.root().to_owned();
-        let root = Dir::open_ambient_dir(&root_path, ambient_authority());
+        let root = root::open(&root_path);
         let root = root.map_err(|source| EnvironmentError::RootNotFound {
             root: root_path.clone(),
             source,

@@ -140,3 +140,27 @@ fn tools_that_could_only_refuse_need_not_be_offered() {
     let narrowed = Policy::default().narrowed(Some(&turn));
     assert_eq!(narrowed.idle_tools(), ["shell"]);
 }
+
+#[tokio::test]
+async fn a17_a_root_that_was_swapped_for_a_link_is_not_followed() {
+    let place = Place::new().files(&[("inner/f", "within")]);
+    let place = place.turn(TurnEnvironment::new("inner", ""));
+    let (root, outside) = (place.root(), place.outside());
+    std::fs::write(outside.join("f"), "outside").unwrap();
+    let inner = Environment::new("inner", root.join("inner"), Policy::default()).unwrap();
+    place.environments.put(inner);
+    let read = place.call("read", json!({"path": "f"})).await;
+    assert!(read.unwrap().to_string().contains("within"));
+    // What a command of the outer environment can do.
+    std::fs::rename(root.join("inner"), root.join("away")).unwrap();
+    symlink(&outside, root.join("inner")).unwrap();
+    for (tool, arguments) in [
+        ("read", json!({"path": "f"})),
+        ("write", json!({"path": "g", "content": "x"})),
+        ("shell", json!({"command": "touch g"})),
+    ] {
+        let refused = place.call(tool, arguments).await;
+        assert!(refused.unwrap_err().contains("link"), "{tool}");
+    }
+    assert!(!outside.join("g").exists());
+}

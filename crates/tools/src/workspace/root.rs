@@ -1,0 +1,41 @@
+//! Opening the root of an environment by its real path.
+
+use std::io;
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+/// Opens a directory whose path had no link in it when the environment was made. A command of another environment, in whose root this one lies,
+/// could have put a link there since.
+pub(super) fn open(path: &Path) -> io::Result<Dir> {
+    #[cfg(target_os = "linux")]
+    match by_system(path) {
+        // An old kernel, or a sandbox around us that knows no such call.
+        Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported) => {}
+        opened => return opened,
+    }
+    let root = Dir::open_ambient_dir(path, ambient_authority())?;
+    match path.canonicalize()? == path {
+        true => Ok(root),
+        false => Err(swapped()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn by_system(path: &Path) -> io::Result<Dir> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    use rustix::io::Errno;
+
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(handle) => Ok(Dir::from_std_file(handle.into())),
+        Err(Errno::LOOP) => Err(swapped()),
+        Err(Errno::NOSYS | Errno::PERM) => Err(io::ErrorKind::Unsupported.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn swapped() -> io::Error {
+    io::Error::other("there is a link where the directory was; make the environment anew")
+}
