@@ -125,7 +125,7 @@ async fn r8_an_answer_is_kept_for_a_client_that_went_away_before_it_came() {
     let body = r#"{"prompt":"SILENT please"}"#;
     let mut leaving = TcpStream::connect(daemon.client.address).await.unwrap();
     let request = format!(
-        "POST {thread}/turns HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nidempotency-key: k\r\n\
+        "POST {thread}/turns HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\nidempotency-key: k\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -417,10 +417,10 @@ async fn what_is_over_a_limit_is_told_when_to_come_back() {
 async fn bytes_that_are_no_request_harm_nobody() {
     let daemon = Daemon::start().await;
     for bytes in [
-        &b"GET /v1/threads HTTP/1.1\r\nhost: x\r\nauthorization: Bearer \xff\xfe\r\n\r\n"[..],
-        &b"GET /v1/threads HTTP/1.1\r\nhost: x\r\ncookie: codewhale_runtime_token=%ff\r\n\r\n"[..],
+        &b"GET /v1/threads HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \xff\xfe\r\n\r\n"[..],
+        &b"GET /v1/threads HTTP/1.1\r\nhost: localhost\r\ncookie: codewhale_runtime_token=%ff\r\n\r\n"[..],
         &b"\x00\x01\x02\r\n\r\n"[..],
-        &b"POST /v1/threads HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n"[..],
+        &b"POST /v1/threads HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n"[..],
     ] {
         let mut stream = TcpStream::connect(daemon.client.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
