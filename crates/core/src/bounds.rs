@@ -21,8 +21,11 @@ pub const MAX_PATTERN_DEPTH: usize = 8;
 /// How many parts a schema may have once its references are followed.
 pub const MAX_SCHEMA_PARTS: usize = 10_000;
 
-/// How many references of a schema may lead from one to the next.
-const MAX_REFERENCES_IN_A_ROW: usize = 64;
+/// How deep a schema may be with its references followed: those who compile one call themselves for each level.
+const MAX_SCHEMA_DEPTH: usize = 128;
+
+/// How many parts a regular expression counts for: compiled it takes more than any other.
+const PARTS_OF_EXPRESSION: usize = 50;
 
 /// A value that is more than anybody needs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -79,14 +82,17 @@ pub fn check_pattern(pattern: &str) -> Result<(), OutOfBounds> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(OutOfBounds::LongPattern);
     }
-    // A brace counts also where it stands for itself: that is rare, and a compiler may see it otherwise.
-    let mut depth = 0_usize;
+    // A brace opens also where it stands for itself, and closes only where it cannot: a compiler may see it otherwise.
+    let (mut depth, mut in_class, mut is_escaped) = (0_usize, false, false);
     for byte in pattern.bytes() {
         match byte {
             b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
+            b'}' if !in_class && !is_escaped => depth = depth.saturating_sub(1),
+            b'[' => in_class = true,
+            b']' => in_class = false,
             _ => {}
         }
+        is_escaped = byte == b'\\' && !is_escaped;
         if depth > MAX_PATTERN_DEPTH {
             return Err(OutOfBounds::DeepPattern);
         }
@@ -99,7 +105,8 @@ pub fn check_pattern(pattern: &str) -> Result<(), OutOfBounds> {
 pub enum SchemaCost {
     /// At most [`MAX_SCHEMA_PARTS`] parts.
     Small,
-    /// Some of it refers to itself, or to what is not in it: what it takes depends on the value, or on others.
+    /// Some of it refers to itself, or to what is not plainly in it, or asks what other parts have looked at: what it takes depends
+    /// on the value, or on others.
     Unknown,
     /// More than that.
     TooLarge,
@@ -115,6 +122,7 @@ pub fn schema_cost(schema: &Value) -> SchemaCost {
         schema,
         known: HashMap::new(),
         open: Vec::new(),
+        depth: 0,
     };
     match parts.of(schema) {
         Ok(count) if count <= MAX_SCHEMA_PARTS => SchemaCost::Small,
@@ -130,10 +138,22 @@ struct Parts<'a> {
     known: HashMap<&'a str, usize>,
     /// The references that are being followed.
     open: Vec<&'a str>,
+    depth: usize,
 }
 
 impl<'a> Parts<'a> {
     fn of(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
+        self.depth += 1;
+        if self.depth > MAX_SCHEMA_DEPTH {
+            return Err(SchemaCost::TooLarge);
+        }
+        let count = self.within(part)?;
+        self.depth -= 1;
+        Ok(count)
+    }
+
+    fn within(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
+        let is_whole = std::ptr::eq(part, self.schema);
         let mut count = 1_usize;
         match part {
             Value::Array(items) => {
@@ -145,9 +165,20 @@ impl<'a> Parts<'a> {
                 for (name, field) in fields {
                     let more = match (name.as_str(), field) {
                         ("$ref", Value::String(reference)) => self.behind(reference)?,
-                        ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                        ("$dynamicRef" | "$recursiveRef", _) => return Err(SchemaCost::Unknown),
+                        // Each level asks all below it again.
+                        (
+                            "unevaluatedProperties" | "unevaluatedItems",
+                            Value::Object(_) | Value::Bool(false),
+                        ) => return Err(SchemaCost::Unknown),
+                        // References below it begin elsewhere.
+                        ("$id" | "id", Value::String(_)) if !is_whole => {
                             return Err(SchemaCost::Unknown);
                         }
+                        ("pattern", Value::String(_)) => PARTS_OF_EXPRESSION,
+                        ("patternProperties", Value::Object(fields)) => self
+                            .of(field)?
+                            .saturating_add(fields.len() * PARTS_OF_EXPRESSION),
                         _ => self.of(field)?,
                     };
                     count = count.saturating_add(more);
@@ -165,8 +196,9 @@ impl<'a> Parts<'a> {
         if self.open.contains(&reference) {
             return Err(SchemaCost::Unknown);
         }
-        if self.open.len() >= MAX_REFERENCES_IN_A_ROW {
-            return Err(SchemaCost::TooLarge);
+        // Escapes may be read in two ways.
+        if reference.contains('%') {
+            return Err(SchemaCost::Unknown);
         }
         let pointer = reference.strip_prefix('#').ok_or(SchemaCost::Unknown)?;
         let target = self.schema.pointer(pointer).ok_or(SchemaCost::Unknown)?;
@@ -211,7 +243,7 @@ fn is_active(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}'
+            '\u{AD}' | '\u{61C}' | '\u{E0000}'..='\u{E007F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}'
         )
 }
 
@@ -244,6 +276,8 @@ mod tests {
         for pattern in ["*.rs", "src/**/*.{rs,toml}", "{a,{b,{c,d}}}", "[{]", "}}}"] {
             assert_eq!(check_pattern(pattern), Ok(()), "{pattern}");
         }
+        let hidden = format!("{}{}", "{[}]".repeat(800), "}".repeat(800));
+        assert_eq!(check_pattern(&hidden), Err(OutOfBounds::DeepPattern));
         let tower = "{".repeat(2000);
         assert_eq!(check_pattern(&tower), Err(OutOfBounds::DeepPattern));
         let long = "a".repeat(5000);
@@ -274,9 +308,27 @@ mod tests {
         let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
         let remote = json!({"$ref": "http://127.0.0.1/schema"});
         let missing = json!({"$ref": "#/$defs/none"});
-        for schema in [tree, remote, missing, json!({"$dynamicRef": "#a"})] {
+        // A validator reads the escape, and finds another definition.
+        let escaped = json!({"$ref": "#/$defs/d%31", "$defs": {"d%31": {}, "d1": {}}});
+        let elsewhere =
+            json!({"allOf": [{"$id": "http://x", "$ref": "#/$defs/a"}], "$defs": {"a": {}}});
+        let asking = json!({"allOf": [{"unevaluatedProperties": {"type": "number"}}]});
+        let dynamic = json!({"$dynamicRef": "#a"});
+        for schema in [tree, remote, missing, escaped, elsewhere, asking, dynamic] {
             assert_eq!(schema_cost(&schema), SchemaCost::Unknown, "{schema}");
         }
+        let mut definitions = json!({"d0": {}});
+        for level in 1..100 {
+            definitions[format!("d{level}")] =
+                json!({"items": {"items": {"$ref": format!("#/$defs/d{}", level - 1)}}});
+        }
+        let long = json!({"$ref": "#/$defs/d99", "$defs": definitions});
+        assert_eq!(schema_cost(&long), SchemaCost::TooLarge);
+        let expressions: serde_json::Map<_, _> = (0..300)
+            .map(|number| (format!("\\p{{L}}{{{number}}}"), json!({})))
+            .collect();
+        let expressions = json!({"patternProperties": expressions});
+        assert_eq!(schema_cost(&expressions), SchemaCost::TooLarge);
         let deep: Value = serde_json::from_str(&nested(100)).unwrap();
         assert_eq!(schema_cost(&deep), SchemaCost::TooLarge);
     }

@@ -155,6 +155,8 @@ pub use runtime::{
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+#[cfg(feature = "schema")]
+pub use steps::arguments::check_schema;
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};

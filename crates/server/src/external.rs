@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::json;
-use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, schema_cost};
 use windlass_core::tools::{ClientSideTool, DeferrablePolicy, ToolHints};
 use windlass_protocol::{DynamicToolSpec, ErrorCode};
+use windlass_runtime::check_schema;
 
 use crate::error::{ApiError, Result};
 
@@ -88,21 +88,7 @@ fn check_one(tool: &DynamicToolSpec) -> Result<(), String> {
             "input_schema is larger than {MAX_SCHEMA_BYTES} bytes"
         ));
     }
-    let is_valid = match schema_cost(schema) {
-        SchemaCost::TooLarge => {
-            return Err(format!(
-                "input_schema has more than {MAX_SCHEMA_PARTS} parts once its references are followed, or is nested too deep"
-            ));
-        }
-        // Compiling it would follow what refers to itself.
-        SchemaCost::Unknown => {
-            jsonschema::meta::validate(schema).map_err(|error| error.to_string())
-        }
-        SchemaCost::Small => jsonschema::validator_for(schema)
-            .map(drop)
-            .map_err(|error| error.to_string()),
-    };
-    is_valid.map_err(|error| format!("input_schema is not a valid JSON Schema: {error}"))
+    check_schema(schema).map_err(|error| format!("input_schema cannot be used: {error}"))
 }
 
 /// Joins the tools of a thread with those of a turn; the turn's hide the thread's of the same identity.

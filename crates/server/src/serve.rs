@@ -41,6 +41,8 @@ use crate::upkeep;
 const RELEASING: Duration = Duration::from_secs(5);
 /// How long the server waits with the next connection after one that it could not take.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// How long one that is over the limit has to hear so.
+const TURN_AWAY: Duration = Duration::from_secs(1);
 /// How often it tells of that.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -301,10 +303,15 @@ where
         };
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
+    // One that is over the limit holds a descriptor that is meant for others.
+    let header_time = match place {
+        Ok(_) => limits.header_time,
+        Err(_) => limits.header_time.min(TURN_AWAY),
+    };
     let io = TokioIo::new(Stalling::new(stream, limits.stall_time));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_time)
+        .header_read_timeout(header_time)
         .serve_connection(io, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);

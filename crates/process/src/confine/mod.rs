@@ -6,7 +6,7 @@ mod domain;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
-mod sockets;
+mod system_calls;
 
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
@@ -174,9 +174,7 @@ impl Confinement {
             #[cfg(target_os = "linux")]
             Self::Landlock => {
                 landlock::confine_thread(bounds, root.as_fd())?;
-                if bounds.network == Network::None {
-                    sockets::forbid_in_thread()?;
-                }
+                system_calls::confine_thread(bounds.network)?;
                 let domain = Domain::of_this_thread();
                 domain.map(Some).map_err(|error| error.to_string())
             }

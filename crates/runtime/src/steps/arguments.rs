@@ -5,6 +5,8 @@ use windlass_core::bounds;
 
 #[cfg(feature = "schema")]
 pub(crate) use whole::Checker;
+#[cfg(feature = "schema")]
+pub use whole::check_schema;
 
 #[cfg(not(feature = "schema"))]
 pub(crate) use basic::Checker;
@@ -13,12 +15,12 @@ pub(crate) use basic::Checker;
 #[cfg(feature = "schema")]
 mod whole {
     use std::collections::HashMap;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-    use jsonschema::Validator;
+    use jsonschema::{PatternOptions, Validator};
     use serde_json::Value;
 
-    use windlass_core::bounds::{SchemaCost, schema_cost};
+    use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, schema_cost};
 
     use super::basic;
 
@@ -63,14 +65,23 @@ mod whole {
             }
         }
 
+        fn compiled(&self) -> MutexGuard<'_, HashMap<String, Compiled>> {
+            self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
         fn validator(&self, tool: &str, schema: &Value) -> Option<Arc<Validator>> {
-            let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = compiled.get(tool)
+            if let Some(known) = self.compiled().get(tool)
                 && known.schema == *schema
             {
                 return known.validator.clone();
             }
-            let validator = compile(tool, schema).map(Arc::new);
+            // Others are checked meanwhile.
+            let compiled = compile(schema);
+            if let Err(error) = &compiled {
+                tracing::warn!(tool, %error, "the tool's parameter schema is not valid");
+            }
+            let validator = compiled.ok().flatten().map(Arc::new);
+            let mut compiled = self.compiled();
             if compiled.len() >= MAX_KEPT {
                 compiled.clear();
             }
@@ -85,17 +96,39 @@ mod whole {
         }
     }
 
-    fn compile(tool: &str, schema: &Value) -> Option<Validator> {
+    /// Compiles a schema; `None` where what it takes to check it has no bound.
+    fn compile(schema: &Value) -> Result<Option<Validator>, String> {
+        // An expression may take a little memory and a little time, not what the library allows.
+        const BYTES: usize = 256 * 1024;
+        const STEPS: usize = 10_000;
         if schema_cost(schema) != SchemaCost::Small {
-            tracing::debug!(tool, "the tool's parameter schema is checked in part");
-            return None;
+            return Ok(None);
         }
-        let compiled = jsonschema::validator_for(schema);
-        compiled
-            .inspect_err(
-                |error| tracing::warn!(tool, %error, "the tool's parameter schema is not valid"),
-            )
-            .ok()
+        let expressions = PatternOptions::fancy_regex()
+            .size_limit(BYTES)
+            .dfa_size_limit(BYTES)
+            .backtrack_limit(STEPS);
+        let options = jsonschema::options().with_pattern_options(expressions);
+        options
+            .build(schema)
+            .map(Some)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Tells whether a schema can be that of a tool's parameters.
+    ///
+    /// # Errors
+    /// What is wrong with it, for whoever wrote it.
+    pub fn check_schema(schema: &Value) -> Result<(), String> {
+        if schema_cost(schema) == SchemaCost::TooLarge {
+            return Err(format!(
+                "it has more than {MAX_SCHEMA_PARTS} parts once its references are followed, or is nested too deep"
+            ));
+        }
+        match compile(schema)? {
+            Some(_) => Ok(()),
+            None => jsonschema::meta::validate(schema).map_err(|error| error.to_string()),
+        }
     }
 }
 

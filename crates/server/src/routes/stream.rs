@@ -34,8 +34,10 @@ pub(super) async fn one_shot(asked: Asked, body: Payload<OneShot>) -> Answer {
                 tell(events, turn_id, &frames).await;
             }
         };
-        sse::until_stopped(&frames, &stopping, telling).await;
-        drop(place);
+        tokio::select! {
+            () = sse::until_stopped(&frames, &stopping, telling) => {}
+            () = place.revoked.cancelled() => {}
+        }
     });
     Ok(response)
 }

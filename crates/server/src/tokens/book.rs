@@ -177,10 +177,14 @@ impl TokenBook {
             return known;
         }
         drop(known);
-        let tokens = self.list().unwrap_or_else(|error| {
-            tracing::error!(%error, "stored tokens do not count now");
-            Vec::new()
-        });
+        // What could not be read is read again the next time.
+        let (mark, tokens) = match self.list() {
+            Ok(tokens) => (mark, tokens),
+            Err(error) => {
+                tracing::error!(%error, "stored tokens do not count now");
+                (None, Vec::new())
+            }
+        };
         let digested = |record: TokenRecord| {
             let digest = blake3::Hash::from_hex(&record.digest).ok()?;
             Some((digest, record))

@@ -204,3 +204,26 @@ async fn sockets_of_services_are_out_of_reach() {
         assert_ne!(ran["exit_code"], 0, "{way:?}: {ran}");
     }
 }
+
+#[tokio::test]
+async fn a_command_sets_no_limits_of_other_processes() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let other = std::process::id();
+        // Its own it may set.
+        let own = place.shell("ulimit -n 64 && ulimit -n").await.unwrap();
+        assert!(own.to_string().contains("64"), "{way:?}: {own}");
+        let tried = place
+            .shell(&format!("prlimit --pid {other} --nofile=1:1"))
+            .await;
+        assert!(
+            tried.is_err() || !tried.unwrap().to_string().contains("\"exit_code\":0"),
+            "{way:?}"
+        );
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let files = limits
+            .lines()
+            .find(|line| line.starts_with("Max open files"));
+        assert!(!files.unwrap().contains(" 1  "), "{way:?}: {files:?}");
+    }
+}

@@ -198,6 +198,13 @@ impl Serve {
         settings.rpc.unix_socket = self.unix_socket;
         settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
         trace(&mut settings.rpc, &config.runs);
+        // A socket keeps its descriptor, and is no longer counted as a connection.
+        let sockets = settings
+            .rpc
+            .connections
+            .min(settings.limits.connections / 2);
+        settings.rpc.connections = sockets;
+        settings.limits.connections -= sockets;
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         let begun = begin(&server);
         tell_of_damage(&store);
