@@ -214,28 +214,26 @@ impl<'a> Parts<'a> {
 /// something is spelt out.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_active) {
-        return Cow::Borrowed(text);
-    }
-    let spelt = text.chars().map(|letter| match is_active(letter) {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
-    });
-    Cow::Owned(spelt.collect())
+    spelt(text, is_active)
 }
 
 /// The same for a text of several lines, whose ends stay.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
-    let stays = |letter| matches!(letter, '\n' | '\t') || !is_active(letter);
-    if text.chars().all(stays) {
+    spelt(text, |letter| {
+        !matches!(letter, '\n' | '\t') && is_active(letter)
+    })
+}
+
+fn spelt(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_meant) {
         return Cow::Borrowed(text);
     }
-    let spelt = text.chars().map(|letter| match stays(letter) {
-        true => letter.to_string(),
-        false => letter.escape_default().to_string(),
+    let letters = text.chars().map(|letter| match is_meant(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
     });
-    Cow::Owned(spelt.collect())
+    Cow::Owned(letters.collect())
 }
 
 /// Letters that do something in place of being seen: controls, marks of direction, and those without a width.

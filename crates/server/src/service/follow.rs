@@ -79,6 +79,9 @@ impl Follower {
             return Some(Heard::PastEnd { since, head });
         }
         loop {
+            if self.subscriber.revoked.is_cancelled() {
+                return None;
+            }
             if self.is_replaying && self.seen >= self.head {
                 self.is_replaying = false;
                 return Some(Heard::CaughtUp(self.head));
@@ -87,8 +90,8 @@ impl Follower {
                 Some(event) => event,
                 None => tokio::select! {
                     biased;
-                    () = self.subscriber.revoked.cancelled() => return None,
                     event = self.events.next() => event?,
+                    () = self.subscriber.revoked.cancelled() => return None,
                     () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
                 },
             };

@@ -199,12 +199,12 @@ impl Serve {
         settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
         trace(&mut settings.rpc, &config.runs);
         // A socket keeps its descriptor, and is no longer counted as a connection.
-        let sockets = settings
-            .rpc
-            .connections
-            .min(settings.limits.connections / 2);
-        settings.rpc.connections = sockets;
-        settings.limits.connections -= sockets;
+        for connections in [
+            &mut settings.limits.connections,
+            &mut settings.rpc.connections,
+        ] {
+            *connections = (*connections).min(descriptors_for_clients() / 2);
+        }
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         let begun = begin(&server);
         tell_of_damage(&store);
@@ -272,11 +272,10 @@ fn limit(limits: &mut Limits, configured: &config::Limits) {
     set(&mut limits.threads, configured.threads);
     set(&mut limits.subscribers, configured.subscribers);
     set(&mut limits.connections, configured.connections);
-    limits.connections = limits.connections.min(descriptors_for_connections());
 }
 
-/// Returns how many connections the system lets this process have, beside the files that it needs itself.
-fn descriptors_for_connections() -> usize {
+/// Returns how many connections and sockets the system lets this process have, beside the files that it needs itself.
+fn descriptors_for_clients() -> usize {
     const OTHERS: u64 = 256;
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let left = limit.saturating_sub(OTHERS).max(limit / 4);
