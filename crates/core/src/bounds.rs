@@ -100,11 +100,27 @@ pub fn check_pattern(pattern: &str) -> Result<(), OutOfBounds> {
     Ok(())
 }
 
+/// Returns how many values a value is made of, itself among them.
+#[must_use]
+pub fn count_values(value: &Value) -> usize {
+    let mut count = 0;
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        count += 1;
+        match value {
+            Value::Array(items) => rest.extend(items),
+            Value::Object(fields) => rest.extend(fields.values()),
+            _ => {}
+        }
+    }
+    count
+}
+
 /// What it takes to check a value against a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaCost {
-    /// At most [`MAX_SCHEMA_PARTS`] parts.
-    Small,
+    /// So many parts, at most [`MAX_SCHEMA_PARTS`], each of which may be held against every value in a value.
+    Parts(usize),
     /// Some of it refers to itself, or to what is not plainly in it, or asks what other parts have looked at: what it takes depends
     /// on the value, or on others.
     Unknown,
@@ -125,7 +141,7 @@ pub fn schema_cost(schema: &Value) -> SchemaCost {
         depth: 0,
     };
     match parts.of(schema) {
-        Ok(count) if count <= MAX_SCHEMA_PARTS => SchemaCost::Small,
+        Ok(count) if count <= MAX_SCHEMA_PARTS => SchemaCost::Parts(count),
         Ok(_) => SchemaCost::TooLarge,
         Err(cost) => cost,
     }

@@ -18,10 +18,12 @@
 //! # }
 //! ```
 
+mod processes;
 mod server;
 mod skipped;
 mod wire;
 
+pub use processes::{pids_of, sleepers, unique_sleep};
 pub use server::{Exchange, FakeServer, Reply, Request};
 pub use skipped::skipped;
 pub use wire::{Answer, FakeCall, Tokens, Wire};

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use windlass_process::{Confinement, Records, adopt_orphans, end_leftovers};
 use windlass_testkit::skipped;
+use windlass_testkit::{pids_of, sleepers, unique_sleep};
 
-use crate::support::{NOBODY, World, birth, is_here, pids_of, sleepers, soon, unique_sleep};
+use crate::support::{NOBODY, World, birth, is_here, soon};
 
 const TOLD: &str = "WINDLASS_TEST_HOST";
 

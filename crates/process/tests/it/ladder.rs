@@ -1,8 +1,9 @@
 //! A program is asked to end, ever more plainly, and then killed.
 
 use windlass_process::{Cause, Ladder, Rung};
+use windlass_testkit::{sleepers, unique_sleep};
 
-use crate::support::{LONG, NOBODY, SHORT, sleepers, unique_sleep, up, worlds};
+use crate::support::{LONG, NOBODY, SHORT, up, worlds};
 
 const LOOP: &str = "echo up; while :; do sleep 0.02; done";
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -108,30 +107,6 @@ pub(crate) fn is_here(way: Confinement) -> bool {
     let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
     skipped(&what, "it does not work on this machine");
     false
-}
-
-/// A number of seconds that only one test sleeps, so that its processes can be told from others.
-pub(crate) fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("86400.{:07}{next:03}", std::process::id())
-}
-
-/// Returns the living processes with such a command line.
-pub(crate) fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let command = fs::read(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| is_meant(&command))
-    })
-    .collect()
-}
-
-/// Returns the processes that sleep for this long.
-pub(crate) fn sleepers(seconds: &str) -> Vec<u32> {
-    let wanted = format!("sleep\0{seconds}\0");
-    pids_of(|command| command == wanted.as_bytes())
 }
 
 /// When a process was born, as the system counts.

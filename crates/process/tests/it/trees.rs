@@ -1,9 +1,10 @@
 //! Nothing of a program is left when its end is told, whatever its processes did to get away.
 
 use windlass_process::{Confinement, adopt_orphans};
+use windlass_testkit::{sleepers, unique_sleep};
 
 use crate::alone::alone;
-use crate::support::{NOBODY, World, sandboxes, sleepers, soon, unique_sleep, worlds};
+use crate::support::{NOBODY, World, sandboxes, soon, worlds};
 
 /// Leaves processes that have no parent, no group, no session and no variable of the program's: by `setsid -f`, and by two
 /// forks of its own. It ends when they are there.

@@ -20,17 +20,32 @@ mod whole {
     use jsonschema::{PatternOptions, Validator};
     use serde_json::Value;
 
-    use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, schema_cost};
+    use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, count_values, schema_cost};
 
     use super::basic;
 
     /// How many compiled schemas are kept; a platform has tens of tools, not thousands.
     const MAX_KEPT: usize = 1024;
 
+    /// How many times a part of a schema is held against a value, at most: about a second of work.
+    const MAX_COMPARISONS: usize = 20_000_000;
+
     struct Compiled {
         schema: Value,
         /// `None` when the schema is not valid, or what it takes to check it has no bound.
-        validator: Option<Arc<Validator>>,
+        whole: Option<Arc<Whole>>,
+    }
+
+    /// A schema that can be checked as a whole.
+    struct Whole {
+        validator: Validator,
+        parts: usize,
+    }
+
+    impl Whole {
+        fn is_soon_checked(&self, arguments: &Value) -> bool {
+            self.parts.saturating_mul(count_values(arguments)) <= MAX_COMPARISONS
+        }
     }
 
     /// Compiles each schema once.
@@ -51,17 +66,19 @@ mod whole {
             if schema.get("type").is_none() && !arguments.is_object() {
                 return basic::Checker::default().check(tool, schema, arguments);
             }
-            match self.validator(tool, schema) {
-                Some(validator) => validator.validate(arguments).map_err(|error| {
-                    let place = error.instance_path().to_string();
-                    if place.is_empty() {
-                        error.to_string()
-                    } else {
-                        format!("{place}: {error}")
-                    }
-                }),
+            match self.whole(tool, schema) {
+                Some(whole) if whole.is_soon_checked(arguments) => {
+                    whole.validator.validate(arguments).map_err(|error| {
+                        let place = error.instance_path().to_string();
+                        if place.is_empty() {
+                            error.to_string()
+                        } else {
+                            format!("{place}: {error}")
+                        }
+                    })
+                }
                 // Such a schema still names required properties and types.
-                None => basic::Checker::default().check(tool, schema, arguments),
+                _ => basic::Checker::default().check(tool, schema, arguments),
             }
         }
 
@@ -69,18 +86,18 @@ mod whole {
             self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        fn validator(&self, tool: &str, schema: &Value) -> Option<Arc<Validator>> {
+        fn whole(&self, tool: &str, schema: &Value) -> Option<Arc<Whole>> {
             if let Some(known) = self.compiled().get(tool)
                 && known.schema == *schema
             {
-                return known.validator.clone();
+                return known.whole.clone();
             }
             // Others are checked meanwhile.
             let compiled = compile(schema);
             if let Err(error) = &compiled {
                 tracing::warn!(tool, %error, "the tool's parameter schema is not valid");
             }
-            let validator = compiled.ok().flatten().map(Arc::new);
+            let whole = compiled.ok().flatten().map(Arc::new);
             let mut compiled = self.compiled();
             if compiled.len() >= MAX_KEPT {
                 compiled.clear();
@@ -89,30 +106,28 @@ mod whole {
                 tool.to_owned(),
                 Compiled {
                     schema: schema.clone(),
-                    validator: validator.clone(),
+                    whole: whole.clone(),
                 },
             );
-            validator
+            whole
         }
     }
 
     /// Compiles a schema; `None` where what it takes to check it has no bound.
-    fn compile(schema: &Value) -> Result<Option<Validator>, String> {
+    fn compile(schema: &Value) -> Result<Option<Whole>, String> {
         // An expression may take a little memory and a little time, not what the library allows.
         const BYTES: usize = 256 * 1024;
         const STEPS: usize = 10_000;
-        if schema_cost(schema) != SchemaCost::Small {
+        let SchemaCost::Parts(parts) = schema_cost(schema) else {
             return Ok(None);
-        }
+        };
         let expressions = PatternOptions::fancy_regex()
             .size_limit(BYTES)
             .dfa_size_limit(BYTES)
             .backtrack_limit(STEPS);
         let options = jsonschema::options().with_pattern_options(expressions);
-        options
-            .build(schema)
-            .map(Some)
-            .map_err(|error| error.to_string())
+        let validator = options.build(schema).map_err(|error| error.to_string())?;
+        Ok(Some(Whole { validator, parts }))
     }
 
     /// Tells whether a schema can be that of a tool's parameters.
@@ -298,6 +313,22 @@ mod tests {
         });
         let checker = Checker::default();
         assert_eq!(checker.check("tool", &schema, &json!({"a": 1})), Ok(()));
+        assert!(checker.check("tool", &schema, &json!({})).is_err());
+    }
+
+    #[test]
+    fn many_values_against_many_parts_are_checked_in_part() {
+        let words: Vec<_> = (0..4_000).map(|n| json!({ "const": n })).collect();
+        let schema = json!({
+            "type": "object",
+            "properties": { "a": { "type": "array", "items": { "anyOf": words } } },
+            "required": ["a"]
+        });
+        let checker = Checker::default();
+        // One that does not fit is found among few, and passed over among as many as would take minutes.
+        assert!(checker.check("tool", &schema, &json!({"a": [-1]})).is_err());
+        let many = json!({ "a": vec![-1; 100_000] });
+        assert_eq!(checker.check("tool", &schema, &many), Ok(()));
         assert!(checker.check("tool", &schema, &json!({})).is_err());
     }
 

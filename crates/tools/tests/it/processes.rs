@@ -2,38 +2,14 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
+use windlass_testkit::{pids_of, sleepers, unique_sleep};
 use windlass_tools::{Confinement, Policy, end_leftovers};
 
 use crate::support::{Place, sandboxes, soon, ways};
-
-/// A number of seconds that only one test sleeps, so that its processes can be told from others.
-fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("86400.{:07}{next:03}", std::process::id())
-}
-
-/// Returns the processes with such a command line.
-fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let command = fs::read(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| is_meant(&command))
-    })
-    .collect()
-}
-
-/// Returns the processes that sleep for this long.
-fn sleepers(seconds: &str) -> Vec<u32> {
-    let wanted = format!("sleep\0{seconds}\0");
-    pids_of(|command| command == wanted.as_bytes())
-}
 
 /// A child, a grandchild that lost its parent, and one in a session of its own; none of them heeds SIGTERM.
 fn stubborn_family(seconds: &str) -> String {

@@ -1,0 +1,33 @@
+//! Looks at the processes of this machine, for tests that see to it that nothing is left.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A number of seconds that only one test sleeps, so that its processes can be told from others.
+pub fn unique_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("86400.{:07}{next:03}", std::process::id())
+}
+
+/// Returns the living processes with such a command line.
+///
+/// # Panics
+/// If the system does not show its processes.
+pub fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc")
+        .expect("the processes are shown")
+        .flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|command| is_meant(&command))
+    })
+    .collect()
+}
+
+/// Returns the processes that sleep for this long.
+pub fn sleepers(seconds: &str) -> Vec<u32> {
+    let wanted = format!("sleep\0{seconds}\0");
+    pids_of(|command| command == wanted.as_bytes())
+}
