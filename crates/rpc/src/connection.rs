@@ -96,6 +96,18 @@ impl Connection {
         }
     }
 
+    /// Tells whether it may ask: it has shown a token, or none is needed.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// Returns the token that it was admitted with, if that is one of many.
+    #[must_use]
+    pub fn token_id(&self) -> Option<&str> {
+        self.token_id.as_deref()
+    }
+
     /// Returns who it is.
     #[must_use]
     pub fn caller(&self) -> &Caller {

@@ -14,9 +14,10 @@ use windlass_store::queries::Queries;
 use crate::error::{ApiError, Result};
 use crate::git::GitStates;
 use crate::locks::Locks;
+use crate::quotas::Quotas;
 use crate::settings::Settings;
 use crate::store::WireStore;
-use crate::subscribers::Subscribers;
+use crate::visitors::Lobby;
 
 /// What all requests share.
 pub(crate) struct App {
@@ -34,8 +35,11 @@ pub(crate) struct App {
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
     pub(crate) counters: Counters,
-    /// Who follows threads.
-    pub(crate) subscribers: Subscribers,
+    /// What each token has open.
+    pub(crate) quotas: Quotas,
+    /// Connections that have not shown who they are, and those of them that became sockets.
+    pub(crate) lobby: Lobby,
+    pub(crate) socket_lobby: Lobby,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.
@@ -85,22 +89,16 @@ pub(crate) struct LimitPermit {
 }
 
 impl LimitPermit {
-    /// Takes a place, if there is one.
-    pub(crate) fn take(
-        app: &Shared,
-        what: &str,
-        limit: usize,
-        of: fn(&Counters) -> &AtomicUsize,
-    ) -> Result<Self> {
-        let taken = of(&app.counters).fetch_add(1, Ordering::Relaxed);
-        let place = Self {
-            app: Arc::clone(app),
-            of,
-        };
-        if taken >= limit {
-            return Err(ApiError::limit(what, limit));
-        }
-        Ok(place)
+    /// Takes a place, whether there is one or not.
+    pub(crate) fn of(app: &Shared, of: fn(&Counters) -> &AtomicUsize) -> Self {
+        of(&app.counters).fetch_add(1, Ordering::Relaxed);
+        let app = Arc::clone(app);
+        Self { app, of }
+    }
+
+    /// Tells whether no more places are taken than there are.
+    pub(crate) fn is_within(&self, limit: usize) -> bool {
+        (self.of)(&self.app.counters).load(Ordering::Relaxed) <= limit
     }
 }
 

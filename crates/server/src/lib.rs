@@ -16,6 +16,7 @@ mod http;
 mod ids;
 mod locks;
 mod models;
+mod quotas;
 mod routes;
 mod rpc;
 mod serve;
@@ -28,6 +29,7 @@ mod threads;
 mod tokens;
 mod upkeep;
 pub mod view;
+mod visitors;
 
 pub use environments::open_environments;
 pub use error::ApiError;

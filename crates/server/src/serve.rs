@@ -24,18 +24,19 @@ use windlass_core::error::AgentLoopError;
 use windlass_core::tools::ToolDefinition;
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
 
-use crate::app::{App, LimitPermit, Shared};
+use crate::app::{App, Shared};
 use crate::environments;
 use crate::error::ApiError;
 use crate::http::host;
 use crate::http::stall::Stalling;
 use crate::locks::Locks;
+use crate::quotas::{Quotas, watch_tokens};
 use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
-use crate::subscribers::{Subscribers, watch_tokens};
 use crate::upkeep;
+use crate::visitors::{Kind, Lobby, Visitor};
 
 /// How long after the last tool it may take to record that turns are released.
 const RELEASING: Duration = Duration::from_secs(5);
@@ -161,7 +162,9 @@ impl Server {
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),
-            subscribers: Subscribers::default(),
+            quotas: Quotas::default(),
+            lobby: Lobby::default(),
+            socket_lobby: Lobby::default(),
             under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),
@@ -289,22 +292,23 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &app.settings.limits;
-    let place = LimitPermit::take(&app, "connections", limits.connections, |counters| {
-        &counters.connections
-    });
-    let service = service_fn(|request: Request<Incoming>| {
+    let visitor = Visitor::enter(&app, Kind::Http);
+    let service = service_fn(|mut request: Request<Incoming>| {
         let router = router.clone();
-        let refusal = match (&place, door) {
+        let refusal = match (&visitor, door) {
             (Err(full), _) => Some(full.clone()),
             (Ok(_), Door::Port) => {
                 host::check(&app.settings, request.method(), request.headers()).err()
             }
             (Ok(_), Door::UnixSocket) => None,
         };
+        if let Ok(visitor) = &visitor {
+            request.extensions_mut().insert(Arc::clone(visitor));
+        }
         async move { Ok::<_, Infallible>(answer(router, refusal, request).await) }
     });
     // One that is over the limit holds a descriptor that is meant for others.
-    let header_time = match place {
+    let header_time = match &visitor {
         Ok(_) => limits.header_time,
         Err(_) => limits.header_time.min(TURN_AWAY),
     };
@@ -315,8 +319,15 @@ where
         .serve_connection(io, service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
+    let dismissed = async {
+        match &visitor {
+            Ok(visitor) => visitor.dismissed().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
+        () = dismissed => return,
         () = app.stopping.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

@@ -41,8 +41,14 @@ pub struct Limits {
     pub subscribers_of_token: usize,
     /// Connections that are open at once.
     pub connections: usize,
+    /// Connections that one stored token has open at once.
+    pub connections_of_token: usize,
+    /// Bytes of bodies that are read at once for one stored token.
+    pub body_bytes_of_token: usize,
     /// Answers that are kept for repeated requests.
     pub kept_answers: usize,
+    /// How long a connection may take to show a token that is good, or to ask something where none is needed.
+    pub token_time: Duration,
     /// How long a client may take for the head of a request.
     pub header_time: Duration,
     /// How long a client may take for the body of a request.
@@ -59,7 +65,10 @@ impl Default for Limits {
             subscribers: 4_096,
             subscribers_of_token: 512,
             connections: 8_192,
+            connections_of_token: 1_024,
+            body_bytes_of_token: 64 * 1024 * 1024,
             kept_answers: 10_000,
+            token_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
             stall_time: Duration::from_secs(60),

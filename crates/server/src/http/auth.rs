@@ -15,6 +15,7 @@ use crate::routes::{Table, may_call};
 use crate::service::rules::MayCall;
 use crate::settings::Access;
 use crate::tokens::Caller;
+use crate::visitors::Visitor;
 
 /// Headers that carry a token as it is.
 pub(crate) const TOKEN_HEADERS: [&str; 3] = [
@@ -46,6 +47,11 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     let Some(caller) = caller(&app.settings.access, request.headers()) else {
         return unauthorized().into_response();
     };
+    if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
+        && let Err(refusal) = visitor.admit(caller.token_id.as_deref())
+    {
+        return refusal.into_response();
+    }
     let thread = request.uri().path().split('/').nth(3).unwrap_or_default();
     if let Err(refusal) = app.check_scope(&caller, may_call, thread).await {
         return refusal.into_response();

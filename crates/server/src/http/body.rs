@@ -1,5 +1,7 @@
 //! Reading bodies: their size, their media type and their JSON.
 
+use std::error::Error;
+
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
@@ -12,28 +14,48 @@ use windlass_protocol::ErrorCode;
 use super::request::Ignored;
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
+use crate::quotas::{Quota, Share};
 use crate::service::fields::{self, Fields};
+use crate::tokens::Caller;
 
-/// Reads a whole body, up to the limit.
-pub(crate) async fn bytes(app: &Shared, body: Body) -> Result<Bytes> {
+/// Reads a whole body: up to the limit, and while all bodies of the caller that are read at once are within theirs.
+pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
+    let token = caller.and_then(|caller| caller.token_id.as_deref());
+    let share = Share::none(app, token, Quota::BodyBytes);
     let limits = &app.settings.limits;
-    let limit = limits.body_bytes;
-    let read = Limited::new(body, limit).collect();
-    let Ok(read) = tokio::time::timeout(limits.body_time, read).await else {
+    let read = read(body, limits.body_bytes, share);
+    let read = tokio::time::timeout(limits.body_time, read).await;
+    read.unwrap_or_else(|_| {
         let text = "the body did not arrive in time";
-        return Err(ApiError::new(ErrorCode::RequestTimeout, text));
-    };
-    match read {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let text = format!("the body is larger than {limit} bytes");
-            Err(ApiError::new(ErrorCode::BodyTooLarge, text).with(json!({ "limit": limit })))
+        Err(ApiError::new(ErrorCode::RequestTimeout, text))
+    })
+}
+
+async fn read(body: Body, limit: usize, mut share: Share) -> Result<Bytes> {
+    let mut body = Limited::new(body, limit);
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&*error, limit))?;
+        if let Ok(data) = frame.into_data() {
+            share.grow(data.len())?;
+            whole.extend_from_slice(&data);
         }
-        Err(_) => Err(ApiError::new(
-            ErrorCode::InvalidJson,
-            "the body broke off before its end",
-        )),
     }
+    Ok(whole.into())
+}
+
+fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> ApiError {
+    if error.is::<LengthLimitError>() {
+        let text = format!("the body is larger than {limit} bytes");
+        return ApiError::new(ErrorCode::BodyTooLarge, text).with(json!({ "limit": limit }));
+    }
+    let text = "the body broke off before its end";
+    ApiError::new(ErrorCode::InvalidJson, text)
+}
+
+async fn whole(app: &Shared, request: Request) -> Result<Bytes> {
+    let (head, body) = request.into_parts();
+    bytes(app, head.extensions.get::<Caller>(), body).await
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -76,7 +98,7 @@ impl<T: Fields> FromRequest<Shared> for Payload<T> {
             return Err(unsupported());
         }
         let ignored = Ignored::of(&request);
-        parse(&bytes(app, request.into_body()).await?, &ignored).map(Self)
+        parse(&whole(app, request).await?, &ignored).map(Self)
     }
 }
 
@@ -88,7 +110,7 @@ impl<T: Fields + Default> FromRequest<Shared> for Optional<T> {
 
     async fn from_request(request: Request, app: &Shared) -> Result<Self> {
         let (is_json, ignored) = (is_json(request.headers()), Ignored::of(&request));
-        let bytes = bytes(app, request.into_body()).await?;
+        let bytes = whole(app, request).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(T::default()));
         }
@@ -113,6 +135,6 @@ impl FromRequest<Shared> for Nothing {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Shared) -> Result<Self> {
-        bytes(app, request.into_body()).await.map(|_| Self)
+        whole(app, request).await.map(|_| Self)
     }
 }

@@ -52,7 +52,7 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
     let of = caller.and_then(|caller| caller.token_id.as_ref());
     let key = &of.map_or_else(|| key.to_owned(), |of| format!("{of}/{key}"));
     let (mut head, content) = request.into_parts();
-    let content = body::bytes(app, content).await?;
+    let content = body::bytes(app, head.extensions.get::<Caller>(), content).await?;
     let mut digest = blake3::Hasher::new();
     digest.update(head.uri.to_string().as_bytes());
     digest.update(&[0]);

@@ -36,7 +36,7 @@ pub(super) async fn one_shot(asked: Asked, body: Payload<OneShot>) -> Answer {
         };
         tokio::select! {
             () = sse::until_stopped(&frames, &stopping, telling) => {}
-            () = place.revoked.cancelled() => {}
+            () = place.revoked().cancelled() => {}
         }
     });
     Ok(response)

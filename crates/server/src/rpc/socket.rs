@@ -21,6 +21,7 @@ use windlass_rpc::{Closing, Connection, Next, Outbox, Outgoing};
 
 use super::{Rpc, gate};
 use crate::tokens::Caller;
+use crate::visitors::Visitor;
 
 /// How many frames are read ahead of the worker.
 const AHEAD: usize = 64;
@@ -41,7 +42,7 @@ enum Received {
 
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
-pub(super) async fn serve<S>(rpc: &Rpc, io: S, shown: Option<Caller>)
+pub(super) async fn serve<S>(rpc: &Rpc, io: S, shown: Option<Caller>, visitor: Arc<Visitor>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -58,13 +59,14 @@ where
     if let Some(caller) = shown {
         connection.admit(gate::known(caller));
     }
-    rpc.app.working.spawn(work(connection, received, outbox));
+    let worker = work(connection, received, outbox, Arc::clone(&visitor));
+    rpc.app.working.spawn(worker);
     let hurry = Arc::new(Notify::new());
     let ping = rpc.app.settings.rpc.ping;
     let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));
 
     let sink = tokio::select! {
-        is_gone = read(rpc, &mut stream, frames) => {
+        is_gone = read(rpc, &visitor, &mut stream, frames) => {
             if is_gone {
                 hurry.notify_one();
             }
@@ -82,6 +84,7 @@ where
 /// Reads until the client is gone or must go; tells whether it is gone.
 async fn read<S>(
     rpc: &Rpc,
+    visitor: &Visitor,
     stream: &mut SplitStream<WebSocketStream<S>>,
     frames: mpsc::Sender<Received>,
 ) -> bool
@@ -90,12 +93,16 @@ where
 {
     let idle = rpc.app.settings.rpc.idle;
     let mut stopping = pin!(rpc.app.stopping.cancelled());
+    let mut dismissed = pin!(visitor.dismissed());
+    let mut revoked = pin!(visitor.revoked());
     // The alarm is set anew only when it rings, not for each message.
     let mut heard = Instant::now();
     let mut alarm = pin!(sleep_until(heard + idle));
     let last = loop {
         let message = tokio::select! {
             () = &mut stopping => break Received::Close(1001, "the server stops".to_owned()),
+            () = &mut dismissed => break Received::Close(1008, "no token was shown in time".to_owned()),
+            () = &mut revoked => break Received::Close(1008, "the token was revoked".to_owned()),
             message = stream.next() => message,
             () = &mut alarm => {
                 if heard.elapsed() < idle {
@@ -138,8 +145,22 @@ where
 }
 
 /// Does what was read, in order and to the end.
-async fn work(mut connection: Connection, mut received: mpsc::Receiver<Received>, outbox: Outbox) {
-    while let Some(frame) = received.recv().await {
+async fn work(
+    mut connection: Connection,
+    mut received: mpsc::Receiver<Received>,
+    outbox: Outbox,
+    visitor: Arc<Visitor>,
+) {
+    loop {
+        if connection.is_admitted()
+            && let Err(refusal) = visitor.admit(connection.token_id())
+        {
+            outbox.close(1013, refusal.to_string()).await;
+            break;
+        }
+        let Some(frame) = received.recv().await else {
+            break;
+        };
         let next = match frame {
             Received::Text(text) => connection.handle(&text).await,
             Received::TooBig(size) => connection.refuse_size(size).await,

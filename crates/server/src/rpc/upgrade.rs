@@ -9,10 +9,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use windlass_protocol::ErrorCode;
 
 use super::{Rpc, socket};
-use crate::app::LimitPermit;
 use crate::error::ApiError;
 use crate::http::{auth, cors};
 use crate::settings::Access;
+use crate::visitors::{Kind, Visitor};
 
 /// How long the name of a subprotocol may be.
 const MAX_SUBPROTOCOL_BYTES: usize = 256;
@@ -48,9 +48,8 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
         let text = "sec-websocket-protocol is not a list of names\n";
         return (StatusCode::BAD_REQUEST, text).into_response();
     };
-    let limit = rpc.app.settings.rpc.connections;
-    let place = match LimitPermit::take(&rpc.app, "sockets", limit, |counters| &counters.sockets) {
-        Ok(place) => place,
+    let visitor = match Visitor::enter(&rpc.app, Kind::Socket) {
+        Ok(visitor) => visitor,
         Err(refusal) => return refusal.into_response(),
     };
     let shown = match &rpc.app.settings.access {
@@ -62,10 +61,9 @@ pub(super) async fn upgrade(State(rpc): State<Rpc>, mut request: Request) -> Res
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
-                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown).await,
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown, visitor).await,
                 Err(error) => tracing::debug!(%error, "a connection did not become a socket"),
             }
-            drop(place);
         }
     });
     let mut answer = Response::builder()

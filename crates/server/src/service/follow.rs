@@ -79,7 +79,7 @@ impl Follower {
             return Some(Heard::PastEnd { since, head });
         }
         loop {
-            if self.subscriber.revoked.is_cancelled() {
+            if self.subscriber.revoked().is_cancelled() {
                 return None;
             }
             if self.is_replaying && self.seen >= self.head {
@@ -91,7 +91,7 @@ impl Follower {
                 None => tokio::select! {
                     biased;
                     event = self.events.next() => event?,
-                    () = self.subscriber.revoked.cancelled() => return None,
+                    () = self.subscriber.revoked().cancelled() => return None,
                     () = tokio::time::sleep(QUIET) => return Some(Heard::Quiet),
                 },
             };
@@ -113,7 +113,7 @@ impl Follower {
 
     /// Returns what is cancelled when the token of who follows is taken back.
     pub(crate) fn revoked(&self) -> CancellationToken {
-        self.subscriber.revoked.clone()
+        self.subscriber.revoked().clone()
     }
 
     /// Tells whether the follower should hear that it is behind: at most once a second.

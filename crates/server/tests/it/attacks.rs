@@ -1,11 +1,13 @@
 //! What web pages, clients with small tokens and hostile values have tried.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_server::{Access, TokenBook, TokenScope};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass_server::Access;
 
-use crate::support::{Daemon, Setup, soon};
+use crate::support::{Daemon, Home, Setup, soon};
 
 fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
@@ -91,48 +93,97 @@ async fn a10_a_foreign_page_changes_nothing_also_without_a_body() {
     }
 }
 
-/// A daemon with a token for an agent, and that token's id.
-async fn with_agent(
-    directory: &std::path::Path,
-    subscribers: usize,
-) -> (Daemon, Arc<TokenBook>, String, String) {
-    let book = Arc::new(TokenBook::new(directory));
-    let (record, secret) = book
-        .create(TokenScope::Agent("a".to_owned()), None)
-        .unwrap();
-    let stored: Arc<TokenBook> = Arc::clone(&book);
-    let setup = Setup::settings(move |settings| {
-        settings.limits.subscribers_of_token = subscribers;
-        settings.access = Access::Tokens {
-            operator: None,
-            stored,
-        };
-    });
-    (setup.start().await, book, record.id, secret)
-}
-
 #[tokio::test]
 async fn a12_streams_of_a_token_end_when_it_is_taken_back() {
-    let directory = tempfile::tempdir().unwrap();
-    let (daemon, book, id, secret) = with_agent(directory.path(), 8).await;
-    let agent = daemon.client.anonymous();
-    let agent = agent.with("authorization", &format!("Bearer {secret}"));
+    let home = Home::start().await;
+    let (id, secret) = home.token("agent:a");
+    let agent = home.client(&secret);
     let thread = agent.post("/v1/threads", json!({})).await.expect(201);
     let thread = thread["id"].as_str().unwrap();
     let mut stream = agent.stream(&format!("/v1/threads/{thread}/events")).await;
     stream.until_comment("caught-up").await;
-    assert!(book.revoke(&id).unwrap());
+    assert!(home.tokens.revoke(&id).unwrap());
     // To its end, which would not come.
     soon(stream.rest()).await;
     assert_eq!(agent.get("/v1/threads").await.status, 401);
 }
 
+/// Connections that say nothing.
+async fn idle(home: &Home, count: usize) -> Vec<TcpStream> {
+    let mut idle = Vec::new();
+    for _ in 0..count {
+        idle.push(
+            TcpStream::connect(home.daemon.client.address)
+                .await
+                .unwrap(),
+        );
+    }
+    idle
+}
+
+#[tokio::test]
+async fn a13_connections_without_a_token_do_not_shut_the_operator_out() {
+    let home = Home::with(|settings| {
+        settings.limits.connections = 4;
+        settings.limits.token_time = Duration::from_secs(600);
+    })
+    .await;
+    let mut strangers = idle(&home, 40).await;
+    soon(home.daemon.client.get("/v1/threads"))
+        .await
+        .expect(200);
+    // Whoever came first went first.
+    let mut byte = [0];
+    assert_eq!(soon(strangers[0].read(&mut byte)).await.unwrap_or(0), 0);
+    // Who has shown a token stays, however many come.
+    let thread = home.daemon.thread(json!({})).await;
+    let mut stream = home.daemon.events(&thread, 0).await;
+    stream.until_comment("caught-up").await;
+    let _more = idle(&home, 40).await;
+    soon(
+        home.daemon
+            .client
+            .post(&format!("{thread}/turns"), json!({"prompt": "hello"})),
+    )
+    .await
+    .expect(201);
+    stream.until("turn.completed").await;
+}
+
+#[tokio::test]
+async fn a13_a_connection_has_little_time_to_show_a_token() {
+    let home = Home::with(|settings| settings.limits.token_time = Duration::from_millis(200)).await;
+    let thread = home.daemon.thread(json!({})).await;
+    let mut known = home.daemon.events(&thread, 0).await;
+    known.until_comment("caught-up").await;
+    let mut byte = [0];
+    for mut stranger in idle(&home, 3).await {
+        assert_eq!(soon(stranger.read(&mut byte)).await.unwrap_or(0), 0);
+    }
+    // A wrong one is none, and neither is a question that anybody may ask.
+    for (path, token) in [("/v1/threads", "wrong"), ("/health", "wrong")] {
+        let mut stranger = idle(&home, 1).await.remove(0);
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        stranger.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        soon(stranger.read_to_end(&mut answer)).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 "), "{path}");
+    }
+    // The one that has shown its token is still there.
+    home.daemon
+        .client
+        .post(&format!("{thread}/turns"), json!({"prompt": "hello"}))
+        .await
+        .expect(201);
+    known.until("turn.completed").await;
+}
+
 #[tokio::test]
 async fn a20_one_token_does_not_take_all_places() {
-    let directory = tempfile::tempdir().unwrap();
-    let (daemon, book, _, secret) = with_agent(directory.path(), 2).await;
-    let agent = daemon.client.anonymous();
-    let agent = agent.with("authorization", &format!("Bearer {secret}"));
+    let home = Home::with(|settings| settings.limits.subscribers_of_token = 2).await;
+    let agent = home.client(&home.agent("a"));
     let thread = agent.post("/v1/threads", json!({})).await.expect(201);
     let path = format!("/v1/threads/{}/events", thread["id"].as_str().unwrap());
     let mut first = agent.stream(&path).await;
@@ -144,12 +195,48 @@ async fn a20_one_token_does_not_take_all_places() {
         (refused.status, refused.code().as_str()),
         (429, "limit_reached")
     );
-    let other = book.create(TokenScope::Admin, None).unwrap().1;
-    let other = daemon
-        .client
-        .anonymous()
-        .with("authorization", &format!("Bearer {other}"));
+    let other = home.client(&home.token("admin").1);
     other.stream(&path).await.until_comment("caught-up").await;
+}
+
+#[tokio::test]
+async fn a20_one_token_does_not_take_all_connections_and_no_memory_for_bodies() {
+    let home = Home::with(|settings| {
+        settings.limits.connections_of_token = 2;
+        settings.limits.body_bytes_of_token = 1000;
+    })
+    .await;
+    let agent = home.client(&home.agent("a"));
+    let thread = agent.post("/v1/threads", json!({})).await.expect(201);
+    let path = format!("/v1/threads/{}/events", thread["id"].as_str().unwrap());
+    let mut first = agent.stream(&path).await;
+    first.until_comment("caught-up").await;
+    let large = json!({"title": "x".repeat(2000)});
+    let refused = agent.post("/v1/threads", large.clone()).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "limit_reached")
+    );
+    let mut second = agent.stream(&path).await;
+    second.until_comment("caught-up").await;
+    let refused = agent.get("/v1/threads").await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "limit_reached")
+    );
+    // What one takes is nothing that others lack, and what is over is given back.
+    home.daemon
+        .client
+        .post("/v1/threads", large)
+        .await
+        .expect(201);
+    drop((first, second));
+    soon(async {
+        while agent.get("/v1/threads").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,11 +1,9 @@
 //! Who may call which route: the table, and that the daemon keeps to it.
 
-use std::sync::Arc;
-
 use serde_json::json;
-use windlass_server::{Access, MayCall, TokenBook, TokenScope, route_table};
+use windlass_server::{MayCall, route_table};
 
-use crate::support::Setup;
+use crate::support::Home;
 
 const SNAPSHOT: &str = include_str!("scopes.txt");
 
@@ -25,26 +23,10 @@ fn the_table_of_routes_is_the_one_that_was_looked_at() {
 
 #[tokio::test]
 async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    let book = Arc::new(TokenBook::new(directory.path()));
-    let secret = |scope| book.create(scope, None).unwrap().1;
-    let (client, agent) = (
-        secret(TokenScope::Client),
-        secret(TokenScope::Agent("a".to_owned())),
-    );
-    let (admin, stored) = (secret(TokenScope::Admin), Arc::clone(&book));
-    let setup = Setup::settings(move |settings| {
-        settings.access = Access::Tokens {
-            operator: None,
-            stored,
-        };
-    });
-    let daemon = setup.start().await;
-    let of = |token: &str| {
-        daemon
-            .client
-            .with("authorization", &format!("Bearer {token}"))
-    };
+    let home = Home::start().await;
+    let secret = |scope| home.token(scope).1;
+    let (client, agent, admin) = (secret("client"), secret("agent:a"), secret("admin"));
+    let of = |token: &str| home.client(token);
     let others = of(&admin).post("/v1/threads", json!({})).await.expect(201);
     let others = others["id"].as_str().unwrap();
     for (method, path, may_call) in route_table() {
@@ -57,7 +39,7 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         let ask = async |token: Option<&str>| {
             let client = match token {
                 Some(token) => of(token),
-                None => daemon.client.with("authorization", "Bearer nobody"),
+                None => of("nobody"),
             };
             // No body is what nobody can act on; who is refused for his token is, before it is read.
             client.raw(&method, &path, None).await.status
@@ -87,26 +69,9 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
 /// The gate looks at the path as it was sent, and the handler at what it means: they must not come apart.
 #[tokio::test]
 async fn other_spellings_of_a_path_let_no_agent_into_the_threads_of_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let book = Arc::new(TokenBook::new(directory.path()));
-    let secret = |scope| book.create(scope, None).unwrap().1;
-    let (agent, admin) = (
-        secret(TokenScope::Agent("a".to_owned())),
-        secret(TokenScope::Admin),
-    );
-    let stored = Arc::clone(&book);
-    let setup = Setup::settings(move |settings| {
-        settings.access = Access::Tokens {
-            operator: None,
-            stored,
-        };
-    });
-    let daemon = setup.start().await;
-    let of = |token: &str| {
-        daemon
-            .client
-            .with("authorization", &format!("Bearer {token}"))
-    };
+    let home = Home::start().await;
+    let (agent, admin) = (home.agent("a"), home.token("admin").1);
+    let of = |token: &str| home.client(token);
     let made = async |token: &str| {
         let thread = of(token).post("/v1/threads", json!({})).await.expect(201);
         thread["id"].as_str().unwrap().to_owned()

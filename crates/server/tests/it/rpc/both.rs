@@ -389,8 +389,15 @@ async fn a_revoked_token_is_refused_with_the_next_request_over_both() {
         socket.ok("threads.create", json!({})).await;
         home.tokens.revoke(&record.id).unwrap();
         assert_eq!(client.get("/v1/threads").await.status, 401);
-        let refused = socket.refused("threads.create", json!({})).await;
-        assert_eq!(refused.0, -32001, "{scope}");
-        assert_eq!(socket.frame().await.unwrap_err().0, 1008);
+        socket.post("threads.create", json!({})).await;
+        // It may have heard before it asked.
+        let heard = match socket.frame().await {
+            Ok(refused) => {
+                assert_eq!(refused["error"]["code"], -32001, "{scope}");
+                socket.frame().await
+            }
+            closed => closed,
+        };
+        assert_eq!(heard.unwrap_err().0, 1008, "{scope}");
     }
 }

@@ -12,56 +12,18 @@ mod seed;
 mod sessions;
 mod socket;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_server::{Access, Settings, Token, TokenBook, TokenScope};
+use windlass_server::{Access, Settings};
 
-use crate::support::{Daemon, Setup, TOKEN};
+use crate::support::{Daemon, Home, Setup, TOKEN};
 use socket::Socket;
 
 /// How long something may take that must happen.
 const LIVENESS: Duration = Duration::from_secs(20);
 
-/// A daemon that knows agents by their tokens.
-struct Home {
-    daemon: Daemon,
-    tokens: TokenBook,
-    _directory: tempfile::TempDir,
-}
-
 impl Home {
-    async fn start() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: impl FnOnce(&mut Settings) + 'static) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let book = Arc::new(TokenBook::new(directory.path()));
-        let tokens = TokenBook::new(directory.path());
-        let setup = Setup::settings(move |settings| {
-            settings.access = Access::Tokens {
-                operator: Some(Token::new(TOKEN)),
-                stored: book,
-            };
-            settings.rpc.grace = Duration::from_millis(50);
-            settings.rpc.limits.auth_delay = Duration::from_millis(1);
-            change(settings);
-        });
-        Self {
-            daemon: setup.start().await,
-            tokens,
-            _directory: directory,
-        }
-    }
-
-    /// Registers an agent and returns its token.
-    fn agent(&self, agent_id: &str) -> String {
-        let scope = TokenScope::Agent(agent_id.to_owned());
-        self.tokens.create(scope, None).unwrap().1
-    }
-
     /// Connects without a word.
     async fn silent(&self) -> Socket {
         Socket::connect(self.daemon.client.address).await

@@ -1,5 +1,7 @@
 //! Threads and turns over the socket: the same as over HTTP.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{Home, open_daemon};
@@ -215,4 +217,50 @@ async fn the_first_subprotocol_that_a_client_asks_for_is_the_one_it_gets() {
         let (status, found) = Socket::ask_for(address, &[hostile]).await;
         assert_eq!((status, found), (400, None), "{hostile:?}");
     }
+}
+
+#[tokio::test]
+async fn a12_a_socket_is_closed_when_its_token_is_taken_back_also_while_it_says_nothing() {
+    let home = Home::start().await;
+    let (id, token) = home.token("agent:a");
+    let mut socket = home.bound("a", &token).await;
+    let run_id = socket.start("a").await;
+    socket.ok("runs.subscribe", json!({"run_id": run_id})).await;
+    home.tokens.revoke(&id).unwrap();
+    let closed = loop {
+        if let Err(closed) = socket.frame().await {
+            break closed;
+        }
+    };
+    assert_eq!(closed, (1008, "the token was revoked".to_owned()));
+}
+
+#[tokio::test]
+async fn a13_a_socket_without_a_token_is_closed_however_lively_it_is() {
+    let home = Home::with(|settings| {
+        settings.limits.token_time = Duration::from_millis(300);
+        settings.rpc.ping = Duration::from_millis(20);
+    })
+    .await;
+    let mut known = home.unbound().await;
+    let mut stranger = home.silent().await;
+    let closed = stranger.frame().await.unwrap_err();
+    assert_eq!(closed, (1008, "no token was shown in time".to_owned()));
+    known.ok("threads.create", json!({})).await;
+}
+
+#[tokio::test]
+async fn a13_sockets_without_a_token_leave_their_places_to_others() {
+    let home = Home::with(|settings| {
+        settings.limits.token_time = Duration::from_secs(600);
+        settings.rpc.connections = 2;
+    })
+    .await;
+    let mut first = home.silent().await;
+    let _second = home.silent().await;
+    let mut known = home.unbound().await;
+    assert_eq!(first.frame().await.unwrap_err().0, 1008);
+    let mut other = home.unbound().await;
+    known.ok("threads.create", json!({})).await;
+    other.ok("threads.create", json!({})).await;
 }

@@ -3,6 +3,7 @@
 mod asked;
 mod client;
 mod daemon;
+mod home;
 mod model;
 mod tap;
 mod tools;
@@ -15,6 +16,7 @@ use serde_json::Value;
 pub(crate) use asked::Asked;
 pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Setup, TOKEN, other_model};
+pub(crate) use home::Home;
 pub(crate) use model::FakeModel;
 pub(crate) use tap::Tap;
 
