@@ -8,12 +8,14 @@ use windlass_core::traits::SECRET_MASK;
 use windlass_turn::Tail;
 use zeroize::Zeroizing;
 
+use super::forms::forms;
+
 /// A value that must not be shown, and what is shown in its place.
 pub(crate) struct Secret {
     mask: String,
     value: Zeroizing<String>,
-    /// The value as it looks inside of JSON, where that is different.
-    in_json: Option<Zeroizing<String>>,
+    /// How it may stand in a text.
+    forms: Vec<Zeroizing<String>>,
 }
 
 impl Secret {
@@ -21,7 +23,7 @@ impl Secret {
         Self {
             mask: mask_of(name),
             value: Zeroizing::new(value.to_owned()),
-            in_json: in_json(value),
+            forms: forms(value),
         }
     }
 
@@ -34,20 +36,8 @@ impl Secret {
     }
 
     fn forms(&self) -> impl Iterator<Item = &str> {
-        let forms = [Some(&self.value), self.in_json.as_ref()];
-        forms.into_iter().flatten().map(|form| form.as_str())
+        self.forms.iter().map(|form| form.as_str())
     }
-}
-
-/// Writes a value as JSON would, without the quotes, where that is different.
-fn in_json(value: &str) -> Option<Zeroizing<String>> {
-    let is_escaped = |c: char| matches!(c, '"' | '\\') || c.is_ascii_control();
-    if !value.contains(is_escaped) {
-        return None;
-    }
-    let quoted = Zeroizing::new(serde_json::to_string(value).ok()?);
-    let text = quoted.get(1..quoted.len() - 1)?;
-    Some(Zeroizing::new(text.to_owned()))
 }
 
 /// What is shown in place of a secret.
@@ -74,27 +64,37 @@ impl Mask {
         Self::of(known.chain(more).collect())
     }
 
-    /// Finds the first secret in a text, the longest of those that begin there.
-    fn find(&self, text: &str) -> Option<(usize, usize, &Secret)> {
-        let found = self.secrets.iter().flat_map(|secret| {
-            let place = move |form: &str| Some((text.find(form)?, form.len(), &**secret));
-            secret.forms().filter_map(place).collect::<Vec<_>>()
+    /// Finds the secrets in a text from its beginning on, the longest of those that begin at one place.
+    fn find_all<'a>(&'a self, text: &'a str) -> Found<'a> {
+        let secrets = self.secrets.iter();
+        let forms = secrets.flat_map(|secret| secret.forms().map(move |form| (form, &**secret)));
+        let places = forms.filter_map(|(form, secret)| {
+            let at = text.find(form)?;
+            Some(Place { at, form, secret })
         });
-        found.min_by_key(|(at, len, _)| (*at, Reverse(*len)))
+        Found {
+            text,
+            places: places.collect(),
+        }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        let mut forms = self.secrets.iter().flat_map(|secret| secret.forms());
+        forms.any(|form| text.contains(form))
     }
 
     /// Masks a text; tells whether there was anything to mask.
     pub(crate) fn text(&self, text: &mut String) -> bool {
-        let (mut masked, mut rest) = (String::new(), text.as_str());
-        while let Some((at, len, secret)) = self.find(rest) {
-            masked.push_str(&rest[..at]);
+        let (mut masked, mut done) = (String::new(), 0);
+        for (at, len, secret) in self.find_all(text) {
+            masked.push_str(&text[done..at]);
             masked.push_str(&secret.mask);
-            rest = &rest[at + len..];
+            done = at + len;
         }
-        if masked.is_empty() {
+        if done == 0 {
             return false;
         }
-        masked.push_str(rest);
+        masked.push_str(&text[done..]);
         *text = masked;
         true
     }
@@ -115,7 +115,7 @@ impl Mask {
                 let hit = entries
                     .iter_mut()
                     .fold(false, |hit, (_, value)| self.value(value) | hit);
-                if !entries.keys().any(|name| self.find(name).is_some()) {
+                if !entries.keys().any(|name| self.is_in(name)) {
                     return hit;
                 }
                 *entries = std::mem::take(entries)
@@ -164,18 +164,50 @@ impl Mask {
         };
         let mut settled = forms().filter_map(begun).min().unwrap_or(text.len());
         // A whole secret is not cut in two for the sake of another that may begin inside of it.
-        let mut at = 0;
-        while let Some((found, len, _)) = self.find(&text[at..]) {
-            let (start, end) = (at + found, at + found + len);
+        for (start, len, _) in self.find_all(text) {
             if start >= settled {
                 break;
             }
-            if end > settled {
+            if start + len > settled {
                 settled = start;
             }
-            at = end;
         }
         settled
+    }
+}
+
+/// The secrets in a text, one behind the other. Each form is looked for once from the beginning to the end, however often it is there.
+struct Found<'a> {
+    text: &'a str,
+    /// Where each form comes next.
+    places: Vec<Place<'a>>,
+}
+
+struct Place<'a> {
+    at: usize,
+    form: &'a str,
+    secret: &'a Secret,
+}
+
+impl<'a> Iterator for Found<'a> {
+    type Item = (usize, usize, &'a Secret);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self
+            .places
+            .iter()
+            .min_by_key(|place| (place.at, Reverse(place.form.len())))?;
+        let (at, len, secret) = (first.at, first.form.len(), first.secret);
+        let end = at + len;
+        self.places.retain_mut(|place| {
+            if place.at >= end {
+                return true;
+            }
+            let next = self.text[end..].find(place.form);
+            place.at = end + next.unwrap_or_default();
+            next.is_some()
+        });
+        Some((at, len, secret))
     }
 }
 
@@ -265,6 +297,72 @@ mod tests {
                 assert_eq!(shown, whole, "{said} cut by {pattern:b}");
             }
         }
+    }
+
+    #[test]
+    fn a21_a_secret_is_masked_in_the_ways_in_which_programs_write_it() {
+        use base64::Engine;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+        let long = "k/".repeat(120);
+        for value in ["sk-live 4711/äöü?=&x+", "0123456789abcdef", long.as_str()] {
+            let mask = mask(&[("key", value)]);
+            for (before, after) in [("", ""), ("a", "z"), ("ab", "yz"), ("Bearer ", "\n")] {
+                let around = format!("{before}{value}{after}");
+                let percent = |digits: fn(u8) -> String| -> String {
+                    let encoded = around
+                        .bytes()
+                        .map(|byte| match byte.is_ascii_alphanumeric() {
+                            true => char::from(byte).to_string(),
+                            false if b"-._~".contains(&byte) => char::from(byte).to_string(),
+                            false => digits(byte),
+                        });
+                    encoded.collect()
+                };
+                for written in [
+                    around.clone(),
+                    serde_json::to_string(&around).unwrap(),
+                    STANDARD.encode(&around),
+                    URL_SAFE.encode(&around),
+                    URL_SAFE_NO_PAD.encode(&around),
+                    around.bytes().map(|byte| format!("{byte:02x}")).collect(),
+                    around.bytes().map(|byte| format!("{byte:02X}")).collect(),
+                    percent(|byte| format!("%{byte:02X}")),
+                    percent(|byte| format!("%{byte:02x}")),
+                ] {
+                    let mut shown = format!("it says {written}.");
+                    assert!(mask.text(&mut shown), "{written} of {value}");
+                    assert!(shown.contains("[secret:key]"), "{shown}");
+                    // At most the digits that it shares with its neighbours are left.
+                    assert!(
+                        shown.len() < before.len() * 3 + after.len() * 3 + 40,
+                        "{shown}"
+                    );
+                }
+            }
+        }
+        // As a program prints it: in lines.
+        let mut lines = STANDARD.encode(&long);
+        for at in (1..lines.len() / 76 + 1).rev() {
+            lines.insert(at * 76, '\n');
+        }
+        assert!(mask(&[("key", &long)]).text(&mut lines));
+    }
+
+    #[test]
+    fn a_short_secret_hides_no_words_that_look_like_it() {
+        let mask = mask(&[("pin", "0000")]);
+        for innocent in ["MDAwMA", "30303030x", "AAAA"] {
+            let mut text = innocent.to_owned();
+            assert_eq!(mask.text(&mut text), innocent == "30303030x", "{innocent}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_there_often_is_looked_for_once() {
+        let mask = mask(&[("a", "hunter2"), ("b", "secret")]);
+        let mut text = "hunter2 ".repeat(200_000);
+        assert!(mask.text(&mut text));
+        assert_eq!(text, "[secret:a] ".repeat(200_000));
     }
 
     #[test]

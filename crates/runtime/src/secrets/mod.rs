@@ -5,6 +5,7 @@
 //! no more, and its bytes are wiped.
 
 mod error;
+mod forms;
 mod mask;
 mod watched_storage;
 
