@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 
 use serde_json::Value;
 use thiserror::Error;
@@ -114,6 +115,25 @@ pub fn count_values(value: &Value) -> usize {
         }
     }
     count
+}
+
+/// Returns how many bytes a value has as JSON.
+#[must_use]
+pub fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Nothing here fails: a value has only names that are text, and counting takes everything.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// What it takes to check a value against a schema.

@@ -70,6 +70,21 @@ pub struct DecideApproval {
     /// Whether nobody is asked in this thread any more.
     #[serde(default)]
     pub remember: bool,
+    /// How long it is remembered: for the `thread`, or for the rest of the `turn`.
+    #[serde(default)]
+    pub remember_for: RememberFor,
+}
+
+/// How long an answer is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RememberFor {
+    /// In all turns of the thread that are to come.
+    #[default]
+    Thread,
+    /// Until the turn is over.
+    Turn,
 }
 
 /// The answer of `POST /v1/approvals/{id}`.

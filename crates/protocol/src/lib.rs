@@ -23,7 +23,7 @@ pub mod workspace;
 
 pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
-    UserAnswer, UserInputAnswered, UserInputAnswers,
+    RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
 };
 pub use environments::{
     CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,

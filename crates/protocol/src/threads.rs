@@ -79,6 +79,9 @@ pub struct Thread {
     /// The agent whose token made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Whether nobody is asked because an answer was to be remembered; forks ask again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approvals_remembered: bool,
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.

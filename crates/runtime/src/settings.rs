@@ -64,6 +64,10 @@ pub struct RuntimeSettings {
     pub max_pending_calls: Option<usize>,
     /// How many inputs of a session may wait, queued or steered; one more is refused.
     pub max_waiting_inputs: Option<usize>,
+    /// How many bytes an answer of a model may have: its text, its thinking and its calls.
+    pub max_answer_bytes: usize,
+    /// How many calls an answer of a model may have.
+    pub max_answer_calls: usize,
     /// How many bytes of a tool's result the model gets.
     pub max_tool_result_bytes: usize,
     /// How much a session may hold.
@@ -91,6 +95,8 @@ impl Default for RuntimeSettings {
             max_parallel_calls: 32,
             max_pending_calls: None,
             max_waiting_inputs: None,
+            max_answer_bytes: 16 * 1024 * 1024,
+            max_answer_calls: 256,
             max_tool_result_bytes: 64 * 1024,
             limits: Limits::default(),
             retry: RetryPolicy::default(),

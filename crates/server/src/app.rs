@@ -15,6 +15,7 @@ use crate::error::{ApiError, Result};
 use crate::git::GitStates;
 use crate::locks::Locks;
 use crate::quotas::Quotas;
+use crate::readiness::Readiness;
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::visitors::Lobby;
@@ -40,6 +41,7 @@ pub(crate) struct App {
     /// Connections that have not shown who they are, and those of them that became sockets.
     pub(crate) lobby: Lobby,
     pub(crate) socket_lobby: Lobby,
+    pub(crate) readiness: Readiness,
     /// Requests with an idempotency key that are under way.
     pub(crate) under_way: Locks,
     /// Threads whose records are being changed, so that no change is lost.

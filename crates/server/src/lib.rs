@@ -17,6 +17,7 @@ mod ids;
 mod locks;
 mod models;
 mod quotas;
+mod readiness;
 mod routes;
 mod rpc;
 mod serve;

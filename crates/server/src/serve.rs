@@ -31,6 +31,7 @@ use crate::http::host;
 use crate::http::stall::Stalling;
 use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
+use crate::readiness::Readiness;
 use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
@@ -165,6 +166,7 @@ impl Server {
             quotas: Quotas::default(),
             lobby: Lobby::default(),
             socket_lobby: Lobby::default(),
+            readiness: Readiness::default(),
             under_way: Locks::default(),
             changing: Locks::default(),
             working: TaskTracker::new(),

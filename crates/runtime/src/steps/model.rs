@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use windlass_core::atoms::{
     OutputGuardrail, OutputGuardrailContext, OutputGuardrailRun, OutputGuardrailVerdict,
 };
+use windlass_core::bounds::json_bytes;
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
 use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
 use windlass_core::llm_driver_registry::{
@@ -87,6 +88,10 @@ pub(crate) struct ModelCall {
     thinking_signature: Option<String>,
     reasoning_items: Vec<serde_json::Value>,
     calls: Vec<ToolCall>,
+    /// How many bytes have come.
+    bytes: usize,
+    max_bytes: usize,
+    max_calls: usize,
 }
 
 impl ModelCall {
@@ -182,6 +187,9 @@ impl ModelCall {
             thinking_signature: None,
             reasoning_items: Vec::new(),
             calls: Vec::new(),
+            bytes: 0,
+            max_bytes: inner.settings.max_answer_bytes,
+            max_calls: inner.settings.max_answer_calls,
         }
     }
 
@@ -249,6 +257,9 @@ impl ModelCall {
 
     fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
         self.first_piece_at.get_or_insert_with(|| self.world.now());
+        if let Err(error) = self.check_size(&event) {
+            return Some(self.fail(error));
+        }
         match event {
             LlmStreamEvent::TextDelta(delta) if delta.is_empty() => None,
             LlmStreamEvent::TextDelta(delta) => self.take_text(delta),
@@ -271,6 +282,33 @@ impl ModelCall {
             LlmStreamEvent::Done(metadata) => Some(self.finish(*metadata)),
             LlmStreamEvent::Error(message) => self.fail_or_retry(AgentLoopError::Llm(message)),
         }
+    }
+
+    /// What a model says is kept in memory until it has ended, and then for good.
+    fn check_size(&mut self, event: &LlmStreamEvent) -> Result<()> {
+        let (bytes, calls) = match event {
+            LlmStreamEvent::TextDelta(text)
+            | LlmStreamEvent::ThinkingDelta(text)
+            | LlmStreamEvent::ThinkingSignature(text) => (text.len(), 0),
+            LlmStreamEvent::ReasonItem { payload, .. } => (json_bytes(payload), 0),
+            LlmStreamEvent::ToolCalls(calls) => {
+                let bytes = calls.iter().map(|call| json_bytes(&call.arguments)).sum();
+                (bytes, calls.len())
+            }
+            LlmStreamEvent::Done(_) | LlmStreamEvent::Error(_) => (0, 0),
+        };
+        self.bytes = self.bytes.saturating_add(bytes);
+        let too_large = if self.bytes > self.max_bytes {
+            format!("more than {} bytes", self.max_bytes)
+        } else if self.calls.len() + calls > self.max_calls {
+            format!("more than {} tool calls", self.max_calls)
+        } else {
+            return Ok(());
+        };
+        Err(AgentLoopError::provider(ProviderError::new(
+            ErrorKind::Other,
+            format!("the model's answer has {too_large}, and is not taken"),
+        )))
     }
 
     /// Text is shown when every guardrail has let it pass.
@@ -341,9 +379,14 @@ impl ModelCall {
             self.retry.waited_ms += u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             self.calls.clear();
             self.reasoning_items.clear();
+            self.bytes = 0;
             self.state = State::Pausing(self.world.sleep(pause));
             return None;
         }
+        Some(self.fail(error))
+    }
+
+    fn fail(&mut self, error: AgentLoopError) -> Progress {
         self.state = State::Ended;
         let metadata = LlmGenerationMetadata {
             model: self.request.config.model.clone(),
@@ -352,7 +395,7 @@ impl ModelCall {
             retry: self.retries(),
             ..self.figures()
         };
-        Some(Progress::Failed(error, Box::new(metadata)))
+        Progress::Failed(error, Box::new(metadata))
     }
 
     /// The provider's wish, else doubling waits of which a random half is kept, so that many callers spread out.

@@ -1,8 +1,9 @@
 //! Records a decision, moves the thread on, tells whoever should know, and does what follows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use windlass_core::error::Result;
+use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::session::SessionStatus;
 use windlass_core::typed_id::{MessageId, TurnId};
@@ -10,10 +11,16 @@ use windlass_store::Batch;
 use windlass_turn::Decision;
 
 use super::actor::Actor;
+use super::mail::Mail;
 use super::masking::RealCalls;
+use super::slot::Slot;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
+use crate::inner::Inner;
 use crate::panics::{caught, tried};
+
+/// How long a thread whose turn the journal has failed waits before it is woken.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -36,6 +43,10 @@ impl Actor {
             if let Err(error) = appended.await {
                 self.slot
                     .fault_of_journal(self.life, &error, self.is_at_work);
+                if self.thread.turn().is_some() && self.slot.begin_trying() {
+                    let (inner, slot) = (Arc::downgrade(&self.inner), Arc::clone(&self.slot));
+                    tokio::spawn(try_again(inner, slot));
+                }
                 return Err(from_journal(error));
             }
         }
@@ -107,6 +118,31 @@ impl Actor {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
     }
+}
+
+/// Wakes a thread whose turn was let go, until the journal takes its records again: nobody may call, and a turn must not stay as it
+/// is because a disk was full for a minute.
+async fn try_again(inner: Weak<Inner>, slot: Arc<Slot>) {
+    let session_id = slot.session_id;
+    loop {
+        let Some(sleep) = inner.upgrade().map(|inner| inner.world.sleep(TRY_AGAIN)) else {
+            break;
+        };
+        sleep.await;
+        let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else {
+            break;
+        };
+        let woken = slot.ask(&inner, |reply| Mail::Resume { reply }).await;
+        match woken {
+            Err(AgentLoopError::StoreUnavailable(_)) => {}
+            Err(error) => {
+                tracing::error!(session = %session_id, %error, "a turn that the journal had failed cannot go on");
+                break;
+            }
+            Ok(_) => break,
+        }
+    }
+    slot.end_trying();
 }
 
 /// Calls an observer of the application's; one that panics is only ours to log.

@@ -39,6 +39,8 @@ struct Mailbox {
     fault: Option<String>,
     /// Whether it was at work on a turn then, and went because the journal failed and not because of the turn.
     has_let_go: bool,
+    /// Whether somebody tries again with that turn.
+    is_tried_again: bool,
 }
 
 impl Mailbox {
@@ -165,8 +167,20 @@ impl Slot {
 
     /// The journal cannot be written to. Before anybody hears of it: whoever tries again at once must find a new actor.
     pub(super) fn fault_of_journal(&self, life: u64, error: &JournalError, is_at_work: bool) {
-        let has_let_go = is_at_work && matches!(error, JournalError::Unavailable(_));
+        let may_recover = matches!(error, JournalError::Unavailable(_));
+        let has_let_go = may_recover && (is_at_work || self.has_let_go());
         self.end_in_fault(life, error.to_string(), has_let_go);
+    }
+
+    /// Tells whether somebody has to try again with a turn that was let go: it is so, and nobody does yet.
+    pub(super) fn begin_trying(&self) -> bool {
+        let mut mailbox = self.mailbox();
+        mailbox.has_let_go && !std::mem::replace(&mut mailbox.is_tried_again, true)
+    }
+
+    /// Nobody tries again any more.
+    pub(super) fn end_trying(&self) {
+        self.mailbox().is_tried_again = false;
     }
 
     fn end_in_fault(&self, life: u64, cause: String, has_let_go: bool) {
@@ -184,9 +198,14 @@ impl Slot {
         drop(mail);
     }
 
-    /// Tells whether the actor before let go of its turn because the journal failed, and forgets it.
-    pub(super) fn take_let_go(&self) -> bool {
-        std::mem::take(&mut self.mailbox().has_let_go)
+    /// Tells whether the actor before let go of its turn because the journal failed.
+    pub(super) fn has_let_go(&self) -> bool {
+        self.mailbox().has_let_go
+    }
+
+    /// It is recorded that the turn was let go.
+    pub(super) fn forget_let_go(&self) {
+        self.mailbox().has_let_go = false;
     }
 
     /// Reads the thread as it is recorded, from where the last look ended.

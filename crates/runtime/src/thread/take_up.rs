@@ -58,8 +58,9 @@ impl Actor {
     /// The context of the turn is made: goes on with it.
     pub(super) async fn recover(&mut self) -> Result<()> {
         // The same process was at work on it when the journal failed. That was no crash.
-        if self.slot.take_let_go() {
+        if self.slot.has_let_go() {
             self.decide(Input::Release).await?;
+            self.slot.forget_let_go();
         }
         self.decide(Input::Recover).await?;
         self.is_at_work = true;

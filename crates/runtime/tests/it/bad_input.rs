@@ -509,3 +509,29 @@ async fn an_input_without_words_is_still_an_input() {
     );
     fixture.assert_usable().await;
 }
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_the_turn_and_not_the_memory() {
+    let piece = "x".repeat(600);
+    let many = (0..4)
+        .map(|n| call(&format!("c{n}"), "hello", json!({})))
+        .collect();
+    let long = vec![call("c", "hello", json!({ "name": "x".repeat(2000) }))];
+    for (answer, named) in [
+        (Call::new().text(&piece).text(&piece).done(), "1000 bytes"),
+        (Call::tools(long), "1000 bytes"),
+        (Call::tools(many), "3 tool calls"),
+    ] {
+        let setup = Setup::new([answer]).settings(|settings| {
+            settings.max_answer_bytes = 1000;
+            settings.max_answer_calls = 3;
+        });
+        let fixture = setup.build().await;
+        let ended = fixture.try_run("go").await.unwrap();
+        assert!(!ended.success, "{named}");
+        let shown = format!("{:?}", fixture.events().await);
+        assert!(shown.contains(named), "{named}: {shown}");
+        fixture.assert_sound().await;
+        fixture.assert_usable().await;
+    }
+}

@@ -569,3 +569,39 @@ async fn an_answer_that_is_repeated_when_the_turn_is_over_is_answered_the_same_w
     assert_eq!(soon(again.wait()).await.unwrap(), first);
     fixture.assert_usable().await;
 }
+
+#[tokio::test]
+async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
+    let (fixture, journal) = on_spy([hello_call()]).await;
+    // Room for the input and its turn, and none for what comes then; nor for the first that is tried again.
+    journal.fail_after(2);
+    let heard = fixture.try_run("go").await;
+    assert!(matches!(heard, Err(AgentLoopError::StoreUnavailable(_))));
+    for again in 0..2 {
+        if again == 0 {
+            journal.fail_after(0);
+        }
+        let pause = Duration::from_secs(5);
+        fixture.world.asleep_for(pause).await;
+        fixture.world.forget();
+        fixture.world.advance(pause);
+    }
+    let mut events = fixture
+        .runtime
+        .subscribe_after(fixture.session, 0)
+        .await
+        .unwrap();
+    let ended = async {
+        loop {
+            let event = events.next().await.expect("the session is there");
+            if event.event_type == "turn.completed" {
+                break;
+            }
+        }
+    };
+    soon(ended).await;
+    fixture.assert_sound().await;
+    // Nobody died.
+    let events = fixture.events().await;
+    assert!(!types(&events).contains(&"turn.failed"));
+}

@@ -44,6 +44,7 @@ pub(super) async fn ready(State(app): State<Shared>) -> Answer {
             "the daemon is stopping",
         ));
     }
+    app.readiness.check(&*app.store).await?;
     ok(&Ready {
         status: "ready".to_owned(),
     })

@@ -1,7 +1,7 @@
 //! Allowing or refusing a call.
 
 use windlass_protocol::{
-    ApprovalAnswered, ApprovalDecision, DecideApproval, ErrorCode, PatchThread,
+    ApprovalAnswered, ApprovalDecision, DecideApproval, ErrorCode, RememberFor,
 };
 
 use super::Asked;
@@ -34,17 +34,16 @@ impl Asked {
         let allow = decision == ApprovalDecision::Allow;
         let (runtime, call) = (&self.runtime, exec_id.to_string());
         let remember = allow && request.remember;
+        if remember {
+            self.caller.check_trust(Some(true), None, None)?;
+        }
         let decided = match remember {
             true => runtime.allow_rest_of_turn(session_id, call).await,
             false => runtime.decide_tool_call(session_id, call, allow).await,
         };
         check_taken(decided, not_pending)?;
-        if remember {
-            let remembered = PatchThread {
-                auto_approve: Some(true),
-                ..PatchThread::default()
-            };
-            self.change(session_id, remembered).await?;
+        if remember && request.remember_for == RememberFor::Thread {
+            self.remember_approval(session_id).await?;
         }
         Ok(ApprovalAnswered {
             ok: true,

@@ -71,6 +71,7 @@ impl Asked {
             environments: Some(environments).filter(|list| !list.is_empty()),
             on_restart: request.on_restart,
             agent: self.caller.agent().map(str::to_owned),
+            approvals_remembered: false,
         })
     }
 

@@ -33,7 +33,7 @@ fields! {
     wire::RetryThread: "depth" "prompt" "model";
     wire::CompactThread: "reason";
     wire::DynamicToolCallResult: "success" "content";
-    wire::DecideApproval: "decision" "remember";
+    wire::DecideApproval: "decision" "remember" "remember_for";
     wire::UserInputAnswers: "answers";
     wire::CreateEnvironment: "id" "kind" "root" "policy";
     wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";

@@ -100,6 +100,8 @@ impl Asked {
             updated_at: now,
             latest_turn_id: None,
             archived: false,
+            auto_approve: of_parent.auto_approve && !of_parent.approvals_remembered,
+            approvals_remembered: false,
             model: cut.model.unwrap_or(of_parent.model),
             ..of_parent
         };

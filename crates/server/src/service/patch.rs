@@ -25,7 +25,7 @@ impl Asked {
         self.change(found.id, request).await
     }
 
-    /// Changes a thread's record. What is as it was makes no event.
+    /// Changes a thread's record.
     pub(super) async fn change(&self, id: SessionId, request: PatchThread) -> Result<Thread> {
         let _alone = self.changing.lock(&id.to_string()).await;
         let FoundThread {
@@ -41,6 +41,24 @@ impl Asked {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let after = self.changed(before.clone(), request)?;
+        self.keep_changes(id, before, after).await
+    }
+
+    /// Nobody is asked in the thread any more, because an answer is to be remembered.
+    pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
+        let _alone = self.changing.lock(&id.to_string()).await;
+        let before = self.thread(id).await?.thread;
+        let after = Thread {
+            approvals_remembered: before.approvals_remembered || !before.auto_approve,
+            auto_approve: true,
+            ..before.clone()
+        };
+        self.keep_changes(id, before, after).await?;
+        Ok(())
+    }
+
+    /// Records what is different. What is as it was makes no event.
+    async fn keep_changes(&self, id: SessionId, before: Thread, after: Thread) -> Result<Thread> {
         let changes = differences(&before, &after)?;
         if changes.is_empty() {
             return Ok(before);
@@ -74,7 +92,10 @@ impl Asked {
         set(&mut thread.archived, archived);
         set(&mut thread.allow_shell, allow_shell);
         set(&mut thread.trust_mode, trust_mode);
-        set(&mut thread.auto_approve, auto_approve);
+        if let Some(auto_approve) = auto_approve {
+            thread.auto_approve = auto_approve;
+            thread.approvals_remembered = false;
+        }
         set(&mut thread.mode, mode);
         set_text(&mut thread.title, title);
         set_text(&mut thread.system_prompt, system_prompt);

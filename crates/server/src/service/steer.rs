@@ -7,7 +7,7 @@ use windlass_core::events::EventData;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, SteerTurn, Turn};
+use windlass_protocol::{ErrorCode, Mode, SteerTurn, Turn};
 
 use super::Asked;
 use super::start::said;
@@ -43,6 +43,7 @@ impl Asked {
             return self.shown_turn(&found, turn_id).await;
         }
         let active = self.check_active(&found, turn_id)?;
+        self.check_trusted(&found, active).await?;
         let mut input = InputMessage::user(request.prompt);
         if let Some(request) = self.repeatable.clone() {
             input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
@@ -67,6 +68,31 @@ impl Asked {
                 _ => Err(no_active_turn(found)),
             },
             _ => Err(not_active(found, turn_id)),
+        }
+    }
+
+    /// An agent may not tell a turn what to do that somebody else has begun without approvals, where its thread has them.
+    async fn check_trusted(&self, found: &FoundThread, turn_id: TurnId) -> Result<()> {
+        let thread = &found.thread;
+        if self.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
+            return Ok(());
+        }
+        let turn = self.queries.turn(&found.row.stream, turn_id).await?;
+        let first = match &turn {
+            Some(turn) => self.first_input(found, turn).await?,
+            None => None,
+        };
+        let asks = match first.as_deref().map(|event| &event.data) {
+            Some(EventData::InputMessage(data)) => {
+                let request = data.message.turn_request();
+                request.is_none_or(|request| !request.approve_all)
+            }
+            // What cannot be known is not allowed.
+            _ => false,
+        };
+        match asks {
+            true => Ok(()),
+            false => self.caller.check_trust(Some(true), None, None),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use windlass_protocol::Environment;
+use windlass_protocol::{Environment, ErrorCode};
 use windlass_store::{
     HostRecord, HostRecords, MemoryHostRecords, MemoryRunLog, RunLog, Upkeep, Upkept,
 };
@@ -18,6 +18,13 @@ const ANSWER: &str = "answer";
 const ENVIRONMENT: &str = "environment";
 /// After how many answers the old ones are removed.
 const TRIM_EVERY: usize = 256;
+
+/// The record that is written to see whether one can be.
+const PROBE: &str = "probe";
+/// How long writing it may take.
+const WRITING: std::time::Duration = std::time::Duration::from_secs(2);
+/// With less room on the disk than this, the next turn may not be recorded to its end.
+const LEAST_ROOM: u64 = 4 * 1024 * 1024;
 
 /// Keeps everything as records of the host.
 pub struct HostWireStore {
@@ -137,6 +144,27 @@ impl WireStore for HostWireStore {
         match &self.upkeep {
             Some(upkeep) => Ok(upkeep.keep_up(now).await?),
             None => Ok(Upkept::default()),
+        }
+    }
+
+    async fn check_writes(&self) -> Result<()> {
+        if let Some(upkeep) = &self.upkeep {
+            let room = upkeep.room().await?;
+            if room < LEAST_ROOM {
+                let text =
+                    format!("only {room} bytes are left on the disk of the store; make room");
+                return Err(ApiError::new(ErrorCode::StoreUnavailable, text));
+            }
+        }
+        let (now, name) = (Utc::now(), PROBE.to_owned());
+        let body = now.to_rfc3339().into();
+        let written = self.records.put(PROBE, HostRecord { name, body }, now);
+        match tokio::time::timeout(WRITING, written).await {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                let text = "the store does not write: the disk is slow, or another program holds the database";
+                Err(ApiError::new(ErrorCode::StoreUnavailable, text))
+            }
         }
     }
 

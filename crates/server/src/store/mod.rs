@@ -48,6 +48,10 @@ pub trait WireStore: Send + Sync {
     async fn maintain(&self, _now: DateTime<Utc>) -> Result<Upkept, ApiError> {
         Ok(Upkept::default())
     }
+    /// Tells whether what is to be kept can be.
+    async fn check_writes(&self) -> Result<(), ApiError> {
+        Ok(())
+    }
     /// Returns where runs are kept.
     fn runs(&self) -> Arc<dyn RunLog>;
 }

@@ -1,6 +1,6 @@
 //! Approvals and questions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Daemon, assert_sound, text};
 
@@ -284,4 +284,63 @@ async fn an_approval_that_is_remembered_ends_the_asking() {
         .find(|frame| frame.event == "approval.decided");
     assert_eq!(decided.unwrap().data["payload"]["remember"], false);
     assert_eq!(daemon.detail(&other).await["thread"]["auto_approve"], false);
+}
+
+/// Lets a call of a turn pass, and returns when the turn is over.
+async fn allow(daemon: &Daemon, thread: &str, answer: Value) {
+    let mut events = daemon.events(thread, 0).await;
+    daemon.turn(thread, json!({"prompt": "SHELL now"})).await;
+    let asked = events.until("approval.required").await.pop().unwrap();
+    let id = text(&asked.data["payload"]["approval_id"]);
+    let path = format!("/v1/approvals/{id}");
+    daemon.client.post(&path, answer).await.expect(200);
+    events.until("turn.completed").await;
+}
+
+#[tokio::test]
+async fn what_is_remembered_in_a_thread_is_asked_again_in_its_forks() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    allow(
+        &daemon,
+        &thread,
+        json!({"decision": "allow", "remember": true}),
+    )
+    .await;
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["thread"]["auto_approve"], true);
+    assert_eq!(detail["thread"]["approvals_remembered"], true);
+    for way in ["fork", "undo"] {
+        let made = daemon.client.post(&format!("{thread}/{way}"), json!({}));
+        let made = made.await.json();
+        let fork = match way {
+            "undo" => made["thread"].clone(),
+            _ => made,
+        };
+        assert_eq!(fork["auto_approve"], false, "{way}: {fork}");
+        assert_eq!(fork.get("approvals_remembered"), None, "{way}");
+    }
+    // What the operator has set is handed down.
+    let set = json!({"auto_approve": true});
+    let set = daemon.client.patch(&thread, set).await.expect(200);
+    assert_eq!(set.get("approvals_remembered"), None);
+    let fork = daemon.client.post(&format!("{thread}/fork"), json!({}));
+    assert_eq!(fork.await.expect(201)["auto_approve"], true);
+}
+
+#[tokio::test]
+async fn an_approval_may_be_remembered_for_the_turn_alone() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let answer = json!({"decision": "allow", "remember": true, "remember_for": "turn"});
+    allow(&daemon, &thread, answer.clone()).await;
+    assert_eq!(
+        daemon.detail(&thread).await["thread"]["auto_approve"],
+        false
+    );
+    // Asked again in the next.
+    allow(&daemon, &thread, answer).await;
+    let refused = json!({"decision": "allow", "remember_for": "ever"});
+    let refused = daemon.client.post("/v1/approvals/appr_1", refused).await;
+    assert_eq!(refused.status, 422);
 }

@@ -108,3 +108,27 @@ async fn other_spellings_of_a_path_let_no_agent_into_the_threads_of_others() {
     let threads = of(&admin).get("/v1/threads").await.expect(200);
     assert_eq!(threads.as_array().unwrap().len(), 2, "one was forked");
 }
+
+#[tokio::test]
+async fn an_agent_does_not_steer_what_somebody_else_began_without_approvals() {
+    let home = Home::start().await;
+    let agent = home.client(&home.agent("a"));
+    let operator = &home.daemon.client;
+    let made = agent.post("/v1/threads", json!({})).await.expect(201);
+    let thread = format!("/v1/threads/{}", made["id"].as_str().unwrap());
+    for (is_trusted, expected) in [(true, 403), (false, 200)] {
+        let mut events = home.daemon.events(&thread, 0).await;
+        let prompt = json!({"prompt": "SLOW", "auto_approve": is_trusted});
+        let begun = operator.post(&format!("{thread}/turns"), prompt);
+        let turn = begun.await.expect(201)["turn"]["id"].clone();
+        let turn = format!("{thread}/turns/{}", turn.as_str().unwrap());
+        let steered = agent.post(&format!("{turn}/steer"), json!({"prompt": "run it"}));
+        let steered = steered.await;
+        assert_eq!(steered.status, expected, "{is_trusted}");
+        operator
+            .post(&format!("{turn}/interrupt"), json!({}))
+            .await
+            .expect(200);
+        events.until("turn.completed").await;
+    }
+}

@@ -98,3 +98,31 @@ async fn a_thread_outlives_its_records() {
     assert_eq!(daemon.detail(&thread).await["thread"]["title"], "kept");
     daemon.say(&thread, "still here?").await;
 }
+
+#[tokio::test]
+async fn a_daemon_whose_store_does_not_write_is_not_ready() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().join("data");
+    let setup = Setup {
+        data: Some(directory.clone()),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    daemon.client.get("/ready").await.expect(200);
+    // As long as somebody else holds the database, nothing can be written.
+    let disk = rusqlite::Connection::open(directory.join("windlass.db")).unwrap();
+    disk.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = loop {
+        let reply = daemon.client.get("/ready").await;
+        if reply.status != 200 {
+            break reply;
+        }
+    };
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (503, "store_unavailable")
+    );
+    daemon.client.get("/health").await.expect(200);
+    disk.execute_batch("ROLLBACK").unwrap();
+    while daemon.client.get("/ready").await.status != 200 {}
+}

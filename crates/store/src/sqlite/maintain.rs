@@ -52,6 +52,17 @@ impl Upkeep for SqliteStore {
             findings: done.findings.iter().map(ToString::to_string).collect(),
         })
     }
+
+    async fn room(&self) -> Result<u64, AgentLoopError> {
+        let database = self.inner.readers.location().database();
+        let left = rustix::fs::statvfs(&database).map_err(|error| {
+            AgentLoopError::StoreUnavailable(format!(
+                "cannot look at {}: {error}",
+                database.display()
+            ))
+        })?;
+        Ok(left.f_bavail.saturating_mul(left.f_frsize))
+    }
 }
 
 impl SqliteStore {
