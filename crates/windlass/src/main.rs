@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod data;
+mod data_modes;
 mod log;
 mod model;
 mod own_file;

@@ -21,6 +21,8 @@ use crate::panics::{caught, tried};
 
 /// How long a thread whose turn the journal has failed waits before it is woken.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// How long at most, after it was woken in vain.
+const MAX_TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// What became of an input that was taken.
 pub(crate) struct Accepted {
@@ -124,11 +126,13 @@ impl Actor {
 /// is because a disk was full for a minute.
 async fn try_again(inner: Weak<Inner>, slot: Arc<Slot>) {
     let session_id = slot.session_id;
+    let mut pause = TRY_AGAIN;
     loop {
-        let Some(sleep) = inner.upgrade().map(|inner| inner.world.sleep(TRY_AGAIN)) else {
+        let Some(sleep) = inner.upgrade().map(|inner| inner.world.sleep(pause)) else {
             break;
         };
         sleep.await;
+        pause = (pause * 2).min(MAX_TRY_AGAIN);
         let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else {
             break;
         };

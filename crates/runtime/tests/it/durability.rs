@@ -581,7 +581,7 @@ async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
         if again == 0 {
             journal.fail_after(0);
         }
-        let pause = Duration::from_secs(5);
+        let pause = Duration::from_secs(5 << again);
         fixture.world.asleep_for(pause).await;
         fixture.world.forget();
         fixture.world.advance(pause);

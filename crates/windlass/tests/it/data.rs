@@ -181,3 +181,28 @@ pub(crate) fn other_device() -> Option<tempfile::TempDir> {
     }
     found
 }
+
+/// Under landlock a command can do this to any file of the same user.
+#[test]
+fn a9_modes_that_somebody_changed_are_mended_at_the_start() {
+    let home = Home::new();
+    let names = ["secrets.key", "tokens.json", "windlass.db"];
+    let made = home.command(&["token", "create"]).output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    home.start().stop();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (of_files, of_directory) in [(0o644, 0o755), (0o666, 0o777), (0o000, 0o000)] {
+        for name in names {
+            set(&home.data().join(name), of_files);
+        }
+        set(&home.data(), of_directory);
+        home.start().stop();
+        assert_eq!(mode(&home.data()), 0o700);
+        for name in names {
+            assert_eq!(mode(&home.data().join(name)), 0o600, "{name}");
+        }
+    }
+}

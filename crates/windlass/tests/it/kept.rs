@@ -208,14 +208,13 @@ fn the_key_for_secrets_is_made_once_for_its_owner_alone() {
         assert_eq!(refused.status.code(), Some(2));
         String::from_utf8(refused.stderr).unwrap()
     };
-    let open = |mode| {
-        let mode = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(&path, mode).unwrap();
-    };
-    open(0o644);
-    let complaint = refusal(&[]);
+    // One that was named is the operator's to close.
+    let named = home.path().join("named.key");
+    std::fs::write(&named, &key).unwrap();
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&named, open).unwrap();
+    let complaint = refusal(&["--secrets-key-file", named.to_str().unwrap()]);
     assert!(complaint.contains("chmod 600"), "{complaint}");
-    open(0o600);
     let complaint = refusal(&["--secrets-key-file", "nowhere"]);
     assert!(complaint.contains("nowhere"), "{complaint}");
     std::fs::write(&path, "short").unwrap();

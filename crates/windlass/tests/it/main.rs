@@ -4,6 +4,7 @@
 mod backups;
 mod data;
 mod flags;
+mod full_disk;
 mod git;
 mod kept;
 mod killed;

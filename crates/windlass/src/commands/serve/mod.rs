@@ -25,9 +25,9 @@ use windlass_tools::Environments;
 
 use crate::cli::note;
 use crate::config::{self, Config};
-use crate::data;
 use crate::log::{self, LogFormat};
 use crate::private_file;
+use crate::{data, data_modes};
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]
@@ -132,6 +132,7 @@ impl Serve {
         log::begin(self.log, self.log_format);
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone());
+        data_modes::mend(&directory);
         let config = Config::load(named_config, &directory)?;
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;

@@ -1,0 +1,63 @@
+//! The modes of what the daemon keeps. A command may change them where the sandbox does not govern that, as landlock does not: what is
+//! open to others is closed, and what is closed to the daemon itself is opened, before anything is read.
+
+use std::fs::{self, Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::cli::{note, printable};
+
+/// Files of the data directory whose owner alone may use them, beside those of the store, which begin with its name.
+const OWN_FILES: [&str; 4] = ["secrets.key", "token", "tokens.json", "trusted.json"];
+const OF_STORE: &str = "windlass.";
+
+const OF_DIRECTORY: u32 = 0o700;
+const OF_FILES: u32 = 0o600;
+/// A directory with this bit is shared on purpose, as `/tmp` is.
+const STICKY: u32 = 0o1000;
+
+/// Gives the directory and the files in it that are the daemon's own their modes back, and says so. What belongs to another user, and
+/// what is a link, is left alone.
+pub(crate) fn mend(directory: &Path) {
+    let Ok(found) = fs::metadata(directory) else {
+        return;
+    };
+    if found.is_dir() && found.mode() & STICKY == 0 {
+        mend_one(directory, &found, OF_DIRECTORY);
+    }
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_own = OWN_FILES.contains(&&*name) || name.starts_with(OF_STORE);
+        // The look does not follow a link.
+        if let Ok(found) = entry.metadata()
+            && is_own
+            && found.is_file()
+        {
+            mend_one(&entry.path(), &found, OF_FILES);
+        }
+    }
+}
+
+fn mend_one(path: &Path, found: &Metadata, wanted: u32) {
+    let mode = found.mode() & 0o7777;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    if !is_own || mode == wanted {
+        return;
+    }
+    let shown = printable(path);
+    match fs::set_permissions(path, Permissions::from_mode(wanted)) {
+        Err(error) => note(&format!(
+            "{shown} has the mode {mode:03o}, and it cannot be set to {wanted:03o}: {error}"
+        )),
+        Ok(()) if mode & 0o022 != 0 => note(&format!(
+            "{shown} had the mode {mode:03o} and has {wanted:03o} now: others may have changed it, so look at what is in it"
+        )),
+        Ok(()) if mode & 0o044 != 0 => note(&format!(
+            "{shown} had the mode {mode:03o} and has {wanted:03o} now: others may have read it"
+        )),
+        Ok(()) => note(&format!(
+            "{shown} had the mode {mode:03o} and has {wanted:03o} now"
+        )),
+    }
+}

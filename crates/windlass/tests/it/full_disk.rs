@@ -1,0 +1,86 @@
+//! A disk that is full for a while. It takes a disk of its own, and with that a process with a view of its own.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_testkit::{Answer, skipped};
+
+use crate::support::{Home, Model};
+
+#[test]
+fn a_daemon_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+    let may_mount = Command::new("unshare").args(["-rm", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        return skipped("full_disk", "nothing can be mounted here");
+    }
+    let inside = Command::new("unshare")
+        .args(["-rm", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "full_disk::inside", "--ignored"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success(), "{told}");
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+#[ignore = "needs a view of its own; the other test runs it there"]
+fn inside() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    fs::create_dir(home.data()).unwrap();
+    let disk = home.data();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16m,mode=700", "none"])
+        .arg(&disk)
+        .status();
+    assert!(mounted.unwrap().success());
+    let log = home.path().join("log");
+    let daemon = home.start_logging(File::create(&log).unwrap());
+    daemon.client.get("/ready").expect(200);
+    let thread = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "hello");
+    let exchange = model.asked();
+
+    // All that is left, in pieces that get smaller.
+    let filler = disk.join("filler");
+    let mut file = File::create(&filler).unwrap();
+    for size in [1 << 20, 4096, 1] {
+        while file.write_all(&vec![0; size]).is_ok() {}
+    }
+    until(|| daemon.client.get("/ready").status == 503);
+    // Also what the log of the database has already.
+    for bytes in [100_000, 0] {
+        let body = json!({ "title": "x".repeat(bytes) });
+        while daemon.client.post("/v1/threads", &body).status != 503 {}
+    }
+    let answer = "The answer is here. ".repeat(50_000);
+    model.say(exchange, &Answer::text(&[&answer]));
+    until(|| {
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("the thread stopped")
+    });
+    assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "in_progress");
+
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    // The turn asks its model again by itself.
+    model.answer(&Answer::text(&["It is over."]));
+    events.until("turn.completed");
+    assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "completed");
+    until(|| daemon.client.get("/ready").status == 200);
+    daemon.stop();
+}
