@@ -4,7 +4,8 @@
 //! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
 //! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
 //!
-//! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up.
+//! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up. Beside the
+//! honest ones, [`hostile`] sessions try all that a model can to get out of its place or to bring the process down.
 
 pub mod chance;
 pub mod check;
@@ -12,8 +13,11 @@ pub mod child;
 pub mod faults;
 pub mod feed;
 pub mod harness;
+pub mod hostile;
 pub mod look;
 mod model;
 mod restarts;
+mod series;
 pub mod soak;
 mod tools;
+mod usage;

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{child, faults, feed, harness, look, soak};
+use windlass_crash::{child, faults, feed, harness, hostile, look, soak};
+use windlass_tools::Confinement;
 
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
@@ -19,9 +20,13 @@ With `feed` 64 writers are killed together while three readers follow the feed o
 
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
+With `hostile` a model calls tools with hostile values beside honest sessions: those complete, nothing outside of the root changes, and
+memory and descriptors level off.
+
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
+       windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
 
 Options:
   --kills N     how often (default 200)
@@ -34,6 +39,7 @@ Examples:
   cargo xtask crash --kills 50 --seed 7
   cargo xtask crash feed
   cargo xtask soak --seconds 45
+  cargo xtask hostile --seconds 60
 ";
 
 fn main() -> ExitCode {
@@ -48,6 +54,7 @@ fn main() -> ExitCode {
         Some((word, rest)) if word == "feed" => follow(rest),
         Some((word, rest)) if word == "write" => write(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
+        Some((word, rest)) if word == "hostile" => attack(rest),
         _ => kill(&args),
     };
     match done {
@@ -160,6 +167,30 @@ fn watch(args: &[String]) -> Result<(), String> {
         seed,
     };
     let summary = executor()?.block_on(soak::run(plan))?;
+    println!("{summary}");
+    summary.verdict()
+}
+
+fn attack(args: &[String]) -> Result<(), String> {
+    let seconds = number(args, "--seconds")?.unwrap_or(30 * 60);
+    let way = match value(args, "--sandbox") {
+        None => None,
+        Some("bubblewrap") => Some(Confinement::Bubblewrap),
+        Some("landlock") => Some(Confinement::Landlock),
+        Some(other) => {
+            return Err(format!(
+                "--sandbox takes bubblewrap or landlock, not `{other}`"
+            ));
+        }
+    };
+    let seed = seed(args)?;
+    eprintln!("seed {seed}, {seconds} s");
+    let plan = hostile::Plan {
+        length: Duration::from_secs(seconds),
+        seed,
+        way,
+    };
+    let summary = executor()?.block_on(hostile::run(plan))?;
     println!("{summary}");
     summary.verdict()
 }

@@ -14,6 +14,7 @@ mod daemon;
 mod failure;
 mod fake_models;
 mod fuzz;
+mod hostile;
 mod map;
 mod plan;
 mod python;
@@ -43,6 +44,7 @@ const WORDS: &[Word] = &[
     fuzz::WORD,
     crash::WORD,
     soak::WORD,
+    hostile::WORD,
     race::WORD,
     fake_models::WORD,
     accept::WORD,

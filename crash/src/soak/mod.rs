@@ -2,7 +2,6 @@
 
 mod sessions;
 mod summary;
-mod usage;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +12,9 @@ use windlass_runtime::{RuntimeBackends, SystemWorld, World};
 use windlass_store::sqlite::{SqliteOptions, SqliteRetention, SqliteStore};
 
 use crate::child::runtime_with;
+use crate::usage::Usage;
 use sessions::{Counts, Guests};
 pub use summary::Summary;
-use usage::Usage;
 
 /// How many sessions have turns at once.
 const WORKERS: u64 = 12;

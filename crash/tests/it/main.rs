@@ -7,6 +7,7 @@
 
 mod crash;
 mod feed;
+mod hostile;
 mod lock;
 mod restarts;
 mod soak;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What the process takes up, in bytes.
+/// What the process takes up; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// The resident set; 0 where the system does not say.
@@ -11,12 +11,15 @@ pub struct Usage {
     pub log: u64,
     /// All other files of the store.
     pub disk: u64,
+    /// Open file descriptors; 0 where the system does not say.
+    pub descriptors: u64,
 }
 
 impl Usage {
-    pub(super) fn now(directory: &Path) -> Self {
+    pub(crate) fn now(directory: &Path) -> Self {
         let mut usage = Self {
             resident: resident(),
+            descriptors: std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64),
             ..Self::default()
         };
         let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -32,11 +35,12 @@ impl Usage {
 
     /// Takes the larger of each.
     #[must_use]
-    pub(super) fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         Self {
             resident: self.resident.max(other.resident),
             log: self.log.max(other.log),
             disk: self.disk.max(other.disk),
+            descriptors: self.descriptors.max(other.descriptors),
         }
     }
 }

@@ -1,0 +1,195 @@
+//! Whether what a process takes up levels off: each figure over time, as a small table and a verdict.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::usage::Usage;
+
+/// How many rows the table has.
+const ROWS: usize = 12;
+
+/// The median of the last third may be so many times the median of the middle third. What grows with the time that has
+/// gone by has 1.67 there; what has levelled off has 1, but for chance.
+const GROWTH: f64 = 1.15;
+
+/// A log is written back when it has 8 MiB, aside; when it has become four times as long meanwhile, because others keep the disk
+/// busy, the next commit does it. A file up to this size is in use, and only a longer one says something about growth.
+const LOG_IN_USE: u64 = 34 * 1024 * 1024;
+
+/// So many descriptors come and go with what happens to be under way.
+const DESCRIPTORS_IN_USE: u64 = 128;
+
+/// One figure over time.
+struct Series {
+    name: &'static str,
+    of: fn(&Usage) -> u64,
+    /// Up to here it may grow as it likes.
+    free: u64,
+    /// What is shown as one.
+    unit: f64,
+}
+
+const MEGABYTE: f64 = 1e6;
+
+const SERIES: [Series; 4] = [
+    Series {
+        name: "resident set (MB)",
+        of: |usage| usage.resident,
+        free: 0,
+        unit: MEGABYTE,
+    },
+    Series {
+        name: "write-ahead log (MB)",
+        of: |usage| usage.log,
+        free: LOG_IN_USE,
+        unit: MEGABYTE,
+    },
+    Series {
+        name: "disk (MB)",
+        of: |usage| usage.disk,
+        free: 0,
+        unit: MEGABYTE,
+    },
+    Series {
+        name: "descriptors",
+        of: |usage| usage.descriptors,
+        free: DESCRIPTORS_IN_USE,
+        unit: 1.0,
+    },
+];
+
+impl Series {
+    /// The medians of the middle third and of the last.
+    fn thirds(&self, samples: &[Usage]) -> (u64, u64) {
+        let third = samples.len() / 3;
+        let (before, last) = samples.split_at(samples.len() - third);
+        let middle = &before[before.len() - third..];
+        (self.median(middle), self.median(last))
+    }
+
+    fn median(&self, samples: &[Usage]) -> u64 {
+        let mut values: Vec<u64> = samples.iter().map(self.of).collect();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn levels_off(&self, samples: &[Usage]) -> bool {
+        let (middle, last) = self.thirds(samples);
+        last <= self.free || last as f64 <= middle as f64 * GROWTH
+    }
+
+    fn shown(&self, value: u64) -> f64 {
+        value as f64 / self.unit
+    }
+}
+
+/// Says which figure still grows at the end.
+pub(crate) fn verdict(samples: &[Usage]) -> Result<(), String> {
+    let growing: Vec<_> = SERIES
+        .iter()
+        .filter(|series| !series.levels_off(samples))
+        .map(|series| series.name)
+        .collect();
+    match growing.as_slice() {
+        [] => Ok(()),
+        names => Err(format!("still growing at the end: {}", names.join(", "))),
+    }
+}
+
+/// The samples of a time as a table, and a line for each figure.
+pub(crate) struct Table<'a> {
+    pub(crate) length: Duration,
+    pub(crate) samples: &'a [Usage],
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>8}", "seconds")?;
+        for series in &SERIES {
+            write!(f, " {:>21}", series.name)?;
+        }
+        writeln!(f, "   (largest of each span)")?;
+        let per_row = self.samples.len().div_ceil(ROWS).max(1);
+        for (n, row) in self.samples.chunks(per_row).enumerate() {
+            let largest = row.iter().copied().fold(Usage::default(), Usage::max);
+            let share = ((n * per_row + row.len()) as f64) / self.samples.len() as f64;
+            write!(f, "{:>8.0}", self.length.as_secs_f64() * share)?;
+            for series in &SERIES {
+                write!(f, " {:>21.1}", series.shown((series.of)(&largest)))?;
+            }
+            writeln!(f)?;
+        }
+        for series in &SERIES {
+            let (middle, last) = series.thirds(self.samples);
+            let says = match series.levels_off(self.samples) {
+                true => "levels off",
+                false => "GROWS",
+            };
+            writeln!(
+                f,
+                "{}: median of the middle third {:.1}, of the last {:.1}: {says}",
+                series.name,
+                series.shown(middle),
+                series.shown(last)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn check(usage: impl Fn(u64) -> Usage, expected: Result<(), &str>) {
+        let samples: Vec<_> = (0..60).map(usage).collect();
+        assert_eq!(verdict(&samples), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn what_grows_to_the_end_is_named() {
+        let check = |disk: fn(u64) -> u64, expected| {
+            let usage = |n| Usage {
+                disk: disk(n),
+                ..Usage::default()
+            };
+            check(usage, expected);
+        };
+        check(|_| 100, Ok(()));
+        check(|n| n.min(30) * 100, Ok(()));
+        check(|n| 1000 + n, Ok(()));
+        check(|n| if n == 50 { 900 } else { 100 }, Ok(()));
+        let grows = Err("still growing at the end: disk (MB)");
+        check(|n| n * 100, grows);
+        check(|n| 1000 + 15 * n, grows);
+        check(|n| if n < 40 { 100 } else { 120 }, grows);
+    }
+
+    #[test]
+    fn a_log_may_fill_before_it_is_written_back() {
+        let check = |log: fn(u64) -> u64, expected| {
+            let usage = |n| Usage {
+                log: log(n),
+                ..Usage::default()
+            };
+            check(usage, expected);
+        };
+        check(|n| n * MIB / 2, Ok(()));
+        check(|n| if n < 40 { 11 * MIB } else { 32 * MIB }, Ok(()));
+        check(
+            |n| n * MIB,
+            Err("still growing at the end: write-ahead log (MB)"),
+        );
+    }
+
+    #[test]
+    fn descriptors_that_are_not_given_back_are_named() {
+        let usage = |n| Usage {
+            descriptors: 40 + 4 * n,
+            ..Usage::default()
+        };
+        check(usage, Err("still growing at the end: descriptors"));
+    }
+}

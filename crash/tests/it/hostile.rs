@@ -1,0 +1,16 @@
+//! A hostile model neither gets out of its place nor holds up others.
+
+use std::process::Command;
+
+#[test]
+fn a_hostile_model_breaks_nothing() {
+    let trial = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
+        .args(["hostile", "--seconds", "45", "--seed", "20261117"])
+        .output()
+        .unwrap();
+    let (said, trouble) = (
+        String::from_utf8_lossy(&trial.stdout),
+        String::from_utf8_lossy(&trial.stderr),
+    );
+    assert!(trial.status.success(), "{said}\n{trouble}");
+}
