@@ -16,6 +16,7 @@ use crate::git::GitStates;
 use crate::locks::Locks;
 use crate::quotas::Quotas;
 use crate::readiness::Readiness;
+use crate::rooms::Rooms;
 use crate::settings::Settings;
 use crate::store::WireStore;
 use crate::visitors::Lobby;
@@ -27,8 +28,7 @@ pub(crate) struct App {
     pub(crate) store: Arc<dyn WireStore>,
     /// What is recorded of threads, turns and what waits in them.
     pub(crate) queries: Arc<dyn Queries>,
-    /// How many threads may be made before they are counted again.
-    pub(crate) room: AtomicU64,
+    pub(crate) rooms: Rooms,
     pub(crate) local: Environment,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,

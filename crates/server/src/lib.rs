@@ -18,6 +18,7 @@ mod locks;
 mod models;
 mod quotas;
 mod readiness;
+mod rooms;
 mod routes;
 mod rpc;
 mod serve;

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -32,6 +31,7 @@ use crate::http::stall::Stalling;
 use crate::locks::Locks;
 use crate::quotas::{Quotas, watch_tokens};
 use crate::readiness::Readiness;
+use crate::rooms::Rooms;
 use crate::routes;
 use crate::rpc::{Rpc, UnixSocket};
 use crate::settings::{Access, Settings};
@@ -158,7 +158,7 @@ impl Server {
             settings,
             store,
             environments: RwLock::new(Arc::new(environments)),
-            room: AtomicU64::new(0),
+            rooms: Rooms::default(),
             local,
             builtin_tools,
             git,

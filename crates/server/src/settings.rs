@@ -35,6 +35,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Threads.
     pub threads: usize,
+    /// Threads that one agent has made.
+    pub threads_of_agent: usize,
     /// Event streams that are open at once.
     pub subscribers: usize,
     /// Event streams that one stored token has open at once.
@@ -62,6 +64,7 @@ impl Default for Limits {
         Self {
             body_bytes: 16 * 1024 * 1024,
             threads: 100_000,
+            threads_of_agent: 10_000,
             subscribers: 4_096,
             subscribers_of_token: 512,
             connections: 8_192,

@@ -23,21 +23,29 @@ pub(crate) use identity::{Identity, LOOK};
 use mounts::Mount;
 use resolve::Resolved;
 
-/// Where people keep keys and passwords, below their home directory.
+/// Where people keep keys and passwords below their home directory, and where services listen that start containers with all rights of
+/// the user.
 const KEY_PLACES: &[&str] = &[
     ".aws",
     ".azure",
+    ".colima",
     ".cargo/credentials.toml",
     ".config/gcloud",
     ".config/gh",
     ".docker/config.json",
+    ".docker/desktop",
+    ".docker/run",
     ".git-credentials",
     ".gnupg",
     ".kube",
+    ".lima",
+    ".local/share/containers/podman",
     ".netrc",
     ".npmrc",
+    ".orbstack",
     ".password-store",
     ".pypirc",
+    ".rd",
     ".ssh",
 ];
 

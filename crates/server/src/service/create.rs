@@ -1,7 +1,6 @@
 //! Making a thread.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use chrono::Utc;
 use windlass_core::events::SessionStartedData;
@@ -104,18 +103,14 @@ impl Asked {
         Ok(SessionId::new())
     }
 
-    /// Takes room for one more thread. All are counted only when as many were made as there was room for the last time.
+    /// Takes room for one more thread.
     pub(super) async fn take_room(&self) -> Result<()> {
-        let (relaxed, take) = (Ordering::Relaxed, |left: u64| left.checked_sub(1));
-        if self.room.fetch_update(relaxed, relaxed, take).is_ok() {
-            return Ok(());
+        let (queries, limits) = (&*self.queries, &self.settings.limits);
+        if let Some(agent) = self.caller.agent() {
+            let of_agent = limits.threads_of_agent;
+            self.rooms.take_of(queries, agent, of_agent).await?;
         }
-        let limit = self.settings.limits.threads;
-        let counts = self.queries.counts().await?;
-        let left = (limit as u64).saturating_sub(counts.current + counts.archived);
-        let left = take(left).ok_or_else(|| ApiError::limit("threads", limit))?;
-        self.room.store(left, relaxed);
-        Ok(())
+        self.rooms.take(queries, limits.threads).await
     }
 
     /// Keeps a thread, with its first record.

@@ -338,3 +338,21 @@ async fn a_body_that_never_ends_is_not_waited_for() {
     soon(socket.read_exact(&mut answer)).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 408");
 }
+
+#[tokio::test]
+async fn a20_one_agent_does_not_make_all_threads() {
+    let home = Home::with(|settings| settings.limits.threads_of_agent = 2).await;
+    let (one, other) = (home.client(&home.agent("a")), home.client(&home.agent("b")));
+    let first = one.post("/v1/threads", json!({})).await.expect(201);
+    let path = format!("/v1/threads/{}/fork", first["id"].as_str().unwrap());
+    one.post(&path, json!({})).await.expect(201);
+    for path in ["/v1/threads", &path] {
+        let refused = one.post(path, json!({})).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (429, "limit_reached")
+        );
+    }
+    other.post("/v1/threads", json!({})).await.expect(201);
+    home.daemon.thread(json!({})).await;
+}
