@@ -81,12 +81,20 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     if !is_everything && (bounds.is_writable || is_empty(&bounds.root)) {
         arguments.bind(how, &bounds.root);
     }
-    for step in covering(bounds) {
+    let covers = covering(bounds);
+    for step in &covers {
         match step {
-            Cover::Held(directory) => arguments.bind(how, &directory),
-            Cover::Hidden(path) => arguments.hide(&path),
+            Cover::Held(directory) if is_beside(bounds, directory) => {
+                arguments.bind("--bind", directory);
+            }
+            Cover::Held(directory) => arguments.bind(how, directory),
+            Cover::Shown(directory) => arguments.bind("--bind", directory),
+            Cover::Hidden(path) => arguments.hide(path),
         }
     }
+    // Only now: before, the place of what is shown below a hidden directory could not be made in it.
+    let hidden = covers.iter().filter_map(Cover::hidden_directory);
+    hidden.for_each(|path| arguments.path("--remount-ro", path));
     arguments.path("--chdir", &bounds.cwd);
     arguments.0
 }
@@ -96,37 +104,72 @@ fn is_empty(path: &Path) -> bool {
     EMPTY.iter().any(|empty| path.starts_with(empty))
 }
 
-/// What is laid over the host's files.
+/// Tells whether a path lies in a directory that may be changed beside the root.
+fn is_beside(bounds: &Bounds, path: &Path) -> bool {
+    let mut beside = bounds.also_writable.iter();
+    beside.any(|directory| path.starts_with(directory))
+}
+
+/// What is laid over the host's files. The order is that of two at the same path.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cover {
+    /// A directory that may be changed beside the root.
+    Shown(PathBuf),
     /// A directory, over itself: what is mounted cannot be renamed, and with it what is hidden below.
     Held(PathBuf),
     Hidden(PathBuf),
+}
+
+impl Cover {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Shown(path) | Self::Held(path) | Self::Hidden(path) => path,
+        }
+    }
+
+    fn hidden_directory(&self) -> Option<&Path> {
+        match self {
+            Self::Hidden(path) if path.is_dir() => Some(path),
+            Self::Hidden(_) | Self::Shown(_) | Self::Held(_) => None,
+        }
+    }
 }
 
 /// Returns what is laid over the host's files, from the top down.
 fn covering(bounds: &Bounds) -> Vec<Cover> {
     // What is empty in the sandbox hides everything in it, but for a root that is shown there.
     let is_shown = |path: &Path| {
-        path.starts_with(&bounds.root) && bounds.root != Path::new("/") || !is_empty(path)
+        path.starts_with(&bounds.root) && bounds.root != Path::new("/")
+            || is_beside(bounds, path)
+            || !is_empty(path)
     };
-    let hidden = bounds.hidden.places().iter().map(|path| (path, true));
-    let held = bounds.held.iter().map(|path| (path, false));
+    let hidden = bounds.hidden.places().iter().cloned().map(Cover::Hidden);
+    let held = bounds.held.iter().cloned().map(Cover::Held);
+    let shown = bounds.also_writable.iter().cloned().map(Cover::Shown);
     let mut all: Vec<_> = hidden
         .chain(held)
-        .filter(|(path, _)| is_shown(path))
+        .chain(shown)
+        .filter(|cover| is_shown(cover.path()))
         .collect();
-    all.sort();
+    all.sort_by(|one, other| one.path().cmp(other.path()).then_with(|| one.cmp(other)));
     let mut covers = Covers::default();
-    for (path, is_hidden) in all {
-        if covers.hides(path) {
+    for cover in all {
+        let is_below_hidden = covers.hides(cover.path());
+        if is_below_hidden && !matches!(cover, Cover::Shown(_)) {
             continue;
         }
-        if bounds.is_writable && path.starts_with(&bounds.root) {
-            covers.hold_above(path, &bounds.root);
+        let beside = bounds.also_writable.iter();
+        let root = bounds.is_writable.then_some(&bounds.root);
+        let mut within = root
+            .into_iter()
+            .chain(beside)
+            .filter(|above| cover.path().starts_with(above));
+        if let (false, Some(above)) = (is_below_hidden, within.next()) {
+            covers.hold_above(cover.path(), above);
         }
-        match is_hidden {
-            true => covers.0.push(Cover::Hidden(path.clone())),
-            false => covers.hold(path),
+        match cover {
+            Cover::Held(path) => covers.hold(&path),
+            cover => covers.0.push(cover),
         }
     }
     covers.0
@@ -136,15 +179,19 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
 struct Covers(Vec<Cover>);
 
 impl Covers {
+    /// Tells whether the nearest cover above a path hides it.
     fn hides(&self, path: &Path) -> bool {
-        let mut covers = self.0.iter();
-        covers.any(|cover| matches!(cover, Cover::Hidden(hidden) if path.starts_with(hidden)))
+        let above = self.0.iter().filter(|cover| path.starts_with(cover.path()));
+        let nearest = above.max_by_key(|cover| cover.path().components().count());
+        matches!(nearest, Some(Cover::Hidden(_)))
     }
 
     /// Holds what lies above a path, up to the root.
     fn hold_above(&mut self, path: &Path, root: &Path) {
         let above = path.ancestors().skip(1);
-        let mut above: Vec<_> = above.take_while(|above| *above != root).collect();
+        let mut above: Vec<_> = above
+            .take_while(|above| above.starts_with(root) && *above != root)
+            .collect();
         above.reverse();
         above.into_iter().for_each(|above| self.hold(above));
     }
@@ -175,11 +222,10 @@ impl Arguments {
         self.0.push(path.into());
     }
 
-    /// Covers a directory with an empty one that stays so, and a file with nothing.
+    /// Covers a directory with an empty one, and a file with nothing.
     fn hide(&mut self, path: &Path) {
         if path.is_dir() {
             self.path("--tmpfs", path);
-            self.path("--remount-ro", path);
         } else {
             self.path("--ro-bind", Path::new("/dev/null"));
             self.0.push(path.into());

@@ -100,6 +100,11 @@ enum NoRules {
     Landlock(#[from] RulesetError),
     #[error("cannot look at /: {0}")]
     Top(#[from] rustix::io::Errno),
+    #[error("cannot look at {}: {source}", directory.display())]
+    Beside {
+        directory: PathBuf,
+        source: rustix::io::Errno,
+    },
 }
 
 fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRules> {
@@ -121,7 +126,16 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     let rules = ruleset()?;
     let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
-    let rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
+    let mut rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
+    for directory in &bounds.also_writable {
+        let look = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let handle = openat(CWD, directory, look, Mode::empty());
+        let handle = handle.map_err(|source| NoRules::Beside {
+            directory: directory.clone(),
+            source,
+        })?;
+        rules = parts(everything).allow(rules, handle.as_fd(), directory, 0)?;
+    }
     let rules = rules.add_rules(path_beneath_rules(&bounds.scratch, everything))?;
     Ok(rules.restrict_self()?.ruleset)
 }

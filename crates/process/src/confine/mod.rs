@@ -56,14 +56,19 @@ pub enum Confinement {
     Unconfined,
 }
 
-/// Returns the directories inside of the bounds' root in which landlock lets nothing be made, renamed or removed, because
-/// something hidden lies below them.
+/// Returns the directories inside of what the bounds let be changed in which landlock lets nothing be made, renamed or removed,
+/// because something hidden lies below them.
 pub fn closed_by_landlock(bounds: &Bounds) -> Vec<PathBuf> {
-    let inside = bounds.hidden.places().iter();
-    let inside = inside.filter(|hidden| bounds.is_writable && hidden.starts_with(&bounds.root));
-    let above = inside.flat_map(|hidden| hidden.ancestors().skip(1));
-    let mut above: Vec<_> = above
-        .filter(|above| above.starts_with(&bounds.root))
+    let root = bounds.is_writable.then_some(&bounds.root);
+    let mut above: Vec<_> = root
+        .into_iter()
+        .chain(&bounds.also_writable)
+        .flat_map(|top| {
+            let inside = bounds.hidden.places().iter();
+            let inside = inside.filter(move |hidden| hidden.starts_with(top));
+            let above = inside.flat_map(|hidden| hidden.ancestors().skip(1));
+            above.filter(move |above| above.starts_with(top))
+        })
         .map(Path::to_owned)
         .collect();
     above.sort();
@@ -80,6 +85,9 @@ pub struct Bounds {
     pub cwd: PathBuf,
     /// Whether it may change what is in the root.
     pub is_writable: bool,
+    /// Directories beside the root that it may change, such as those with a program's own settings; links resolved. One may lie
+    /// below something hidden and is seen all the same; what is hidden inside of it stays so. None lies above the root.
+    pub also_writable: Vec<PathBuf>,
     /// What it cannot see; none of it lies above the root.
     pub hidden: Arc<Hidden>,
     /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
@@ -99,6 +107,7 @@ impl Bounds {
             cwd: root.clone(),
             root,
             is_writable: true,
+            also_writable: Vec::new(),
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,

@@ -1,8 +1,9 @@
 //! What a program gets and what it does not.
 
 use std::fs;
+use std::sync::Arc;
 
-use windlass_process::MARK;
+use windlass_process::{HiddenPaths, MARK};
 
 use crate::support::{World, sandboxes, worlds};
 
@@ -70,5 +71,45 @@ async fn a_program_leads_a_group_of_its_own() {
         let after_name = stat.rsplit(')').next().unwrap();
         let group = after_name.split_ascii_whitespace().nth(2).unwrap();
         assert_eq!(group, running.pid().to_string(), "{:?}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_seen() {
+    for world in sandboxes() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let settings = home.join("settings");
+        fs::create_dir_all(settings.join("keys")).unwrap();
+        for secret in ["letter", "settings/keys/key"] {
+            fs::write(home.join(secret), "secret").unwrap();
+        }
+        // Landlock lets nothing be made beside what is hidden, so this is there already.
+        fs::write(settings.join("login"), "").unwrap();
+        let (at, inside) = (home.display(), settings.display());
+        let script = format!(
+            "echo login > {inside}/login; echo more > {at}/more; cat {at}/letter {inside}/keys/key;
+             mv {inside}/keys {inside}/moved; echo no > {inside}/keys/new; true"
+        );
+        // The home is hidden but for the settings, and the keys are hidden in these.
+        let mut hidden = HiddenPaths::default();
+        hidden.add(&home);
+        hidden.add(&settings.join("keys"));
+        let (mut program, _) = world.script(&script);
+        program.bounds.hidden = Arc::new(hidden.look());
+        program.bounds.also_writable = vec![settings.clone()];
+        let mut running = program.start().await.unwrap();
+        let mut said = running.chunks().unwrap();
+        let way = world.way;
+        assert_eq!(said.next().await, None, "{way:?}");
+        running.end().await.unwrap();
+        assert_eq!(
+            fs::read_to_string(settings.join("login")).unwrap_or_default(),
+            "login\n",
+            "{way:?}"
+        );
+        assert!(!home.join("more").exists(), "{way:?}");
+        let keys = fs::read_dir(settings.join("keys")).unwrap();
+        assert_eq!(keys.count(), 1, "{way:?}");
     }
 }

@@ -167,6 +167,7 @@ impl Look {
             root: real.clone(),
             cwd: real,
             is_writable: false,
+            also_writable: Vec::new(),
             hidden: Arc::new(hidden),
             held: Vec::new(),
             network: Network::None,

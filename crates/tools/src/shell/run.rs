@@ -95,6 +95,7 @@ fn prepare(
         root: at.root_path().to_owned(),
         cwd: at.root_path().join(cwd),
         is_writable: at.policy().write,
+        also_writable: Vec::new(),
         hidden: Arc::clone(at.hidden()),
         held: roots_inside(environments, at.root_path()),
         network: at.policy().network,
