@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod atoms;
+pub mod backend;
 pub mod bounds;
 pub mod capabilities;
 pub mod capability_types;

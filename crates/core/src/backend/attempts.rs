@@ -1,0 +1,119 @@
+//! What may be tried after a turn of an agent failed.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{BackendErrorKind, BackendOutcome, SessionChoice};
+
+/// How often in a row a process may die by a signal before its session is established.
+pub const MAX_ABORTS: u32 = 5;
+
+/// What was tried for one turn. It is a value, so that who records it counts on after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempts {
+    /// How many processes in a row died by a signal before their session was established.
+    pub aborts_in_a_row: u32,
+    /// Whether a refused session was already given up for a new one.
+    pub has_started_fresh: bool,
+}
+
+/// What to do after a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing more: the outcome stands.
+    Done,
+    /// Begin a new conversation with the whole prompt. It is to be told that the old one is lost.
+    StartFresh,
+    /// Try the same once more.
+    Again,
+    /// Try again at that time, or by a back-off of the caller's own. It is no failure of the turn.
+    WaitForLimit {
+        /// When the provider says that the limit is over.
+        until: Option<DateTime<Utc>>,
+    },
+}
+
+impl Attempts {
+    /// Decides what follows from an outcome, and counts it.
+    pub fn next(&mut self, session: &SessionChoice, outcome: &BackendOutcome) -> Next {
+        if outcome.aborted_signal {
+            self.aborts_in_a_row += 1;
+            return match () {
+                () if self.aborts_in_a_row >= MAX_ABORTS => Next::Done,
+                // A resume could meet the same crash again.
+                () if session.is_resume() && !self.has_started_fresh => self.start_fresh(),
+                () => Next::Again,
+            };
+        }
+        self.aborts_in_a_row = 0;
+        match outcome.error_kind() {
+            Some(BackendErrorKind::ResumeRefused) if session.is_resume() => {
+                match self.has_started_fresh {
+                    true => Next::Done,
+                    false => self.start_fresh(),
+                }
+            }
+            Some(_) if outcome.rate_limit_exit => Next::WaitForLimit {
+                until: outcome.rate_limit_reset_at,
+            },
+            _ => Next::Done,
+        }
+    }
+
+    fn start_fresh(&mut self) -> Next {
+        self.has_started_fresh = true;
+        Next::StartFresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{BackendEnd, BackendError};
+
+    fn failed(kind: BackendErrorKind) -> BackendOutcome {
+        BackendOutcome::failed(BackendError::new(kind, ""))
+    }
+
+    fn aborted() -> BackendOutcome {
+        let mut outcome = failed(BackendErrorKind::Killed(6));
+        outcome.aborted_signal = true;
+        outcome
+    }
+
+    fn check(session: &SessionChoice, outcomes: &[BackendOutcome], expected: &[Next]) {
+        let mut attempts = Attempts::default();
+        let next: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| attempts.next(session, outcome))
+            .collect();
+        assert_eq!(next, expected);
+    }
+
+    #[test]
+    fn what_follows_an_outcome() {
+        use Next::{Again, Done, StartFresh, WaitForLimit};
+        let new = SessionChoice::New { id: None };
+        let resume = SessionChoice::Resume { id: "s".to_owned() };
+        let refused = || failed(BackendErrorKind::ResumeRefused);
+        check(
+            &new,
+            &vec![aborted(); 5],
+            &[Again, Again, Again, Again, Done],
+        );
+        check(&resume, &[aborted()], &[StartFresh]);
+        check(&resume, &[refused(), refused()], &[StartFresh, Done]);
+        check(&new, &[refused()], &[Done]);
+        check(&new, &[failed(BackendErrorKind::Auth)], &[Done]);
+        let mut limited = failed(BackendErrorKind::RateLimit);
+        limited.rate_limit_exit = true;
+        check(&new, &[limited], &[WaitForLimit { until: None }]);
+        let mut good = refused();
+        good.result = Ok(BackendEnd::Completed);
+        check(&resume, &[good.clone()], &[Done]);
+        // What is no abort starts the count anew.
+        let mixed = [aborted(), aborted(), good, aborted(), aborted()];
+        check(&new, &mixed, &[Again, Again, Done, Again, Again]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Why an agent failed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why an agent failed: a kind to decide by, and a text for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{kind}: {message}")]
+#[serde(deny_unknown_fields)]
+pub struct BackendError {
+    /// What kind of failure it is.
+    pub kind: BackendErrorKind,
+    /// What happened, as far as it is known.
+    pub message: String,
+}
+
+impl BackendError {
+    /// An error of a kind.
+    pub fn new(kind: BackendErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendErrorKind {
+    /// The program could not be started.
+    SpawnFailed,
+    /// The program refused how it was called.
+    BadInvocation,
+    /// It is not logged in, or its key is refused.
+    Auth,
+    /// Its provider lets it do no more for now.
+    RateLimit,
+    /// Its provider failed.
+    Server,
+    /// Its provider could not be reached.
+    Network,
+    /// It does not know the session that it was to take up.
+    ResumeRefused,
+    /// It made as many model calls as it may in a turn.
+    TurnLimit,
+    /// It used as much as it may.
+    Budget,
+    /// It was silent for too long, and was ended.
+    Inactive,
+    /// Its turn took too long, and it was ended.
+    TimeOver,
+    /// Somebody ended it.
+    Cancelled,
+    /// It died by a signal that we did not send.
+    Killed(i32),
+    /// It did not speak as agreed, or ended in the middle of a turn.
+    Protocol,
+    /// It failed and does not say in which way.
+    Failed,
+    /// Another turn runs in this process.
+    Busy,
+    /// Its process is gone; open it again.
+    Closed,
+    /// There is no such open request.
+    UnknownRequest,
+}
+
+impl fmt::Display for BackendErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::SpawnFailed => "the agent did not start",
+            Self::BadInvocation => "the agent refused how it was called",
+            Self::Auth => "the agent is not logged in",
+            Self::RateLimit => "the agent's provider limits it",
+            Self::Server => "the agent's provider failed",
+            Self::Network => "the agent's provider was not reached",
+            Self::ResumeRefused => "the agent does not know the session",
+            Self::TurnLimit => "the agent made as many model calls as it may",
+            Self::Budget => "the agent used as much as it may",
+            Self::Inactive => "the agent was silent for too long",
+            Self::TimeOver => "the agent's turn took too long",
+            Self::Cancelled => "the agent was ended",
+            Self::Killed(signal) => return write!(formatter, "the agent died by signal {signal}"),
+            Self::Protocol => "the agent did not speak as agreed",
+            Self::Failed => "the agent failed",
+            Self::Busy => "the agent carries another turn",
+            Self::Closed => "the agent's process is gone",
+            Self::UnknownRequest => "there is no such open request",
+        };
+        formatter.write_str(text)
+    }
+}

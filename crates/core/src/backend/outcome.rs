@@ -1,0 +1,130 @@
+//! How a turn of an agent ended.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{BackendError, BackendErrorKind};
+use crate::events::TokenUsage;
+
+/// How a turn of an agent ended, and all that is known of it. A failed turn has a session and a usage too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendOutcome {
+    /// How it ended.
+    pub result: Result<BackendEnd, BackendError>,
+    /// The session, if it is established; a refused one is never told.
+    pub session_id: Option<String>,
+    /// Whether the process began a new conversation.
+    pub is_fresh: bool,
+    /// What this turn used, if the agent says so.
+    pub usage: Option<BackendUsage>,
+    /// What was counted of the whole session, to be given to the process that takes it up.
+    pub totals: SessionTotals,
+    /// Whether the process died by a signal that we did not send, before the session was established.
+    pub aborted_signal: bool,
+    /// Whether the turn failed because its provider lets the agent do no more for now.
+    pub rate_limit_exit: bool,
+    /// When to try again, if the provider says so.
+    pub rate_limit_reset_at: Option<DateTime<Utc>>,
+    /// How the process ended, if it has.
+    pub exit: Option<BackendExit>,
+    /// The last of what the agent complained about, up to 4 KiB.
+    pub stderr: String,
+}
+
+impl BackendOutcome {
+    /// A turn that failed before anything is known of it.
+    #[must_use]
+    pub fn failed(error: BackendError) -> Self {
+        Self {
+            result: Err(error),
+            session_id: None,
+            is_fresh: false,
+            usage: None,
+            totals: SessionTotals::default(),
+            aborted_signal: false,
+            rate_limit_exit: false,
+            rate_limit_reset_at: None,
+            exit: None,
+            stderr: String::new(),
+        }
+    }
+
+    /// Returns the kind of failure, if it failed.
+    #[must_use]
+    pub fn error_kind(&self) -> Option<BackendErrorKind> {
+        self.result.as_ref().err().map(|error| error.kind)
+    }
+}
+
+/// How a turn ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendEnd {
+    /// The agent is done.
+    Completed,
+    /// The model refused to go on.
+    Refused,
+    /// The model wrote as much as it may.
+    LengthLimit,
+    /// It was interrupted; the session can be used again.
+    Interrupted,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BackendExit {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The signal that it died by.
+    pub signal: Option<i32>,
+    /// Whether it was seen that nobody of its tree is left.
+    pub is_whole: bool,
+}
+
+/// What a turn used. Each token is counted in one field, but for those of reasoning, which are output too.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct BackendUsage {
+    /// Tokens read, but for those of a cache.
+    pub input_tokens: u64,
+    /// Tokens read from a cache.
+    pub cached_tokens: u64,
+    /// Tokens read and put into a cache.
+    pub cache_write_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Of those written, how many were reasoning.
+    pub reasoning_tokens: u64,
+    /// What it cost, where the agent says so.
+    pub cost_usd: Option<f64>,
+}
+
+impl BackendUsage {
+    /// Counts as the rest of the workspace does: caches are a part of the input.
+    #[must_use]
+    pub fn to_token_usage(&self) -> TokenUsage {
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let input = self
+            .input_tokens
+            .saturating_add(self.cached_tokens)
+            .saturating_add(self.cache_write_tokens);
+        TokenUsage {
+            input_tokens: narrow(input),
+            output_tokens: narrow(self.output_tokens),
+            cache_read_tokens: Some(narrow(self.cached_tokens)),
+            cache_creation_tokens: Some(narrow(self.cache_write_tokens)),
+            actual_cost_usd: self.cost_usd,
+            estimated_cost_usd: None,
+            reasoning_tokens: Some(narrow(self.reasoning_tokens)),
+        }
+    }
+}
+
+/// The last counts that an agent told of a whole session. Agents that tell only these are booked by difference.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionTotals {
+    /// The tokens, where the agent counts them over the session.
+    pub tokens: Option<BackendUsage>,
+    /// The cost, where the agent counts it over the session.
+    pub cost_usd: Option<f64>,
+}
