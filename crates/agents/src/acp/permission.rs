@@ -1,0 +1,106 @@
+//! What an agent asks before it does something. Options are chosen by their kind: their ids are the agent's own.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use windlass_core::backend::{
+    BackendEvent, PermissionDecision, PermissionRequest, PermissionScope,
+};
+
+use crate::json::{id, text};
+use crate::protocol::Step;
+
+/// How many requests may be open.
+const MAX_OPEN: usize = 1024;
+
+struct Open {
+    id: Value,
+    /// Kind and id of each option.
+    options: Vec<(String, String)>,
+}
+
+/// The requests that are open.
+#[derive(Default)]
+pub(super) struct Permissions(BTreeMap<String, Open>);
+
+/// The answer that nobody decided.
+pub(super) fn cancelled() -> Value {
+    json!({"outcome": {"outcome": "cancelled"}})
+}
+
+impl Permissions {
+    pub(super) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Reads a request; `None` if there are too many already.
+    pub(super) fn ask(&mut self, request: &Value, params: &Value) -> Option<Step> {
+        if self.0.len() >= MAX_OPEN {
+            return None;
+        }
+        let call = params.get("toolCall").unwrap_or(&Value::Null);
+        let options = params.get("options").and_then(Value::as_array);
+        let options = options.into_iter().flatten().filter_map(|option| {
+            let kind = text(option, "kind")?;
+            Some((kind.to_owned(), text(option, "optionId")?.to_owned()))
+        });
+        let open = Open {
+            id: request.clone(),
+            options: options.collect(),
+        };
+        let can_allow_always = open.option("allow_always").is_some();
+        self.0.insert(request.to_string(), open);
+        let title = text(call, "title");
+        Some(Step::Event(BackendEvent::Permission(PermissionRequest {
+            id: request.to_string(),
+            call_id: id(call, "toolCallId").map(str::to_owned),
+            name: text(call, "kind").or(title).unwrap_or("unknown").to_owned(),
+            arguments: call.get("rawInput").cloned().unwrap_or(Value::Null),
+            title: title.map(str::to_owned),
+            can_allow_always,
+        })))
+    }
+
+    /// Returns the request's own id and what to answer.
+    pub(super) fn answer(
+        &mut self,
+        request: &str,
+        decision: &PermissionDecision,
+    ) -> Option<(Value, Value)> {
+        let open = self.0.remove(request)?;
+        let kinds: &[&str] = match decision {
+            PermissionDecision::Allow {
+                scope: PermissionScope::Always,
+                ..
+            } => &["allow_always", "allow_once"],
+            // Nothing more is allowed than was meant, also where the agent offers nothing less.
+            PermissionDecision::Allow {
+                scope: PermissionScope::Once,
+                ..
+            } => &["allow_once"],
+            PermissionDecision::Deny { .. } => &["reject_once"],
+        };
+        let chosen = kinds.iter().find_map(|kind| open.option(kind));
+        let answer = match chosen {
+            Some(option) => json!({"outcome": {"outcome": "selected", "optionId": option}}),
+            None => cancelled(),
+        };
+        Some((open.id, answer))
+    }
+
+    /// Nobody decides any more. Returns the requests' own ids and their names.
+    pub(super) fn withdraw_all(&mut self) -> Vec<(Value, String)> {
+        let open = std::mem::take(&mut self.0);
+        open.into_iter()
+            .map(|(name, open)| (open.id, name))
+            .collect()
+    }
+}
+
+impl Open {
+    fn option(&self, kind: &str) -> Option<&str> {
+        let mut options = self.options.iter();
+        let found = options.find(|(of_kind, _)| of_kind == kind);
+        found.map(|(_, option)| option.as_str())
+    }
+}

@@ -1,0 +1,81 @@
+//! The calls that an agent makes by itself: each starts once and ends at most once, whatever is said about it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use windlass_core::backend::{BackendEvent, ObservedCall, ObservedResult};
+
+use crate::protocol::Step;
+
+/// How many calls of a turn are told apart; what comes beyond is not told.
+const MAX_CALLS: usize = 65_536;
+
+/// The calls of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    started: HashSet<String>,
+    ended: HashSet<String>,
+    /// What is known of calls that were named before they started.
+    names: HashMap<String, String>,
+}
+
+impl Calls {
+    pub(crate) fn begin_turn(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Tells whether any call was made.
+    pub(crate) fn any(&self) -> bool {
+        !self.started.is_empty()
+    }
+
+    /// Remembers the name of a call that has not started.
+    pub(crate) fn name(&mut self, id: &str, name: &str) {
+        if self.names.len() < MAX_CALLS {
+            self.names.insert(id.to_owned(), name.to_owned());
+        }
+    }
+
+    pub(crate) fn start(&mut self, call: ObservedCall) -> Option<Step> {
+        if self.started.len() >= MAX_CALLS || !self.started.insert(call.id.clone()) {
+            return None;
+        }
+        Some(Step::Event(BackendEvent::ToolStarted(call)))
+    }
+
+    /// Starts a call of which only the id is known, unless it has started.
+    fn start_unseen(&mut self, id: &str) -> Option<Step> {
+        let name = self.names.get(id).cloned();
+        self.start(ObservedCall {
+            id: id.to_owned(),
+            name: name.unwrap_or_else(|| "unknown".to_owned()),
+            arguments: Value::Null,
+            parent: None,
+        })
+    }
+
+    pub(crate) fn output(&mut self, id: &str, text: &str) -> Vec<Step> {
+        let started = self.start_unseen(id);
+        let is_open = self.started.contains(id) && !self.ended.contains(id);
+        let output = (is_open && !text.is_empty()).then(|| {
+            Step::Event(BackendEvent::ToolOutput {
+                call_id: id.to_owned(),
+                text: text.to_owned(),
+            })
+        });
+        started.into_iter().chain(output).collect()
+    }
+
+    pub(crate) fn end(&mut self, id: &str, output: Value, is_error: bool) -> Vec<Step> {
+        let started = self.start_unseen(id);
+        let is_new = self.started.contains(id) && self.ended.insert(id.to_owned());
+        let ended = is_new.then(|| {
+            Step::Event(BackendEvent::ToolCompleted(ObservedResult {
+                call_id: id.to_owned(),
+                output,
+                is_error,
+            }))
+        });
+        started.into_iter().chain(ended).collect()
+    }
+}

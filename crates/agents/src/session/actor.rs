@@ -1,0 +1,561 @@
+//! The task that looks after one process: the only one that reads it, writes to it and ends it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use windlass_core::backend::{
+    BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
+    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, Steered,
+};
+use windlass_process::{End, Feed, FeedError, LineTooLong, Lines, Output, ProcessError, Running};
+
+use super::clock::{Clock, Over};
+use super::finish::{self, Ending};
+use super::outbox::Outbox;
+use super::start::Started;
+use super::{Command, SessionSettings, host};
+use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
+
+/// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
+const STRAGGLING: Duration = Duration::from_secs(5);
+/// How many requests to the host run at once.
+const MAX_HOST_CALLS: usize = 64;
+
+/// The turn that runs.
+struct Turn {
+    /// What is still to be said, until the agent is ready.
+    prompt: Option<String>,
+    reply: oneshot::Sender<BackendOutcome>,
+    /// How it ended, until all is told.
+    result: Option<Result<BackendEnd, BackendError>>,
+}
+
+/// Why the process is being ended.
+enum Stopping {
+    Closed,
+    Failed(BackendError),
+}
+
+/// What happens at a time.
+enum Due {
+    Over(Over),
+    Quiet,
+    Stop,
+    GiveUpPipe,
+}
+
+pub(super) struct Actor {
+    spec: BackendSpec,
+    settings: SessionSettings,
+    protocol: Box<dyn Protocol>,
+    running: Running,
+    feed: Feed,
+    lines: Lines,
+    complaints: Arc<Output>,
+    inbox: mpsc::UnboundedReceiver<Command>,
+    status: watch::Sender<BackendStatus>,
+    clock: Clock,
+    outbox: Outbox,
+    turn: Option<Turn>,
+    /// Who waits to learn whether a steering text was taken, oldest first.
+    steers: VecDeque<oneshot::Sender<Steered>>,
+    host_calls: JoinSet<(Value, Result<HostAnswer, HostAccessError>)>,
+    ending: Option<Stopping>,
+    /// Whether somebody waits for the end and for nothing else.
+    is_closing: bool,
+    /// Whether a turn was ever asked for. Who asks first learns how a process ended that did not wait for it.
+    was_asked: bool,
+    /// When the process is stopped, whatever its turn does.
+    stop_at: Option<Instant>,
+    /// Whether the last turn failed.
+    has_failed: bool,
+    last_line: Instant,
+    /// What was told last, for who asks why there is silence.
+    last_seen: String,
+    is_inbox_open: bool,
+    are_complaints_open: bool,
+    are_lines_open: bool,
+    end: Option<Result<End, ProcessError>>,
+    /// When the end was seen, or the end of what is said.
+    half_ended: Option<Instant>,
+}
+
+impl Actor {
+    pub(super) fn new(
+        spec: BackendSpec,
+        settings: SessionSettings,
+        started: Started,
+        protocol: Box<dyn Protocol>,
+        inbox: mpsc::UnboundedReceiver<Command>,
+        status: watch::Sender<BackendStatus>,
+    ) -> Self {
+        let now = Instant::now();
+        let clock = Clock::new(spec.inactivity_timeout, spec.turn_limit, now);
+        Self {
+            spec,
+            settings,
+            protocol,
+            running: started.running,
+            feed: started.feed,
+            lines: started.lines,
+            complaints: started.complaints,
+            inbox,
+            status,
+            clock,
+            outbox: Outbox::default(),
+            turn: None,
+            steers: VecDeque::new(),
+            host_calls: JoinSet::new(),
+            ending: None,
+            is_closing: false,
+            was_asked: false,
+            stop_at: None,
+            has_failed: false,
+            last_line: now,
+            last_seen: "nothing".to_owned(),
+            is_inbox_open: true,
+            are_complaints_open: true,
+            are_lines_open: true,
+            end: None,
+            half_ended: None,
+        }
+    }
+
+    /// Looks after the process until nobody of its tree is left.
+    pub(super) async fn run(mut self) -> BackendExit {
+        let steps = self.protocol.begin();
+        self.act(steps);
+        loop {
+            self.settle();
+            if self.is_over() {
+                return self.finish();
+            }
+            let due = self.due();
+            let due_at = due.as_ref().map_or_else(Instant::now, |(at, _)| *at);
+            tokio::select! {
+                command = self.inbox.recv(), if self.is_inbox_open => self.obey(command),
+                () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
+                line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
+                text = self.complaints.fresh(), if self.are_complaints_open => self.hear_complaint(text),
+                Some(answered) = self.host_calls.join_next() => {
+                    if let Ok((request, answer)) = answered {
+                        let steps = self.protocol.host_answer(request, answer);
+                        self.act(steps);
+                    }
+                }
+                ended = self.running.end(), if self.end.is_none() => {
+                    self.end = Some(ended);
+                    self.half_ended = Some(Instant::now());
+                }
+                () = sleep_until(due_at), if due.is_some() => {
+                    if let Some((_, due)) = due {
+                        self.fall_due(&due);
+                    }
+                }
+                else => return self.finish(),
+            }
+        }
+    }
+
+    /// The process is gone, all that it said is read, and what is to be told is told.
+    fn is_over(&self) -> bool {
+        let is_told = !self.outbox.can_tell() && self.was_asked;
+        self.end.is_some() && !self.are_lines_open && (is_told || self.is_closing)
+    }
+
+    /// Does what became possible.
+    fn settle(&mut self) {
+        let now = Instant::now();
+        self.clock.stand(now, self.protocol.waits_for_person());
+        if self.is_prompt_waiting() && self.protocol.readiness() == Readiness::Ready {
+            self.say_prompt();
+        }
+        let is_told = !self.outbox.can_tell();
+        if is_told && self.turn.as_ref().is_some_and(|turn| turn.result.is_some()) {
+            self.end_turn();
+        }
+    }
+
+    /// Tells whether there is something to say to a process that can still hear it.
+    fn is_prompt_waiting(&self) -> bool {
+        let is_alive = self.ending.is_none() && self.end.is_none();
+        is_alive && self.turn.as_ref().is_some_and(|turn| turn.prompt.is_some())
+    }
+
+    fn say_prompt(&mut self) {
+        let prompt = self.turn.as_mut().and_then(|turn| turn.prompt.take());
+        if let Some(prompt) = prompt {
+            let steps = self.protocol.prompt(&prompt);
+            self.act(steps);
+        }
+    }
+
+    fn end_turn(&mut self) {
+        let Some(turn) = self.turn.take() else {
+            return;
+        };
+        self.outbox.end_turn();
+        if let Some(result) = turn.result {
+            self.has_failed = result.is_err();
+            let outcome = self.ending().outcome(result, None);
+            self.tell_status(BackendStatus::Idle);
+            let _ = turn.reply.send(outcome);
+        }
+        if self.ending.is_some() {
+            self.stop_at = Some(Instant::now());
+        }
+    }
+
+    fn ending(&self) -> Ending<'_> {
+        Ending {
+            choice: &self.spec.session,
+            protocol: self.protocol.as_ref(),
+            complaints: &self.complaints,
+            ended_by_itself: self.ending.is_none(),
+        }
+    }
+
+    fn tell_status(&self, status: BackendStatus) {
+        self.status.send_if_modified(|told| {
+            let is_new = *told != status;
+            *told = status;
+            is_new
+        });
+    }
+
+    fn is_turn_running(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.result.is_none())
+    }
+
+    /// Returns what falls due next.
+    fn due(&self) -> Option<(Instant, Due)> {
+        let mut all = Vec::new();
+        let is_watched = self.is_turn_running() && self.ending.is_none() && self.end.is_none();
+        if is_watched && let Some((at, over)) = self.clock.deadline() {
+            let is_excused = !self.host_calls.is_empty() || self.outbox.can_tell();
+            if over == Over::Turn || !is_excused {
+                all.push((at, Due::Over(over)));
+            }
+        }
+        let readiness = self.protocol.readiness();
+        if let (true, Readiness::WhenQuiet(quiet)) = (self.is_prompt_waiting(), readiness) {
+            all.push((self.last_line + quiet, Due::Quiet));
+        }
+        all.extend(self.stop_at.map(|at| (at, Due::Stop)));
+        if let Some(since) = self.half_ended {
+            // A pipe that still brings something is no straggler.
+            let at = since.max(self.last_line) + STRAGGLING;
+            match self.end {
+                None => all.push((at, Due::Stop)),
+                Some(_) if self.are_lines_open && self.outbox.has_room() => {
+                    all.push((at, Due::GiveUpPipe));
+                }
+                Some(_) => {}
+            }
+        }
+        all.into_iter().min_by_key(|(at, _)| *at)
+    }
+
+    fn fall_due(&mut self, due: &Due) {
+        match due {
+            Due::Over(over) => {
+                let (kind, what) = match over {
+                    Over::Silence => (BackendErrorKind::Inactive, "it said nothing any more"),
+                    Over::Turn => (BackendErrorKind::TimeOver, "it was not done in time"),
+                };
+                let message = format!("{what}; the last that was seen: {}", self.last_seen);
+                self.end_by(BackendError::new(kind, message));
+            }
+            Due::Quiet => self.say_prompt(),
+            Due::Stop => {
+                self.stop_at = None;
+                self.half_ended = None;
+                self.running.stop();
+            }
+            Due::GiveUpPipe => self.are_lines_open = false,
+        }
+    }
+
+    /// Ends the process because it is of no use any more.
+    fn end_by(&mut self, error: BackendError) {
+        if self.ending.is_none() {
+            self.ending = Some(Stopping::Failed(error));
+            self.running.stop();
+        }
+    }
+
+    fn obey(&mut self, command: Option<Command>) {
+        match command {
+            Some(Command::Prompt {
+                prompt,
+                events,
+                reply,
+            }) => self.begin_turn(prompt, events, reply),
+            Some(Command::Steer { text, reply }) => self.steer(&text, reply),
+            Some(Command::Interrupt { reply }) => {
+                self.interrupt();
+                let _ = reply.send(());
+            }
+            Some(Command::Answer {
+                request,
+                decision,
+                reply,
+            }) => {
+                let steps = self.protocol.answer(&request, &decision);
+                let answered = steps.map(|steps| self.act(steps));
+                let _ = reply.send(answered.ok_or_else(|| {
+                    let message = format!("`{request}` is not open");
+                    BackendError::new(BackendErrorKind::UnknownRequest, message)
+                }));
+            }
+            Some(Command::Close) => self.close(),
+            // Nobody holds the session any more.
+            None => {
+                self.is_inbox_open = false;
+                self.close();
+            }
+        }
+    }
+
+    fn begin_turn(
+        &mut self,
+        prompt: String,
+        events: mpsc::Sender<BackendEvent>,
+        reply: oneshot::Sender<BackendOutcome>,
+    ) {
+        let refused = match (&self.turn, &self.ending) {
+            (Some(_), _) => Some((BackendErrorKind::Busy, "wait for the end of its turn")),
+            (None, Some(Stopping::Closed)) => {
+                Some((BackendErrorKind::Closed, "open the session again"))
+            }
+            // A process that failed before it was asked anything tells so to the first who asks.
+            (None, Some(Stopping::Failed(_)) | None) => None,
+        };
+        if let Some((kind, message)) = refused {
+            let _ = reply.send(BackendOutcome::failed(BackendError::new(kind, message)));
+            return;
+        }
+        self.was_asked = true;
+        self.clock.begin_turn(Instant::now());
+        self.outbox.begin_turn(events);
+        "nothing".clone_into(&mut self.last_seen);
+        self.tell_status(BackendStatus::Running);
+        self.turn = Some(Turn {
+            prompt: Some(prompt),
+            reply,
+            result: None,
+        });
+    }
+
+    fn steer(&mut self, text: &str, reply: oneshot::Sender<Steered>) {
+        let is_said = self.turn.as_ref().is_some_and(|turn| turn.prompt.is_none());
+        let can = is_said && self.is_turn_running() && self.ending.is_none();
+        match can.then(|| self.protocol.steer(text)).flatten() {
+            Some(steps) => {
+                self.steers.push_back(reply);
+                self.act(steps);
+            }
+            None => {
+                let _ = reply.send(Steered::NotTaken);
+            }
+        }
+    }
+
+    fn interrupt(&mut self) {
+        match &mut self.turn {
+            // Nothing was said yet, and nothing will be.
+            Some(turn) if turn.prompt.is_some() => {
+                turn.prompt = None;
+                turn.result = Some(Ok(BackendEnd::Interrupted));
+            }
+            Some(turn) if turn.result.is_none() => {
+                let steps = self.protocol.interrupt();
+                self.act(steps);
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// Ends the process: first its turn is asked to end, and then it is stopped.
+    fn close(&mut self) {
+        self.is_closing = true;
+        self.outbox.begin_ending();
+        if self.ending.is_some() {
+            return;
+        }
+        let mut grace = Duration::ZERO;
+        if self.is_turn_running() {
+            grace = self.settings.interrupt_grace;
+            let steps = self.protocol.interrupt();
+            self.act(steps);
+        }
+        if self.end.is_none() {
+            self.ending = Some(Stopping::Closed);
+            self.stop_at = Some(Instant::now() + grace);
+        }
+    }
+
+    fn hear(&mut self, line: Result<Option<Vec<u8>>, LineTooLong>) {
+        let now = Instant::now();
+        self.last_line = now;
+        self.clock.hear(now);
+        match line {
+            Ok(Some(line)) => {
+                let steps = self.protocol.line(&line);
+                self.act(steps);
+            }
+            Ok(None) => {
+                self.are_lines_open = false;
+                self.half_ended.get_or_insert(now);
+            }
+            Err(LineTooLong { limit }) => {
+                let cut = BackendNotice::LineCut { limit };
+                self.act(vec![Step::Event(BackendEvent::Notice(cut))]);
+            }
+        }
+    }
+
+    fn hear_complaint(&mut self, text: Option<String>) {
+        self.clock.hear(Instant::now());
+        match text {
+            Some(text) => {
+                let steps = self.protocol.complaint(&text);
+                self.act(steps);
+            }
+            None => self.are_complaints_open = false,
+        }
+    }
+
+    fn act(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Send(line) => self.send(&line),
+                Step::Event(event) => self.tell(event),
+                Step::Host(call) => self.ask_host(call),
+                Step::Silent(time) => self.clock.announce(Instant::now(), time),
+                Step::SilentUntil(at) => {
+                    let left = at.signed_duration_since(chrono::Utc::now()).to_std();
+                    let left = left.unwrap_or(Duration::ZERO);
+                    self.clock.announce(Instant::now(), left);
+                }
+                Step::Steered(steered) => {
+                    if let Some(reply) = self.steers.pop_front() {
+                        let _ = reply.send(steered);
+                    }
+                }
+                Step::Ended(result) => self.hear_end(result),
+                Step::Broken(error) => self.end_by(error),
+            }
+        }
+    }
+
+    /// What ends after the decision to end it is no success.
+    fn hear_end(&mut self, result: Result<BackendEnd, BackendError>) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.result.is_none()) else {
+            return;
+        };
+        match &self.ending {
+            None => turn.result = Some(result),
+            Some(_) => {
+                tracing::debug!(?result, "a turn ended after its process was to be ended");
+                self.stop_at = Some(Instant::now());
+            }
+        }
+    }
+
+    fn send(&mut self, line: &str) {
+        let sent = self.feed.try_send(format!("{line}\n").as_bytes());
+        // A closed input is no news: the end of the process will tell.
+        if let Err(error @ FeedError::Full) = sent {
+            self.end_by(BackendError::new(
+                BackendErrorKind::Protocol,
+                error.to_string(),
+            ));
+        }
+    }
+
+    fn tell(&mut self, event: BackendEvent) {
+        let seen = match &event {
+            BackendEvent::Text { .. } => "text".to_owned(),
+            BackendEvent::Thinking { .. } => "thoughts".to_owned(),
+            BackendEvent::ToolStarted(call) => format!("the start of a call of {}", call.name),
+            BackendEvent::ToolOutput { .. } => "output of a call".to_owned(),
+            BackendEvent::ToolCompleted(_) => "the end of a call".to_owned(),
+            BackendEvent::Notice(BackendNotice::Retry {
+                message, status, ..
+            }) => format!("a retry ({message}, status {status:?})"),
+            BackendEvent::Notice(BackendNotice::Limit { .. }) => "a limit".to_owned(),
+            BackendEvent::Started { .. } => "the start of the session".to_owned(),
+            BackendEvent::Permission(_)
+            | BackendEvent::PermissionWithdrawn { .. }
+            | BackendEvent::Usage(_)
+            | BackendEvent::Notice(_) => self.last_seen.clone(),
+        };
+        self.last_seen = seen;
+        if self.is_turn_running() {
+            match &event {
+                BackendEvent::Notice(BackendNotice::Limit { reset_at }) => {
+                    self.tell_status(BackendStatus::Waiting { until: *reset_at });
+                }
+                BackendEvent::Text { .. } | BackendEvent::ToolStarted(_) => {
+                    self.tell_status(BackendStatus::Running);
+                }
+                _ => {}
+            }
+        }
+        self.outbox.push(event);
+    }
+
+    fn ask_host(&mut self, call: HostCall) {
+        let HostCall { request, ask } = call;
+        let host = self.spec.host.clone();
+        match host.filter(|_| self.host_calls.len() < MAX_HOST_CALLS) {
+            Some(host) => {
+                self.host_calls.spawn(async move {
+                    let answer = host::perform(host.as_ref(), ask).await;
+                    (request, answer)
+                });
+            }
+            None => {
+                let refused = HostAccessError::NotAllowed("the host offers no such thing".into());
+                let steps = self.protocol.host_answer(request, Err(refused));
+                self.act(steps);
+            }
+        }
+    }
+
+    /// Tells everybody who waits how it ended.
+    fn finish(mut self) -> BackendExit {
+        let exit = self.end.take().map(finish::exit).unwrap_or_default();
+        let stderr = finish::last_complaints(&self.complaints);
+        let result = match (&mut self.turn, &self.ending) {
+            (Some(turn), _) if turn.result.is_some() => turn.result.take(),
+            (_, Some(Stopping::Closed)) => Some(Err(BackendError::new(
+                BackendErrorKind::Cancelled,
+                "somebody closed the session",
+            ))),
+            (_, Some(Stopping::Failed(error))) => Some(Err(error.clone())),
+            (Some(_), None) => Some(Err(self.protocol.why_ended(&exit, &stderr))),
+            (None, None) => None,
+        };
+        let is_failure = result.as_ref().map_or(self.has_failed, Result::is_err);
+        let status = match &self.ending {
+            Some(Stopping::Closed) => BackendStatus::Cancelled,
+            Some(Stopping::Failed(_)) => BackendStatus::Failed,
+            None if is_failure => BackendStatus::Failed,
+            None => BackendStatus::Completed,
+        };
+        self.tell_status(status);
+        self.outbox.tell_rest();
+        if let (Some(turn), Some(result)) = (self.turn.take(), result) {
+            let outcome = self.ending().outcome(result, Some(exit.clone()));
+            let _ = turn.reply.send(outcome);
+        }
+        exit
+    }
+}
