@@ -1,0 +1,86 @@
+//! What an agent asks of the host's files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_core::backend::{
+    BackendEnd, HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput,
+    TerminalRequest,
+};
+
+use crate::support::{Tongue, World, prompt, text};
+
+/// A host that has one file and no terminals.
+struct OneFile;
+
+fn not_allowed<T>() -> Result<T, HostAccessError> {
+    Err(HostAccessError::NotAllowed(
+        "there are no terminals".to_owned(),
+    ))
+}
+
+#[async_trait]
+impl HostAccess for OneFile {
+    fn offers(&self) -> HostOffers {
+        HostOffers {
+            read_text: true,
+            ..HostOffers::default()
+        }
+    }
+
+    async fn read_text(
+        &self,
+        path: &Path,
+        _line: Option<u64>,
+        _limit: Option<u64>,
+    ) -> Result<String, HostAccessError> {
+        match path == Path::new("/there") {
+            true => Ok("what is there".to_owned()),
+            false => Err(HostAccessError::NotFound(path.display().to_string())),
+        }
+    }
+
+    async fn write_text(&self, _path: &Path, _text: &str) -> Result<(), HostAccessError> {
+        not_allowed()
+    }
+
+    async fn start_terminal(&self, _request: TerminalRequest) -> Result<String, HostAccessError> {
+        not_allowed()
+    }
+
+    async fn terminal_output(&self, _id: &str) -> Result<TerminalOutput, HostAccessError> {
+        not_allowed()
+    }
+
+    async fn wait_for_terminal(&self, _id: &str) -> Result<TerminalExit, HostAccessError> {
+        not_allowed()
+    }
+
+    async fn kill_terminal(&self, _id: &str) -> Result<(), HostAccessError> {
+        not_allowed()
+    }
+
+    async fn release_terminal(&self, _id: &str) -> Result<(), HostAccessError> {
+        not_allowed()
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_through_the_host_where_it_offers_that() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(OneFile));
+    let session = world.backend().open(spec).await.unwrap();
+    for (orders, expected) in [
+        ("read /there", "what is there"),
+        ("read /gone", "not found: /gone"),
+    ] {
+        let (outcome, events) = prompt(session.as_ref(), orders).await;
+        assert_eq!(outcome.result, Ok(BackendEnd::Completed));
+        assert!(text(&events).contains(expected), "{}", text(&events));
+    }
+    let without = world.open("").await;
+    let (_, events) = prompt(without.as_ref(), "read /there").await;
+    assert!(text(&events).contains("-32601"), "{}", text(&events));
+}
