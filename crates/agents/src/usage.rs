@@ -61,6 +61,12 @@ impl Meter {
         });
     }
 
+    /// Takes tokens of the whole session as they were before this turn.
+    pub fn tokens_before(&mut self, total: BackendUsage) {
+        self.totals.tokens = Some(total);
+        self.at_start.tokens = Some(total);
+    }
+
     /// Takes the cost of the whole session. A lower one of a failed turn is no count at all, since failed turns may carry zeros;
     /// one of a good turn starts a new count.
     pub fn session_cost(&mut self, total: f64, turn_is_good: bool) {

@@ -176,7 +176,8 @@ impl Acp {
             self.meter.turn_tokens(tokens);
         }
         if let Some(cost) = self.cost.take() {
-            self.meter.session_cost(cost, judged.is_ok());
+            self.meter
+                .session_cost(cost, judged == Ok(BackendEnd::Completed));
         }
         let mut steps = self.withdraw();
         steps.extend(self.meter.turn().map(BackendEvent::Usage).map(Step::Event));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::backend::{
-    BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice, BackendUsage,
-    ObservedCall, PermissionDecision, SessionChoice, SessionTotals,
+    BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
+    BackendUsage, ObservedCall, PermissionDecision, SessionChoice, SessionTotals,
 };
 
 use super::permission::Permissions;
@@ -156,6 +156,9 @@ impl Claude {
         if is_of_program(line, message) {
             self.seen.error = text(line, "error").map(str::to_owned);
             self.limits.status(status(line, "api_error_status"));
+            // The event itself comes only when something changes, so the second turn of a process has but this.
+            let info = line.pointer("/api_error_params/rate_limit_info");
+            info.and_then(|info| self.limits.window_event(info));
             return Vec::new();
         }
         let message_id = id(message, "id").map(str::to_owned);
@@ -233,7 +236,7 @@ impl Claude {
         self.limits.status(status(message, "api_error_status"));
         self.seen.is_limited = self.limits.met().is_some();
         let judged = result::judge(message, &self.seen);
-        let is_good = judged.is_ok();
+        let is_good = judged == Ok(BackendEnd::Completed);
         if let Some(tokens) = result::tokens(message) {
             self.meter.turn_tokens(tokens);
         }

@@ -190,6 +190,7 @@ impl Codex {
                     .windows(params.get("rateLimits").unwrap_or(&Value::Null));
                 Vec::new()
             }
+            "thread/tokenUsage/updated" => self.token_usage(params),
             "warning" | "configWarning" | "deprecationNotice" => {
                 let said = text(params, "message").or(text(params, "summary"));
                 said.map(warning).into_iter().collect()
@@ -237,19 +238,27 @@ impl Codex {
                 let item = params.get("item").unwrap_or(&Value::Null);
                 self.item_completed(item, line)
             }
-            "thread/tokenUsage/updated" => {
-                let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
-                if let Some(total) = usage.get("total").filter(|total| total.is_object()) {
-                    self.meter
-                        .session_tokens(failure::tokens(total, &TOKEN_NAMES));
-                }
-                let turn = self.meter.turn().map(BackendEvent::Usage);
-                turn.map(Step::Event).into_iter().collect()
-            }
             "error" => self.error(params),
             "turn/completed" => self.turn_completed(params.get("turn").unwrap_or(&Value::Null)),
             other => vec![raw(Some(other), line)],
         }
+    }
+
+    /// After a resume it tells the counts of the last turn before, also while the next one begins.
+    fn token_usage(&mut self, params: &Value) -> Vec<Step> {
+        let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
+        let Some(total) = usage.get("total").filter(|total| total.is_object()) else {
+            return Vec::new();
+        };
+        let total = failure::tokens(total, &TOKEN_NAMES);
+        let is_of_turn = self.turn_id.is_some() && id(params, "turnId") == self.turn_id.as_deref();
+        if !self.is_in_turn || !is_of_turn {
+            self.meter.tokens_before(total);
+            return Vec::new();
+        }
+        self.meter.session_tokens(total);
+        let turn = self.meter.turn().map(BackendEvent::Usage);
+        turn.map(Step::Event).into_iter().collect()
     }
 
     fn item_started(&mut self, item: &Value) -> Option<Step> {

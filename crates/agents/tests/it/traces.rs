@@ -91,14 +91,18 @@ fn claude_that_says_success_may_have_failed() {
 
 #[test]
 fn a_limit_of_claude_keeps_its_reset_time() {
-    let lines = fixture("claude-rate-limit-rejected.jsonl");
+    let mut lines = fixture("claude-rate-limit-rejected.jsonl");
     let mut protocol = claude(None);
-    protocol.prompt("x");
-    for line in &lines {
-        protocol.line(line.as_bytes());
+    for _ in 0..2 {
+        protocol.prompt("x");
+        for line in &lines {
+            protocol.line(line.as_bytes());
+        }
+        let reset_at = protocol.limit().unwrap().reset_at.unwrap();
+        assert_eq!(reset_at.timestamp(), 1_800_000_000);
+        // In a later turn of the same process the event does not come again.
+        lines.retain(|line| !line.contains("rate_limit_event"));
     }
-    let reset_at = protocol.limit().unwrap().reset_at.unwrap();
-    assert_eq!(reset_at.timestamp(), 1_800_000_000);
 }
 
 #[test]
