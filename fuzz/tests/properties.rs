@@ -51,3 +51,14 @@ proptest! {
         targets::rpc_frames(&data);
     }
 }
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn whatever_agents_print_calls_and_turns_keep_their_order(data in vec(any::<u8>(), 0..300)) {
+        targets::agent_claude(&data);
+        targets::agent_codex(&data);
+        targets::agent_acp(&data);
+    }
+}

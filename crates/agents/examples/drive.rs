@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p windlass-agents --example drive -- claude --in DIR [--command PROGRAM] [--resume ID] [--model MODEL]
-//!     [--var NAME=VALUE]… [--arg ARGUMENT]… [--confined] [--writable DIR]… PROMPT…
+//!     [--var NAME=VALUE]… [--arg ARGUMENT]… [--confined] [--writable DIR]… [--approval POLICY] PROMPT…
 //! ```
 //!
 //! Backends: `claude`, `codex`, `gemini`. Prompts are said one after the other to one process; `^` before one interrupts its turn
@@ -46,6 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut confinement = Confinement::Unconfined;
     let mut prompts = Vec::new();
     let mut writable = Vec::new();
+    let mut codex = CodexSettings::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} wants a value"));
         match word.as_str() {
@@ -60,6 +61,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 spec.variables.insert(name.to_owned(), value.to_owned());
             }
             "--writable" => writable.push(PathBuf::from(value()?).canonicalize()?),
+            "--approval" => codex.approval_policy = value()?,
             "--confined" => confinement = Confinement::Bubblewrap,
             _ => prompts.push(word),
         }
@@ -68,10 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = SessionSettings::default();
     let backend: Box<dyn Backend> = match name.as_str() {
         "claude" => Box::new(ClaudeBackend::new(name, places, settings)),
-        "codex" => {
-            let codex = CodexSettings::default();
-            Box::new(CodexBackend::new(name, places, settings, codex))
-        }
+        "codex" => Box::new(CodexBackend::new(name, places, settings, codex)),
         "gemini" => Box::new(AcpBackend::new(
             name,
             places,

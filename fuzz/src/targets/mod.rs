@@ -1,10 +1,12 @@
 //! What can be fuzzed.
 
+mod agents;
 mod event_json;
 mod model_streams;
 mod rpc_frames;
 mod turn_machine;
 
+pub use agents::{agent_acp, agent_claude, agent_codex};
 pub use event_json::event_json;
 pub use model_streams::{stream_anthropic, stream_gemini, stream_openai, stream_openai_chat};
 pub use rpc_frames::rpc_frames;
@@ -66,5 +68,23 @@ pub const TARGETS: &[Target] = &[
         summary: "any frames on a socket are answered once each, in order, and runs keep their rules",
         longest_input: 600,
         run: rpc_frames,
+    },
+    Target {
+        name: "agent_claude",
+        summary: "whatever Claude Code prints, calls and turns keep their order",
+        longest_input: 300,
+        run: agent_claude,
+    },
+    Target {
+        name: "agent_codex",
+        summary: "whatever Codex's app-server prints, calls and turns keep their order",
+        longest_input: 300,
+        run: agent_codex,
+    },
+    Target {
+        name: "agent_acp",
+        summary: "whatever an agent says over ACP, calls and turns keep their order",
+        longest_input: 300,
+        run: agent_acp,
     },
 ];
