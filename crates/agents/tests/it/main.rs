@@ -4,6 +4,7 @@
 
 mod attempts;
 mod host;
+mod many;
 mod play;
 mod properties;
 mod stages;
