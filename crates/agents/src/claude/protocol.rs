@@ -327,7 +327,8 @@ impl Protocol for Claude {
         )]
     }
 
-    /// A line that comes while a turn runs may begin a turn of its own, so it is better said after the end.
+    /// A line that comes while a tool runs is taken with its result; one that comes later begins a turn of its own. Nothing tells
+    /// which, so it is better said after the end.
     fn steer(&mut self, _text: &str) -> Option<Vec<Step>> {
         None
     }
