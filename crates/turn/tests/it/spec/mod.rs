@@ -2,6 +2,7 @@ mod approvals;
 mod busy;
 mod calls;
 mod compact;
+mod details;
 mod ends;
 mod figures;
 mod imports;

@@ -1,0 +1,200 @@
+//! Small things that records say and that others read: whose turn, whose step, how many.
+
+use windlass_core::events::{Event, EventData, SessionUpdatedData, ToolStatus};
+use windlass_core::message::ContentPart;
+use windlass_core::tool_types::ToolResultImage;
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::ExecId;
+use windlass_turn::{Input, ToolOutcome, TurnPlan};
+
+use crate::world::Step::*;
+use crate::world::{World, check, plan};
+
+fn newest<'a>(world: &'a World, kind: &str) -> &'a Event {
+    let mut newest_first = world.events.iter().rev();
+    newest_first
+        .find(|event| event.event_type == kind)
+        .unwrap_or_else(|| panic!("there is no {kind}"))
+}
+
+#[test]
+fn an_input_that_waits_belongs_to_the_turn_that_it_will_have() {
+    let world = World::after(plan(), &[Say("x"), Say("y")]);
+    let event = newest(&world, "input.queued");
+    let EventData::InputQueued(queued) = &event.data else {
+        panic!("another event")
+    };
+    assert_eq!(event.context.turn_id, Some(queued.turn_id));
+    assert_ne!(
+        event.context.turn_id,
+        world.thread.turn().map(|turn| turn.id)
+    );
+}
+
+#[test]
+fn what_is_noted_of_a_session_belongs_to_no_turn() {
+    let mut world = World::after(plan(), &[Say("x")]);
+    let noted = SessionUpdatedData {
+        title: Some("another title".to_owned()),
+        record: None,
+        changes: None,
+    };
+    let decision = world.decide(Input::Note { data: noted.into() }).unwrap();
+    world.take(decision);
+    assert_eq!(newest(&world, "session.updated").context.turn_id, None);
+}
+
+#[test]
+fn a_summary_counts_as_a_model_call() {
+    let given = [Say("x"), Model("a", &[]), Compact, ModelUsing(&[], 7)];
+    let world = World::after(plan(), &given);
+    let EventData::TurnCompleted(data) = world.last("turn.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(data.llm_call_count, Some(1));
+}
+
+/// Says that the newest event of a type fits no other step than its own.
+#[track_caller]
+fn is_of_its_step_alone(given: &[crate::world::Step], last: crate::world::Step, kind: &str) {
+    let before = World::after(plan(), given);
+    let mut after = World::after(plan(), given);
+    after.play(last);
+    let begin = before.events.len();
+    let mut thread = before.thread.clone();
+    for event in &after.events[begin..] {
+        if event.event_type == kind {
+            let mut foreign = Event::clone(event);
+            foreign.context.exec_id = Some(ExecId::from_seed(99));
+            assert!(thread.clone().evolve(&foreign).is_err(), "{kind}");
+            assert!(thread.evolve(event).is_ok(), "{kind}");
+            return;
+        }
+        thread
+            .evolve(event)
+            .unwrap_or_else(|misfit| panic!("{misfit}"));
+    }
+    panic!("there is no {kind}")
+}
+
+#[test]
+fn what_a_step_tells_fits_no_other_step() {
+    let compacting = [Say("x"), Model("a", &[]), Compact];
+    let answer = Model("they met", &[]);
+    is_of_its_step_alone(&compacting, answer, "llm.generation");
+    is_of_its_step_alone(&compacting, answer, "context.compacted");
+    is_of_its_step_alone(&[Say("x")], Model("a", &[]), "reason.completed");
+}
+
+#[test]
+fn a_result_under_the_name_of_another_call_does_not_fit() {
+    let given = [Say("x"), Model("", &[("a", "once"), ("b", "once")])];
+    let before = World::after(plan(), &given);
+    let mut after = World::after(plan(), &given);
+    after.play(Done("a"));
+    let event = newest(&after, "tool.completed");
+    let mut foreign = Event::clone(event);
+    let EventData::ToolCompleted(data) = &mut foreign.data else {
+        panic!("another event")
+    };
+    data.tool_call_id = "b".to_owned();
+    assert!(before.thread.clone().evolve(&foreign).is_err());
+    assert!(before.thread.clone().evolve(event).is_ok());
+}
+
+#[test]
+fn calls_that_are_to_be_allowed_count_among_those_that_run() {
+    let one_at_a_time = || TurnPlan {
+        max_parallel_calls: 1,
+        ..plan()
+    };
+    let two = Model("", &[("a", "ask"), ("b", "ask")]);
+    let world = World::after(one_at_a_time(), &[Say("x"), two]);
+    assert_eq!(world.count("approval.required"), 1);
+    // Those that nobody is asked about too.
+    let three = Model("", &[("a", "ask"), ("b", "ask"), ("c", "ask")]);
+    let given = [Say("x"), three, AllowRest("a")];
+    check(
+        one_at_a_time(),
+        &given,
+        Done("a"),
+        &["tool.completed", "tool.started", "=> run b"],
+    );
+}
+
+#[test]
+fn only_an_answer_that_was_asked_for_is_private() {
+    let given = [Say("x"), Model("", &[("a", "once"), ("b", "once")])];
+    let asked = [Done("b"), Asks("a"), Replies("a", "yes")];
+    let world = World::after(plan(), &[&given[..], &asked].concat());
+    let private = |id: &str| {
+        let mut ended = world.events.iter().filter_map(|event| match &event.data {
+            EventData::ToolCompleted(data) if data.tool_call_id == id => Some(data.private),
+            _ => None,
+        });
+        ended.next().unwrap()
+    };
+    assert_eq!((private("a"), private("b")), (Some(true), None));
+}
+
+#[test]
+fn an_act_says_how_many_of_its_calls_succeeded() {
+    let calls = Model("", &[("a", "client"), ("b", "once"), ("c", "once")]);
+    let given = [Say("x"), calls, Done("b"), Done("c"), ResultFails("a")];
+    let world = World::after(plan(), &given);
+    let EventData::ActCompleted(data) = world.last("act.completed") else {
+        panic!("another event")
+    };
+    assert_eq!(data.success_count, 2);
+}
+
+#[test]
+fn an_image_of_a_result_keeps_its_address_or_its_bytes() {
+    for (base64, url) in [("https://example.com/a.png", true), ("aGk=", false)] {
+        let mut world = World::after(plan(), &[Say("x"), Model("", &[("a", "once")])]);
+        let image = ToolResultImage {
+            base64: base64.to_owned(),
+            media_type: "image/png".to_owned(),
+        };
+        let result = ToolResult {
+            images: Some(vec![image]),
+            ..ToolResult::success("a", 1)
+        };
+        let finished = Input::ToolFinished {
+            exec_id: world.exec("a"),
+            outcome: Box::new(ToolOutcome {
+                status: ToolStatus::Success,
+                result,
+                duration_ms: None,
+                wait: None,
+            }),
+        };
+        let decision = world.decide(finished).unwrap();
+        world.take(decision);
+        let message = world.thread.history().last().unwrap();
+        let shown = message.content.iter().find_map(|part| match part {
+            ContentPart::Image(image) => Some((image.url.clone(), image.base64.clone())),
+            _ => None,
+        });
+        let text = Some(base64.to_owned());
+        let expected = if url { (text, None) } else { (None, text) };
+        assert_eq!(shown, Some(expected));
+    }
+}
+
+#[test]
+fn a_call_that_is_allowed_is_not_remembered_by_itself() {
+    let given = [Say("x"), Model("", &[("a", "ask")])];
+    for (step, remember) in [
+        (Allow("a"), None),
+        (AllowRest("a"), Some(true)),
+        (Deny("a"), None),
+    ] {
+        let mut world = World::after(plan(), &given);
+        world.play(step);
+        let EventData::ApprovalDecided(data) = world.last("approval.decided") else {
+            panic!("another event")
+        };
+        assert_eq!(data.remember, remember, "{step:?}");
+    }
+}
