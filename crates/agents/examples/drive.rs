@@ -15,20 +15,21 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use windlass_agents::{
-    AcpBackend, AcpSettings, ClaudeBackend, CodexBackend, CodexSettings, Place, PlaceError, Places,
+    AcpBackend, AcpSettings, ClaudeBackend, CodexBackend, CodexSettings, PlaceError, Places,
     SessionSettings,
 };
 use windlass_core::backend::{
     Backend, BackendEvent, BackendSession, BackendSpec, PermissionDecision, PermissionScope,
     SessionChoice,
 };
-use windlass_process::Confinement;
+use windlass_process::{Confinement, Network, Place};
 
 struct InDirectory(Confinement, PathBuf, Vec<PathBuf>);
 
 impl Places for InDirectory {
     fn place(&self, _spec: &BackendSpec) -> Result<Place, PlaceError> {
         let mut place = Place::in_directory(self.0, &self.1)?;
+        place.bounds.network = Network::Inherit;
         place.bounds.also_writable.clone_from(&self.2);
         Ok(place)
     }

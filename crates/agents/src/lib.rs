@@ -24,7 +24,7 @@ pub use claude::{Claude, ClaudeBackend};
 pub use codex::{Codex, CodexBackend, CodexExec, CodexSettings};
 pub use gemini::GeminiStream;
 pub use limits::{Limit, Limits};
-pub use place::{Place, PlaceError, Places};
+pub use place::{PlaceError, Places};
 pub use protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, Step};
 pub use session::SessionSettings;
 pub use usage::Meter;

@@ -56,7 +56,9 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
-pub use shell::{ALLOWED_VARIABLES, Look, LookError, LookOutput, ShellCapability, ShellSettings};
+pub use shell::{
+    ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
+};
 pub use windlass_process::{Confinement, Network, Records, end_leftovers};
 pub use workspace::{FileError, ResolvedWorkspace};
 

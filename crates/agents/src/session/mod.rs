@@ -18,9 +18,9 @@ use windlass_core::backend::{
     BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendOutcome, BackendSession,
     BackendSpec, BackendStatus, PermissionDecision, Steered,
 };
-use windlass_process::{Ladder, Rung};
+use windlass_process::{Ladder, Place, Rung};
 
-use crate::place::{Place, Places};
+use crate::place::Places;
 use crate::protocol::Protocol;
 
 pub(crate) use start::{Start, check};

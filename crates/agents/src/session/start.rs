@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use windlass_core::backend::{BackendError, BackendErrorKind, BackendSpec, BackendVersion};
 use windlass_process::{
-    Feed, Lines, Output, ProcessError, Program, Running, Stderr, Stdin, Stdout,
+    Feed, Lines, Output, Place, ProcessError, Program, Running, Stderr, Stdin, Stdout,
 };
 
 use super::SessionSettings;
 use crate::json::cut_text;
-use crate::place::Place;
 
 /// How much is kept of what an agent complains about: of this the end, as [`finish`](super::finish) cuts it.
 const KEPT_COMPLAINTS: usize = 8 * 1024;
@@ -86,30 +85,14 @@ pub(crate) async fn check(
 }
 
 fn prepare(spec: &BackendSpec, place: Place, usual: &str, output: &Arc<Output>) -> Program {
-    let mut bounds = place.bounds;
-    bounds.cwd.clone_from(&spec.cwd);
-    let mut variables: std::collections::BTreeMap<OsString, OsString> = spec
-        .variables
-        .iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
-    if let Some(scratch) = &place.scratch {
-        bounds.scratch = Some(scratch.path().to_owned());
-        variables.insert("TMPDIR".into(), scratch.path().into());
-    }
     let command = spec.command.clone().unwrap_or_else(|| usual.into());
-    let mut program = Program::new(
-        command,
-        place.confinement,
-        bounds,
-        place.root,
-        Arc::clone(output),
-    );
-    program.variables = variables;
-    program.limits = place.limits;
-    program.owner = place.owner;
-    program.records = place.records;
-    program.scratch = place.scratch;
+    let mut program = place.program(command, Arc::clone(output));
+    program.bounds.cwd.clone_from(&spec.cwd);
+    for (name, value) in &spec.variables {
+        let (name, value) = (OsString::from(name), OsString::from(value));
+        // Its own temporary files have their place.
+        program.variables.entry(name).or_insert(value);
+    }
     program
 }
 

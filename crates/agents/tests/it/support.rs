@@ -9,12 +9,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use windlass_agents::{
-    AcpBackend, AcpSettings, ClaudeBackend, Place, PlaceError, Places, SessionSettings,
+    AcpBackend, AcpSettings, ClaudeBackend, PlaceError, Places, SessionSettings,
 };
 use windlass_core::backend::{
     Backend, BackendEvent, BackendOutcome, BackendSession, BackendSpec, SessionChoice,
 };
-use windlass_process::{Confinement, Ladder, Rung};
+use windlass_process::{Confinement, Ladder, Network, Place, Rung};
 use windlass_testkit::skipped;
 
 const STUB: &str = env!("CARGO_BIN_EXE_windlass-stub-agent");
@@ -42,7 +42,9 @@ struct InDirectory(Confinement, PathBuf);
 
 impl Places for InDirectory {
     fn place(&self, _spec: &BackendSpec) -> Result<Place, PlaceError> {
-        Place::in_directory(self.0, &self.1)
+        let mut place = Place::in_directory(self.0, &self.1)?;
+        place.bounds.network = Network::Inherit;
+        Ok(place)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod error;
 mod look;
+mod place;
 mod run;
 mod settings;
 
@@ -18,6 +19,7 @@ use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 
 pub use look::{Look, LookError, LookOutput};
+pub use place::PlaceRefused;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use crate::approval::Approval;

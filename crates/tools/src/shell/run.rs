@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -15,9 +14,8 @@ use windlass_process::{Bounds, Cause, Confinement, End, Output, Program, closed_
 
 use super::error::ShellError;
 use super::{Args, NAME, Shell, ShellSettings};
-use crate::environments::{Environments, Unconfined};
+use crate::environments::Environments;
 use crate::tool::with_remarks;
-use crate::workspace::ResolvedWorkspace;
 
 /// How long output is gathered before more of it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
@@ -80,95 +78,25 @@ fn prepare(
     if args.command.contains('\0') {
         return Err(ShellError::Nul);
     }
-    let at = environments.resolve(turn)?;
-    let confinement = choose(settings, &at)?;
-    refuse_link_to_hidden(&at, confinement)?;
-    let cwd = at.canonical(&at.inside(args.cwd.as_deref().unwrap_or("."))?)?;
-    at.open_directory(&cwd)?;
-    let scratch = confinement.needs_scratch().then(|| {
-        let mut named = tempfile::Builder::new();
-        let made = named.prefix("windlass-").tempdir_in(&settings.scratch);
-        made.map_err(ShellError::io("make a temporary directory"))
-    });
-    let scratch = scratch.transpose()?;
-    let bounds = Bounds {
-        root: at.root_path().to_owned(),
-        cwd: at.root_path().join(cwd),
-        is_writable: at.policy().write,
-        also_writable: Vec::new(),
-        hidden: Arc::clone(at.hidden()),
-        held: roots_inside(environments, at.root_path()),
-        network: at.policy().network,
-        scratch: scratch.as_ref().map(|made| made.path().to_owned()),
-    };
-    let root = at.root().as_fd().try_clone_to_owned();
-    let root = root.map_err(ShellError::io("open the environment's root"))?;
-    let closed = match confinement {
-        Confinement::Landlock => closed_by_landlock(&bounds),
+    let place = settings.place(environments, turn, args.cwd.as_deref())?;
+    let closed = match place.confinement {
+        Confinement::Landlock => closed_by_landlock(&place.bounds),
         Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
     let (kept, shown) = (settings.max_output_bytes, settings.max_streamed_bytes);
     let output = Arc::new(Output::new(kept, shown));
     let time = settings.time_for(args.timeout_ms);
-    let variables = variables(settings, &bounds);
-    let shell = &settings.shell;
-    let mut program = Program::new(shell, confinement, bounds, root, Arc::clone(&output));
+    let mut program = place.program(&settings.shell, Arc::clone(&output));
     program.arguments = vec!["-c".into(), (&args.command).into()];
-    program.variables = variables;
-    program.limits = settings.limits();
+    program.variables = variables(settings, &program.bounds);
     program.time = Some(time);
     program.ladder = settings.ladder();
-    program.owner.clone_from(&settings.owner);
-    program.records.clone_from(&settings.records);
-    program.scratch = scratch;
     Ok(Ready {
         program,
         output,
         time,
         closed,
     })
-}
-
-/// Chooses how the command is confined, if it may run at all.
-fn choose(settings: &ShellSettings, at: &ResolvedWorkspace) -> Result<Confinement, ShellError> {
-    let (id, policy) = (at.id().to_owned(), at.policy());
-    if !policy.shell {
-        return Err(ShellError::NotAllowed { id });
-    }
-    let found = settings.ways.iter().find(|way| way.works_here());
-    match (found, policy.unconfined) {
-        (Some(way), _) => Ok(*way),
-        (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
-        (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
-    }
-}
-
-/// Returns the roots of other environments inside of a directory. A command that replaced one by a link, just while a command
-/// starts there, would decide what that one gets to see.
-fn roots_inside(environments: &Environments, directory: &Path) -> Vec<PathBuf> {
-    let all = environments.list().into_iter();
-    let roots = all.map(|environment| environment.root().to_owned());
-    let roots = roots.filter(|root| root.starts_with(directory) && root != directory);
-    let roots = roots.filter(|root| root.canonicalize().is_ok_and(|real| real == *root));
-    roots.collect()
-}
-
-/// A sandbox covers files and directories. A link by which the host finds its own data cannot be covered, so a command that
-/// could replace it is not run: it would decide what the host finds at its next start.
-fn refuse_link_to_hidden(
-    at: &ResolvedWorkspace,
-    confinement: Confinement,
-) -> Result<(), ShellError> {
-    if !at.policy().write || confinement == Confinement::Unconfined {
-        return Ok(());
-    }
-    match at.hidden().link_inside(at.root_path()) {
-        Some(link) => Err(ShellError::LinkToHidden {
-            id: at.id().to_owned(),
-            link: link.to_owned(),
-        }),
-        None => Ok(()),
-    }
 }
 
 /// Returns the command's variables; none of ours are among them.

@@ -1,0 +1,109 @@
+//! Where a program of a turn runs: in the turn's environment, confined in the best way that works here.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_process::{Bounds, Confinement, Place};
+
+use super::ShellSettings;
+use super::error::ShellError;
+use crate::environments::{Environments, Unconfined};
+use crate::workspace::ResolvedWorkspace;
+
+/// A program of a turn may not run.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlaceRefused(String);
+
+impl ShellSettings {
+    /// Finds the place of a program that works in a turn's environment, or says why it may not run there.
+    pub fn place_of(
+        &self,
+        environments: &Environments,
+        turn: Option<&TurnEnvironment>,
+    ) -> Result<Place, PlaceRefused> {
+        self.place(environments, turn, None)
+            .map_err(|refused| PlaceRefused(refused.to_string()))
+    }
+
+    pub(super) fn place(
+        &self,
+        environments: &Environments,
+        turn: Option<&TurnEnvironment>,
+        cwd: Option<&str>,
+    ) -> Result<Place, ShellError> {
+        let at = environments.resolve(turn)?;
+        let confinement = self.confinement_of(&at)?;
+        refuse_link_to_hidden(&at, confinement)?;
+        let cwd = at.canonical(&at.inside(cwd.unwrap_or("."))?)?;
+        at.open_directory(&cwd)?;
+        let scratch = confinement.needs_scratch().then(|| {
+            let mut named = tempfile::Builder::new();
+            let made = named.prefix("windlass-").tempdir_in(&self.scratch);
+            made.map_err(ShellError::io("make a temporary directory"))
+        });
+        let root = at.root().as_fd().try_clone_to_owned();
+        Ok(Place {
+            confinement,
+            bounds: Bounds {
+                root: at.root_path().to_owned(),
+                cwd: at.root_path().join(cwd),
+                is_writable: at.policy().write,
+                also_writable: Vec::new(),
+                hidden: Arc::clone(at.hidden()),
+                held: roots_inside(environments, at.root_path()),
+                network: at.policy().network,
+                scratch: None,
+            },
+            root: root.map_err(ShellError::io("open the environment's root"))?,
+            scratch: scratch.transpose()?,
+            limits: self.limits(),
+            owner: self.owner.clone(),
+            records: self.records.clone(),
+        })
+    }
+
+    /// Chooses how a program is confined, if it may run at all.
+    fn confinement_of(&self, at: &ResolvedWorkspace) -> Result<Confinement, ShellError> {
+        let (id, policy) = (at.id().to_owned(), at.policy());
+        if !policy.shell {
+            return Err(ShellError::NotAllowed { id });
+        }
+        let found = self.ways.iter().find(|way| way.works_here());
+        match (found, policy.unconfined) {
+            (Some(way), _) => Ok(*way),
+            (None, Unconfined::Allow) => Ok(Confinement::Unconfined),
+            (None, Unconfined::Refuse) => Err(ShellError::NoSandbox { id }),
+        }
+    }
+}
+
+/// Returns the roots of other environments inside of a directory. A command that replaced one by a link, just while a command
+/// starts there, would decide what that one gets to see.
+fn roots_inside(environments: &Environments, directory: &Path) -> Vec<PathBuf> {
+    let all = environments.list().into_iter();
+    let roots = all.map(|environment| environment.root().to_owned());
+    let roots = roots.filter(|root| root.starts_with(directory) && root != directory);
+    let roots = roots.filter(|root| root.canonicalize().is_ok_and(|real| real == *root));
+    roots.collect()
+}
+
+/// A sandbox covers files and directories. A link by which the host finds its own data cannot be covered, so a command that
+/// could replace it is not run: it would decide what the host finds at its next start.
+fn refuse_link_to_hidden(
+    at: &ResolvedWorkspace,
+    confinement: Confinement,
+) -> Result<(), ShellError> {
+    if !at.policy().write || confinement == Confinement::Unconfined {
+        return Ok(());
+    }
+    match at.hidden().link_inside(at.root_path()) {
+        Some(link) => Err(ShellError::LinkToHidden {
+            id: at.id().to_owned(),
+            link: link.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
