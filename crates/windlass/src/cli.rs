@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
+use crate::commands::backends::Backends;
 use crate::commands::config::ConfigWords;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
@@ -51,12 +52,14 @@ pub(crate) enum Command {
     Store(Store),
     /// Says which configuration files count.
     Config(ConfigWords),
+    /// Lists the agents of others that can carry turns, and looks whether they do.
+    Backends(Backends),
 }
 
 impl Command {
     /// Tells whether the configuration file says something about this command.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Serve(_))
+        matches!(self, Self::Run(_) | Self::Serve(_) | Self::Backends(_))
     }
 }
 

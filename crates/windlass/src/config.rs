@@ -42,6 +42,64 @@ pub(crate) struct Config {
     pub(crate) prices_file: Option<PathBuf>,
     /// Settings by provider.
     pub(crate) providers: BTreeMap<String, Provider>,
+    /// Agents of others that can carry turns, by the names that threads use.
+    pub(crate) backends: BTreeMap<String, BackendEntry>,
+}
+
+/// An agent of others.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BackendEntry {
+    /// How it is spoken to; its name says so where it is one of these.
+    pub(crate) kind: Option<BackendKind>,
+    /// Its program, where that is not the usual one.
+    pub(crate) command: Option<PathBuf>,
+    /// Arguments beside those by which it is driven.
+    pub(crate) arguments: Vec<String>,
+    /// The model that it is to ask for.
+    pub(crate) model: Option<String>,
+    /// The daemon's variables that it gets, by name, such as one with a key.
+    pub(crate) variables: Vec<String>,
+    /// Whose home directory it has.
+    pub(crate) home: BackendHome,
+    /// For how many seconds it may be silent while it works; 0 is for ever.
+    pub(crate) silence_seconds: Option<u64>,
+    /// How many seconds a turn may take.
+    pub(crate) turn_seconds: Option<u64>,
+}
+
+/// How an agent of others is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BackendKind {
+    ClaudeCode,
+    Codex,
+    Gemini,
+    /// Any other that speaks the Agent Client Protocol.
+    Acp,
+}
+
+impl BackendKind {
+    /// Returns its name, as it is configured.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Acp => "acp",
+        }
+    }
+}
+
+/// Whose home directory an agent of others has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BackendHome {
+    /// The user's, of which it sees its own settings and where it works: its login is there.
+    #[default]
+    User,
+    /// One of its own in the data directory.
+    Own,
 }
 
 /// What becomes of the name of a model that is not configured.

@@ -1,5 +1,6 @@
 //! Windlass on the command line. Data goes to stdout, everything else to stderr.
 
+mod backends;
 mod cli;
 mod commands;
 mod config;
@@ -9,6 +10,7 @@ mod log;
 mod model;
 mod own_file;
 mod private_file;
+mod sandbox;
 mod trust;
 
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ async fn main() -> ExitCode {
         Command::Token(token) => token.carry_out(),
         Command::Store(store) => store.carry_out().await,
         Command::Config(words) => words.carry_out(),
+        Command::Backends(backends) => backends.carry_out(workspace, config).await,
         Command::Serve(serve) => {
             let served = serve.carry_out(workspace, config).await;
             served.map(|()| ExitCode::SUCCESS)

@@ -151,6 +151,24 @@ impl Hidden {
         }
     }
 
+    /// The same, and more that one program alone cannot see.
+    #[must_use]
+    pub fn with<'a>(&self, more: impl IntoIterator<Item = &'a Path>) -> Self {
+        let mut hidden = Self {
+            identities: self.identities.clone(),
+            places: self.places.clone(),
+            links: self.links.clone(),
+            linked: OnceLock::new(),
+        };
+        let mounts = mounts::read();
+        for path in more {
+            let Resolved { real, .. } = resolve::resolve(path);
+            real.iter()
+                .for_each(|real| hidden.add_with_other_names(real, &mounts));
+        }
+        hidden
+    }
+
     /// Returns all names of what is hidden, links resolved.
     pub fn places(&self) -> &[PathBuf] {
         &self.places

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use windlass_core::digest::Digest128;
 use windlass_process::{Records, adopt_orphans, end_leftovers};
-use windlass_tools::{Confinement, Environments, ShellSettings};
+use windlass_tools::{Environments, ShellSettings};
 
 use crate::cli::note;
-use crate::config::{self, Sandbox};
-use crate::data;
+use crate::{config, data, sandbox};
 
 /// The settings of the tools.
 pub(super) struct Tools<'a> {
@@ -58,12 +57,7 @@ impl<'a> Tools<'a> {
             ..ShellSettings::default()
         }
         .with_variables_of(std::env::vars_os());
-        match configured.sandbox {
-            Sandbox::Auto => {}
-            Sandbox::Bubblewrap => shell.ways = vec![Confinement::Bubblewrap],
-            Sandbox::Landlock => shell.ways = vec![Confinement::Landlock],
-            Sandbox::None => shell.ways = Vec::new(),
-        }
+        shell.ways = sandbox::ways(configured.sandbox);
         let set = |limit: &mut Option<u64>, configured: Option<u64>, unit: u64| {
             if let Some(configured) = configured {
                 *limit = Some(configured.saturating_mul(unit)).filter(|limit| *limit > 0);

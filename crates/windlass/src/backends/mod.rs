@@ -1,0 +1,148 @@
+//! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
+
+mod place;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use windlass_agents::{
+    AcpBackend, AcpSettings, ClaudeBackend, CodexBackend, CodexSettings, SessionSettings,
+};
+use windlass_core::backend::{Backend, BackendSpec};
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_tools::{Environments, ShellSettings};
+
+use crate::config::{BackendEntry, BackendHome, BackendKind};
+use place::BackendPlaces;
+
+/// How long an agent may be silent while it works, unless its entry says otherwise: longer than the longest pause between its tries.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// The names that need no entry.
+const USUAL: [(&str, BackendKind); 3] = [
+    ("claude-code", BackendKind::ClaudeCode),
+    ("codex", BackendKind::Codex),
+    ("gemini", BackendKind::Gemini),
+];
+
+/// An agent that can carry turns here.
+pub(crate) struct ConfiguredBackend {
+    pub(crate) name: String,
+    pub(crate) kind: BackendKind,
+    pub(crate) backend: Arc<dyn Backend>,
+    entry: BackendEntry,
+    home: PathBuf,
+    path: String,
+}
+
+/// Where agents run and what they are kept from, for all of them.
+pub(crate) struct Surroundings<'a> {
+    /// Where the daemon keeps its data; homes of agents are below it.
+    pub(crate) data: &'a Path,
+    pub(crate) environments: &'a Environments,
+    pub(crate) shell: &'a ShellSettings,
+}
+
+/// Makes all agents: those that everybody knows, and those that the configuration names.
+pub(crate) fn all(
+    entries: &BTreeMap<String, BackendEntry>,
+    around: &Surroundings<'_>,
+) -> Result<Vec<ConfiguredBackend>> {
+    let mut named: BTreeMap<&str, BackendEntry> = USUAL
+        .iter()
+        .map(|(name, _)| (*name, BackendEntry::default()))
+        .collect();
+    named.extend(
+        entries
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry.clone())),
+    );
+    named
+        .into_iter()
+        .map(|(name, entry)| ConfiguredBackend::new(name, entry, around))
+        .collect()
+}
+
+impl ConfiguredBackend {
+    fn new(name: &str, entry: BackendEntry, around: &Surroundings<'_>) -> Result<Self> {
+        let usual = USUAL.iter().find(|(usual, _)| *usual == name);
+        let kind = entry.kind.or(usual.map(|(_, kind)| *kind));
+        let Some(kind) = kind else {
+            bail!(
+                "[backends.{name}] needs a `kind`: claude-code, codex, gemini, or acp for any other agent that speaks ACP"
+            );
+        };
+        if kind == BackendKind::Acp && entry.command.is_none() {
+            bail!("[backends.{name}] speaks ACP and needs the `command` that starts it");
+        }
+        let home = match entry.home {
+            BackendHome::Own => around.data.join("backends").join(name),
+            BackendHome::User => std::env::home_dir().context(
+                "there is no home directory; set HOME, or give the backend one with home = \"own\"",
+            )?,
+        };
+        let places = BackendPlaces {
+            environments: around.environments.clone(),
+            shell: around.shell.clone(),
+            home: home.clone(),
+            kind,
+            is_own: entry.home == BackendHome::Own,
+        };
+        let (places, settings) = (Arc::new(places), SessionSettings::default());
+        let backend: Arc<dyn Backend> = match kind {
+            BackendKind::ClaudeCode => Arc::new(ClaudeBackend::new(name, places, settings)),
+            BackendKind::Codex => {
+                let codex = CodexSettings::default();
+                Arc::new(CodexBackend::new(name, places, settings, codex))
+            }
+            BackendKind::Gemini => {
+                let gemini = AcpSettings::gemini();
+                Arc::new(AcpBackend::new(name, places, settings, gemini))
+            }
+            BackendKind::Acp => {
+                let command = entry.command.clone().unwrap_or_default();
+                let acp = AcpSettings::new(command.display().to_string(), Vec::new());
+                Arc::new(AcpBackend::new(name, places, settings, acp))
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            kind,
+            backend,
+            entry,
+            home,
+            path: std::env::var("PATH").unwrap_or_default(),
+        })
+    }
+
+    /// What it is started with in a directory. It gets the variables that its entry names, and none beside them that it does not need.
+    pub(crate) fn spec(&self, cwd: PathBuf, environment: Option<TurnEnvironment>) -> BackendSpec {
+        let entry = &self.entry;
+        let mut spec = BackendSpec::new(&self.name, cwd);
+        spec.command.clone_from(&entry.command);
+        spec.arguments.clone_from(&entry.arguments);
+        spec.environment = environment;
+        spec.model.clone_from(&entry.model);
+        spec.inactivity_timeout = Some(entry.silence_seconds.map_or(SILENCE, Duration::from_secs))
+            .filter(|it| !it.is_zero());
+        spec.turn_limit = entry.turn_seconds.map(Duration::from_secs);
+        let home = self.home.display().to_string();
+        let usual = [
+            ("HOME", home.as_str()),
+            ("PATH", &self.path),
+            ("LANG", "C.UTF-8"),
+            ("TERM", "dumb"),
+        ];
+        let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        spec.variables.extend(usual);
+        for name in &entry.variables {
+            if let Ok(value) = std::env::var(name) {
+                spec.variables.insert(name.clone(), value);
+            }
+        }
+        spec
+    }
+}

@@ -1,0 +1,132 @@
+//! `windlass backends`: which agents of others can carry turns here.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use windlass_core::bounds::one_line;
+use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
+
+use crate::backends::{self, ConfiguredBackend, Surroundings};
+use crate::config::Config;
+use crate::{data, sandbox};
+
+/// Lists the agents of others that can carry turns, and looks whether they do.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  windlass backends list
+  windlass backends check claude-code
+  windlass backends check --json")]
+pub(crate) struct Backends {
+    /// The data directory of the daemon [default: the user's own].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Lists all that are known or configured, without starting any.
+    List,
+    /// Starts each and asks for its version; ends with status 1 if one does not answer.
+    Check {
+        /// The ones to look at [default: all].
+        names: Vec<String>,
+    },
+}
+
+impl Backends {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        named_config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let directory = data::directory(self.data);
+        let config = Config::load(named_config, &directory)?;
+        let workspace = match workspace {
+            Some(workspace) => workspace,
+            None => std::env::current_dir().context("the current directory is gone")?,
+        };
+        let policy = Policy {
+            network: Network::Inherit,
+            ..Policy::default()
+        };
+        let local = Environment::new("local", &workspace, policy)?;
+        let environments = Environments::with_default(local);
+        environments.hide(&directory);
+        let around = Surroundings {
+            data: &directory,
+            environments: &environments,
+            shell: &ShellSettings {
+                ways: sandbox::ways(config.shell.sandbox),
+                ..ShellSettings::default()
+            },
+        };
+        let all = backends::all(&config.backends, &around)?;
+        match self.word {
+            Verb::List => {
+                for backend in &all {
+                    show(backend, None, self.json)?;
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Verb::Check { names } => {
+                let unknown = names
+                    .iter()
+                    .find(|name| all.iter().all(|it| it.name != **name));
+                if let Some(unknown) = unknown {
+                    bail!("there is no backend `{unknown}`; `windlass backends list` shows all");
+                }
+                let mut is_good = true;
+                for backend in all
+                    .iter()
+                    .filter(|it| names.is_empty() || names.contains(&it.name))
+                {
+                    let spec = backend.spec(workspace.clone(), None);
+                    let checked = backend.backend.check(&spec).await;
+                    is_good &= checked.is_ok();
+                    let checked = checked.map(|found| found.version);
+                    let checked = checked.map_err(|error| error.to_string());
+                    show(backend, Some(checked), self.json)?;
+                }
+                Ok(match is_good {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::FAILURE,
+                })
+            }
+        }
+    }
+}
+
+fn show(
+    backend: &ConfiguredBackend,
+    checked: Option<Result<String, String>>,
+    is_json: bool,
+) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let (name, kind) = (&backend.name, backend.kind.name());
+    if is_json {
+        let mut shown = json!({ "name": name, "kind": kind });
+        match checked {
+            Some(Ok(version)) => shown["version"] = version.into(),
+            Some(Err(error)) => shown["error"] = error.into(),
+            None => {}
+        }
+        writeln!(stdout, "{shown}")?;
+        return Ok(());
+    }
+    let line = match checked {
+        None => format!("{name:<16} {kind}"),
+        Some(Ok(version)) => format!("{name:<16} {kind:<12} {version}"),
+        Some(Err(error)) => format!("{name:<16} {kind:<12} does not answer: {error}"),
+    };
+    writeln!(stdout, "{}", one_line(&line))?;
+    Ok(())
+}
