@@ -47,6 +47,7 @@
 mod approval;
 mod environments;
 mod files;
+mod host_access;
 mod shell;
 mod tool;
 mod workspace;
@@ -56,6 +57,7 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
+pub use host_access::TurnHostAccess;
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };

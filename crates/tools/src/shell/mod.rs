@@ -20,6 +20,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 
 pub use look::{Look, LookError, LookOutput};
 pub use place::PlaceRefused;
+pub(crate) use run::code_and_signal;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
 
 use crate::approval::Approval;

@@ -1,5 +1,7 @@
 //! Where a program of a turn runs: in the turn's environment, confined in the best way that works here.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,13 +20,15 @@ use crate::workspace::ResolvedWorkspace;
 pub struct PlaceRefused(String);
 
 impl ShellSettings {
-    /// Finds the place of a program that works in a turn's environment, or says why it may not run there.
+    /// Finds the place of a program that works in a turn's environment, in its directory unless another one is named, or says why it may
+    /// not run there.
     pub fn place_of(
         &self,
         environments: &Environments,
         turn: Option<&TurnEnvironment>,
+        cwd: Option<&str>,
     ) -> Result<Place, PlaceRefused> {
-        self.place(environments, turn, None)
+        self.place(environments, turn, cwd)
             .map_err(|refused| PlaceRefused(refused.to_string()))
     }
 
@@ -63,6 +67,19 @@ impl ShellSettings {
             owner: self.owner.clone(),
             records: self.records.clone(),
         })
+    }
+
+    /// Returns the variables of a program; none of ours are among them.
+    pub(crate) fn variables_in(&self, bounds: &Bounds) -> BTreeMap<OsString, OsString> {
+        let scratch = bounds.scratch.as_deref().unwrap_or(Path::new("/tmp"));
+        let mut variables: BTreeMap<OsString, OsString> = BTreeMap::from([
+            ("HOME".into(), scratch.into()),
+            ("TERM".into(), "dumb".into()),
+        ]);
+        let set = self.variables.iter();
+        variables.extend(set.map(|(name, value)| (name.into(), value.into())));
+        variables.insert("TMPDIR".into(), scratch.into());
+        variables
     }
 
     /// Chooses how a program is confined, if it may run at all.

@@ -1,8 +1,6 @@
 //! One call of the shell, from its arguments to its result.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Bounds, Cause, Confinement, End, Output, Program, closed_by_landlock};
+use windlass_process::{Cause, Confinement, End, Output, Program, closed_by_landlock};
 
 use super::error::ShellError;
 use super::{Args, NAME, Shell, ShellSettings};
@@ -88,7 +86,7 @@ fn prepare(
     let time = settings.time_for(args.timeout_ms);
     let mut program = place.program(&settings.shell, Arc::clone(&output));
     program.arguments = vec!["-c".into(), (&args.command).into()];
-    program.variables = variables(settings, &program.bounds);
+    program.variables = settings.variables_in(&program.bounds);
     program.time = Some(time);
     program.ladder = settings.ladder();
     Ok(Ready {
@@ -97,19 +95,6 @@ fn prepare(
         time,
         closed,
     })
-}
-
-/// Returns the command's variables; none of ours are among them.
-fn variables(settings: &ShellSettings, bounds: &Bounds) -> BTreeMap<OsString, OsString> {
-    let scratch = bounds.scratch.as_deref().unwrap_or(Path::new("/tmp"));
-    let mut variables: BTreeMap<OsString, OsString> = BTreeMap::from([
-        ("HOME".into(), scratch.into()),
-        ("TERM".into(), "dumb".into()),
-    ]);
-    let set = settings.variables.iter();
-    variables.extend(set.map(|(name, value)| (name.into(), value.into())));
-    variables.insert("TMPDIR".into(), scratch.into());
-    variables
 }
 
 fn report(
@@ -167,7 +152,7 @@ fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
 }
 
 /// A command that a signal ended has the exit code that shells give it.
-fn code_and_signal(status: ExitStatus) -> (Option<i32>, Option<i32>) {
+pub(crate) fn code_and_signal(status: ExitStatus) -> (Option<i32>, Option<i32>) {
     use std::os::unix::process::ExitStatusExt;
 
     let signal = status.signal();

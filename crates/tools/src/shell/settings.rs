@@ -123,7 +123,7 @@ impl ShellSettings {
         }
     }
 
-    pub(super) fn ladder(&self) -> Ladder {
+    pub(crate) fn ladder(&self) -> Ladder {
         Ladder::terminate(self.grace)
     }
 

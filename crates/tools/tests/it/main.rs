@@ -7,6 +7,7 @@ mod example;
 mod hidden;
 #[cfg(target_os = "linux")]
 mod hidden_from_commands;
+mod host_access;
 #[cfg(target_os = "linux")]
 mod look;
 #[cfg(target_os = "linux")]

@@ -24,7 +24,7 @@ impl Places for BackendPlaces {
     fn place(&self, spec: &BackendSpec) -> Result<Place, PlaceError> {
         let refused = |why: String| PlaceError::Refused(why);
         let turn = spec.environment.as_ref();
-        let place = self.shell.place_of(&self.environments, turn);
+        let place = self.shell.place_of(&self.environments, turn, None);
         let mut place = place.map_err(|error| refused(error.to_string()))?;
         if place.bounds.network == Network::None {
             return Err(refused(

@@ -1,0 +1,111 @@
+//! What an agent of others may ask of the host's files and programs.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use windlass_core::backend::{HostAccess, HostAccessError, TerminalRequest};
+use windlass_testkit::{sleepers, unique_sleep};
+use windlass_tools::{Policy, TurnHostAccess};
+
+use crate::support::{Place, sandboxes, soon};
+
+fn access(place: &Place) -> TurnHostAccess {
+    TurnHostAccess::new(place.environments.clone(), place.settings.clone(), None)
+}
+
+fn run(command: &str, arguments: &[&str]) -> TerminalRequest {
+    TerminalRequest {
+        command: command.to_owned(),
+        arguments: arguments.iter().map(|it| (*it).to_owned()).collect(),
+        variables: BTreeMap::from([("WORD".to_owned(), "said".to_owned())]),
+        cwd: None,
+        max_output_bytes: None,
+    }
+}
+
+#[tokio::test]
+async fn files_are_read_and_written_inside_of_the_root_alone() {
+    let place = Place::new().files(&[("f", "one\ntwo\nthree\n"), ("b", "a\0b")]);
+    std::fs::write(place.outside().join("secret"), "secret").unwrap();
+    symlink(place.outside(), place.root().join("link")).unwrap();
+    let host = access(&place);
+    let read = |path: &'static str, line, limit| host.read_text(Path::new(path), line, limit);
+    assert_eq!(read("f", None, None).await.unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(read("f", Some(2), Some(1)).await.unwrap(), "two\n");
+    assert_eq!(read("f", Some(9), None).await.unwrap(), "");
+    let absolute = place.root().join("f");
+    assert!(host.read_text(&absolute, None, None).await.is_ok());
+    assert!(matches!(
+        read("none", None, None).await,
+        Err(HostAccessError::NotFound(_))
+    ));
+    for path in ["link/secret", "../outside/secret", "/etc/passwd", "b", ""] {
+        assert!(read(path, None, None).await.is_err(), "{path}");
+    }
+    host.write_text(Path::new("new/g"), "text").await.unwrap();
+    assert_eq!(place.text("new/g"), "text");
+    for path in ["link/made", "../outside/made"] {
+        assert!(
+            host.write_text(Path::new(path), "x").await.is_err(),
+            "{path}"
+        );
+    }
+    assert!(!place.outside().join("made").exists());
+}
+
+#[tokio::test]
+async fn an_environment_that_is_read_only_offers_no_writing() {
+    let place = Place::with(Policy::read_only()).files(&[("f", "text")]);
+    let host = access(&place);
+    let offers = host.offers();
+    assert!(offers.read_text && !offers.write_text);
+    assert!(host.write_text(Path::new("f"), "x").await.is_err());
+    assert_eq!(place.text("f"), "text");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_run_confined_and_end_with_their_agent() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        std::fs::write(place.outside().join("kept"), "kept").unwrap();
+        let host = access(&place);
+        let line = "echo $WORD; echo x > ../outside/kept; exit 7";
+        let id = host.start_terminal(run(line, &[])).await.unwrap();
+        let exit = host.wait_for_terminal(&id).await.unwrap();
+        assert_eq!(exit.code, Some(7), "{way:?}");
+        let output = host.terminal_output(&id).await.unwrap();
+        assert!(output.text.contains("said"), "{way:?}: {output:?}");
+        assert_eq!(output.exit, Some(exit));
+        let kept = std::fs::read_to_string(place.outside().join("kept"));
+        assert_eq!(kept.unwrap(), "kept", "{way:?}");
+        host.release_terminal(&id).await.unwrap();
+        assert!(host.terminal_output(&id).await.is_err());
+
+        let (killed, left) = (unique_sleep(), unique_sleep());
+        let sleep = |seconds: &str| run(&format!("exec sleep {seconds}"), &[]);
+        let id = host.start_terminal(sleep(&killed)).await.unwrap();
+        soon("it sleeps", || !sleepers(&killed).is_empty());
+        host.kill_terminal(&id).await.unwrap();
+        host.wait_for_terminal(&id).await.unwrap();
+        assert!(sleepers(&killed).is_empty(), "{way:?}");
+        host.start_terminal(sleep(&left)).await.unwrap();
+        soon("it sleeps", || !sleepers(&left).is_empty());
+        drop(host);
+        soon("it is gone with its agent", || sleepers(&left).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_has_only_so_many_terminals() {
+    let Some(way) = sandboxes().pop() else {
+        return;
+    };
+    let place = Place::confined(way, Policy::default());
+    let host = access(&place);
+    for _ in 0..32 {
+        host.start_terminal(run("true", &[])).await.unwrap();
+    }
+    let refused = host.start_terminal(run("true", &[])).await;
+    assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
+}
