@@ -11,7 +11,7 @@ use windlass_core::bounds::one_line;
 use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 
 use crate::backends::{self, ConfiguredBackend, Surroundings};
-use crate::config::Config;
+use crate::config;
 use crate::{data, sandbox};
 
 /// Lists the agents of others that can carry turns, and looks whether they do.
@@ -49,7 +49,7 @@ impl Backends {
         named_config: Option<&Path>,
     ) -> Result<ExitCode> {
         let directory = data::directory(self.data);
-        let config = Config::load(named_config, &directory)?;
+        let config = config::load(named_config, &directory)?;
         let workspace = match workspace {
             Some(workspace) => workspace,
             None => std::env::current_dir().context("the current directory is gone")?,

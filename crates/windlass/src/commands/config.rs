@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::cli::{note, printable};
-use crate::config::{Config, FILE, whole};
+use crate::config::{self, Config, FILE, whole};
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
 
@@ -72,7 +72,7 @@ impl ConfigWords {
             Verb::Trust { path, .. } => {
                 let path = file_of(&path)?;
                 let (shown, text) = (printable(&path), text_of(&path)?);
-                let config = Config::parse(&text, &path)?;
+                let config = config::parse(&text, &path)?;
                 data::make(&directory)?;
                 let Trusted { path, digest } = list.add(&path, &text)?;
                 tell_what_it_says(&config);

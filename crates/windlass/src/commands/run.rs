@@ -12,13 +12,13 @@ use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
 use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, StopReason, TurnResult};
 
 use crate::cli::{FAILED, INTERRUPTED, RunArguments, note, words};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::data;
 use crate::model::{self, Choice};
 
 /// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
 pub(crate) async fn run(arguments: RunArguments, config: Option<&Path>) -> Result<ExitCode> {
-    let config = Config::load(config, &data::usual())?;
+    let config = config::load(config, &data::usual())?;
     let variable = |name: &str| std::env::var(name).ok();
     let choice = model::choose(arguments.model.as_deref(), &config, variable)?;
     let prompt = prompt(&arguments.prompt)?;

@@ -91,7 +91,7 @@ impl Agent<'_> {
                     default: model.model.clone(),
                     provider: Some(model.provider_type.to_string()),
                     known: register(&providers, further).await,
-                    unknown: self.config.unknown_models.into(),
+                    unknown: unknown_models(self.config.unknown_models),
                 };
                 let builder = builder
                     .driver_registry(model::drivers(self.config)?)
@@ -103,7 +103,7 @@ impl Agent<'_> {
                     note(model::DEMONSTRATION);
                 }
                 let models = Models {
-                    unknown: self.config.unknown_models.into(),
+                    unknown: unknown_models(self.config.unknown_models),
                     ..Models::default()
                 };
                 (builder.llm_sim(LlmSimConfig::echo()), models)
@@ -117,12 +117,10 @@ impl Agent<'_> {
     }
 }
 
-impl From<UnknownModels> for windlass_server::UnknownModels {
-    fn from(configured: UnknownModels) -> Self {
-        match configured {
-            UnknownModels::DefaultProvider => Self::ToDefaultProvider,
-            UnknownModels::Refuse => Self::Refuse,
-        }
+fn unknown_models(configured: UnknownModels) -> windlass_server::UnknownModels {
+    match configured {
+        UnknownModels::DefaultProvider => windlass_server::UnknownModels::ToDefaultProvider,
+        UnknownModels::Refuse => windlass_server::UnknownModels::Refuse,
     }
 }
 

@@ -24,7 +24,7 @@ use windlass_server::{
 use windlass_tools::Environments;
 
 use crate::cli::note;
-use crate::config::{self, Config};
+use crate::config;
 use crate::log::{self, LogFormat};
 use crate::private_file;
 use crate::{data, data_modes};
@@ -133,7 +133,7 @@ impl Serve {
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone());
         data_modes::mend(&directory);
-        let config = Config::load(named_config, &directory)?;
+        let config = config::load(named_config, &directory)?;
         let book = Arc::new(TokenBook::new(&directory));
         let access = self.access(&book)?;
         // The port first: a daemon that cannot have it leaves the data alone.

@@ -1,0 +1,303 @@
+//! What `windlass.toml` may say. The text is all that it looks at: which file counts, and who trusts it, is the binary's business.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// A text that is no configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: {message}")]
+pub struct ConfigError {
+    /// Where it stops to make sense; the first line is 1.
+    pub line: usize,
+    /// What is wrong there. The line itself is not shown: it may hold a key.
+    pub message: String,
+}
+
+/// The configuration file. Keys are better kept in the environment.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The model, as `provider/model`.
+    pub model: Option<String>,
+    /// Further models that clients of the daemon can name, as `provider/model`.
+    pub models: Vec<String>,
+    /// What becomes of other names that clients of the daemon write.
+    pub unknown_models: UnknownModels,
+    /// How much clients of the daemon may ask for.
+    pub limits: Limits,
+    /// How the daemon traces runs.
+    pub runs: Runs,
+    /// What commands of the daemon's agent may use.
+    pub shell: Shell,
+    /// What the daemon removes, and when.
+    pub retention: Retention,
+    /// A file with the key that secrets of sessions are sealed with.
+    pub secrets_key_file: Option<PathBuf>,
+    /// The proxy for calls to providers.
+    pub proxy: Option<String>,
+    /// A PEM file of certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// A price list of one's own.
+    pub prices_file: Option<PathBuf>,
+    /// Settings by provider.
+    pub providers: BTreeMap<String, Provider>,
+    /// Agents of others that can carry turns, by the names that threads use.
+    pub backends: BTreeMap<String, BackendEntry>,
+}
+
+/// An agent of others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackendEntry {
+    /// How it is spoken to; its name says so where it is one of these.
+    pub kind: Option<BackendKind>,
+    /// Its program, where that is not the usual one.
+    pub command: Option<PathBuf>,
+    /// Arguments beside those by which it is driven.
+    pub arguments: Vec<String>,
+    /// The model that it is to ask for.
+    pub model: Option<String>,
+    /// The daemon's variables that it gets, by name, such as one with a key.
+    pub variables: Vec<String>,
+    /// Whose home directory it has.
+    pub home: BackendHome,
+    /// For how many seconds it may be silent while it works; 0 is for ever.
+    pub silence_seconds: Option<u64>,
+    /// How many seconds a turn may take.
+    pub turn_seconds: Option<u64>,
+}
+
+/// How an agent of others is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendKind {
+    /// Claude Code, by stream-json.
+    ClaudeCode,
+    /// Codex, by its app-server.
+    Codex,
+    /// Gemini CLI, by the Agent Client Protocol.
+    Gemini,
+    /// Any other that speaks the Agent Client Protocol.
+    Acp,
+}
+
+impl BackendKind {
+    /// Returns its name, as it is configured.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Acp => "acp",
+        }
+    }
+}
+
+/// Whose home directory an agent of others has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendHome {
+    /// The user's, of which it sees its own settings and where it works: its login is there.
+    #[default]
+    User,
+    /// One of its own in the data directory.
+    Own,
+}
+
+/// What becomes of the name of a model that is not configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownModels {
+    /// The provider of the default model is asked for it.
+    #[default]
+    DefaultProvider,
+    /// The request is refused.
+    Refuse,
+}
+
+/// How much clients of the daemon may ask for; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of a body.
+    pub body_bytes: Option<usize>,
+    /// Threads.
+    pub threads: Option<usize>,
+    /// Event streams that are open at once.
+    pub subscribers: Option<usize>,
+    /// Connections that are open at once.
+    pub connections: Option<usize>,
+    /// Calls of a thread that wait for a client.
+    pub pending_calls: Option<usize>,
+    /// Words to a running turn that it has not read yet.
+    pub waiting_inputs: Option<usize>,
+    /// How long a turn waits for somebody, in seconds.
+    pub wait_seconds: Option<u64>,
+}
+
+/// How the daemon traces runs; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runs {
+    /// How long a run waits for the end of its lost connection's last words, in milliseconds.
+    pub grace_ms: Option<u64>,
+    /// How long a run waits to be taken up again, in milliseconds.
+    pub lease_ms: Option<u64>,
+    /// For how many days ended runs are kept; for ever if nothing is said.
+    pub keep_days: Option<u32>,
+    /// How many bytes a message may have.
+    pub message_bytes: Option<usize>,
+}
+
+/// What commands may use; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shell {
+    /// How programs are confined.
+    pub sandbox: Sandbox,
+    /// How much memory each process may use for its data, in megabytes; 0 is any.
+    pub max_memory_mb: Option<u64>,
+    /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
+    pub max_processes: Option<u64>,
+}
+
+/// How commands, and programs that look at a workspace, are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sandbox {
+    /// By bubblewrap where it works, else by landlock.
+    #[default]
+    Auto,
+    /// By bubblewrap and nothing else.
+    Bubblewrap,
+    /// By landlock and nothing else.
+    Landlock,
+    /// By nothing: they are refused.
+    None,
+}
+
+/// What the daemon removes of ended turns; what is not set is kept.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// For how many days records are kept.
+    pub max_age_days: Option<u32>,
+    /// How many bytes the database may use; the oldest records go first.
+    pub max_bytes: Option<u64>,
+    /// For how many hours pieces of streamed text are kept. Later records hold the text whole.
+    pub text_chunk_hours: Option<u32>,
+    /// How often the database is looked after, in minutes; 0 is never, 60 if nothing is said.
+    pub every_minutes: Option<u32>,
+}
+
+/// How a provider is reached.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Provider {
+    /// The key, which no `Debug` shows.
+    pub api_key: Option<String>,
+    /// Where its API is, if not at the usual address.
+    pub base_url: Option<String>,
+    /// How many calls it is sent at once.
+    pub max_parallel_calls: Option<usize>,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("api_key", &self.api_key.as_ref().map(|_| "[set]"))
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Reads the text of a file. Paths in it start from the directory `from`, not from where somebody happens to stand.
+    ///
+    /// # Errors
+    /// If it is no TOML, or says what nobody knows.
+    pub fn parse(text: &str, from: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().map_or("", |span| &text[..span.start]);
+            ConfigError {
+                line: before.matches('\n').count() + 1,
+                message: without_text(error.message()),
+            }
+        })?;
+        let files = [
+            &mut config.secrets_key_file,
+            &mut config.ca_file,
+            &mut config.prices_file,
+        ];
+        for file in files.into_iter().flatten() {
+            *file = from.join(&*file);
+        }
+        Ok(config)
+    }
+}
+
+/// Takes the text out of `invalid type: string "…", expected …`: somebody may have put a key there.
+fn without_text(message: &str) -> String {
+    let shown = message.split_once(" string \"").and_then(|(before, text)| {
+        let (_, expected) = text.rsplit_once("\", expected ")?;
+        Some(format!("{before} string, expected {expected}"))
+    });
+    shown.unwrap_or_else(|| message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Config::parse(text, Path::new("")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, said) in [
+            ("\nmodle = 1", "line 2: unknown field `modle`"),
+            (
+                "[limits]\nthreads = -1",
+                "line 2: invalid value: integer `-1`",
+            ),
+            ("[shell]\nsandbox = \"x\"", "line 2: unknown variant `x`"),
+            (
+                "model = 1",
+                "line 1: invalid type: integer `1`, expected a string",
+            ),
+        ] {
+            let refused = refused(text);
+            assert!(refused.starts_with(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_shown() {
+        for text in [
+            "[providers]\nopenai = \"sk-1\"",
+            "[providers.openai]\nmax_parallel_calls = \"sk-1\"",
+            "providers.openai = '''\nsk-1\", expected \"sk-1\n'''",
+            "providers = \"sk-1\"",
+        ] {
+            let refused = refused(text);
+            assert!(!refused.contains("sk-1"), "{refused}");
+            assert!(
+                refused.contains("invalid type: string, expected "),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_start_from_the_file() {
+        let config = Config::parse("ca_file = 'a'\nprices_file = '/b'", Path::new("/etc")).unwrap();
+        assert_eq!(config.ca_file, Some(PathBuf::from("/etc/a")));
+        assert_eq!(config.prices_file, Some(PathBuf::from("/b")));
+    }
+}
