@@ -25,8 +25,15 @@ pub const MAX_SCHEMA_PARTS: usize = 10_000;
 /// How deep a schema may be with its references followed: those who compile one call themselves for each level.
 const MAX_SCHEMA_DEPTH: usize = 128;
 
-/// How many parts a regular expression counts for: compiled it takes more than any other.
+/// How many parts a regular expression counts for at least: compiled it takes more than any other.
 const PARTS_OF_EXPRESSION: usize = 50;
+
+/// A validator reads an expression again after each class that it translates, so the time goes with the square of the length: one of
+/// 800 bytes counts for a whole schema.
+fn parts_of_expression(expression: &str) -> usize {
+    let length = expression.len();
+    PARTS_OF_EXPRESSION.saturating_add(length.saturating_mul(length) / 64)
+}
 
 /// A value that is more than anybody needs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -211,10 +218,11 @@ impl<'a> Parts<'a> {
                         ("$id" | "id", Value::String(_)) if !is_whole => {
                             return Err(SchemaCost::Unknown);
                         }
-                        ("pattern", Value::String(_)) => PARTS_OF_EXPRESSION,
-                        ("patternProperties", Value::Object(fields)) => self
-                            .of(field)?
-                            .saturating_add(fields.len() * PARTS_OF_EXPRESSION),
+                        ("pattern", Value::String(expression)) => parts_of_expression(expression),
+                        ("patternProperties", Value::Object(fields)) => {
+                            let expressions = fields.keys().map(|name| parts_of_expression(name));
+                            expressions.fold(self.of(field)?, usize::saturating_add)
+                        }
                         _ => self.of(field)?,
                     };
                     count = count.saturating_add(more);
@@ -332,7 +340,7 @@ mod tests {
 
     #[test]
     fn references_that_double_are_counted_and_not_followed() {
-        assert_eq!(schema_cost(&doubling(3)), SchemaCost::Small);
+        assert!(matches!(schema_cost(&doubling(3)), SchemaCost::Parts(_)));
         assert_eq!(schema_cost(&doubling(40)), SchemaCost::TooLarge);
         assert_eq!(schema_cost(&doubling(500)), SchemaCost::TooLarge);
     }
@@ -363,6 +371,17 @@ mod tests {
             .collect();
         let expressions = json!({"patternProperties": expressions});
         assert_eq!(schema_cost(&expressions), SchemaCost::TooLarge);
+        // A validator takes most of a minute for it.
+        let long = "\\s".repeat(2_000);
+        for schema in [
+            json!({"pattern": long}),
+            json!({"patternProperties": {&long: {}}}),
+        ] {
+            assert_eq!(schema_cost(&schema), SchemaCost::TooLarge);
+        }
+        let usual =
+            json!({"pattern": "^[a-z0-9]+(?:[._-][a-z0-9]+)*\\s*@(?:[a-z0-9-]+\\.)+[a-z]{2,}$"});
+        assert!(matches!(schema_cost(&usual), SchemaCost::Parts(_)));
         let deep: Value = serde_json::from_str(&nested(100)).unwrap();
         assert_eq!(schema_cost(&deep), SchemaCost::TooLarge);
     }
