@@ -155,6 +155,7 @@ pub use runtime::{
 #[cfg(feature = "typed-tools")]
 pub use schemars;
 pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};

@@ -220,6 +220,14 @@ mod basic {
     }
 }
 
+/// Tells whether a call with these arguments would reach a tool with this schema, as a turn does before each call.
+///
+/// # Errors
+/// What is wrong with the arguments, for the model that wrote them.
+pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), String> {
+    Checker::default().check("tool", schema, &normalised(arguments.clone()))
+}
+
 /// A model that has nothing to say often says null where an object is meant. What is nested too deep to be read back from a record
 /// becomes a text, which no tool takes.
 pub(crate) fn normalised(arguments: Value) -> Value {
