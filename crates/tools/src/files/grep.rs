@@ -7,6 +7,7 @@ use globset::GlobMatcher;
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::bounds::{MAX_PATTERN_BYTES, OutOfBounds};
 use windlass_core::tools::ToolHints;
 
 use super::glob::matcher;
@@ -104,14 +105,19 @@ struct Search {
 
 impl Search {
     fn new(args: &Args) -> Result<Self, FileError> {
+        let refused = |why: String| FileError::Pattern {
+            what: "pattern",
+            why,
+        };
+        // An expression is read as a whole before its memory is counted, and each class of letters takes its time.
+        if args.pattern.len() > MAX_PATTERN_BYTES {
+            return Err(refused(OutOfBounds::LongPattern.to_string()));
+        }
         let regex = RegexBuilder::new(&args.pattern)
             .case_insensitive(args.ignore_case)
             .size_limit(MAX_REGEX_BYTES)
             .build()
-            .map_err(|error| FileError::Pattern {
-                what: "pattern",
-                why: error.to_string(),
-            })?;
+            .map_err(|error| refused(error.to_string()))?;
         let glob = args.glob.as_deref().map(|glob| matcher("glob", glob));
         Ok(Self {
             regex,

@@ -220,3 +220,10 @@ async fn a5_an_ignore_file_of_braces_ignores_nothing_and_harms_nothing() {
         .unwrap();
     assert_eq!(found["files"], json!(["src/deep/mod.rs", "src/lib.rs"]));
 }
+
+#[tokio::test]
+async fn an_expression_that_takes_long_to_read_is_refused() {
+    let long = json!({"pattern": "\\p{L}".repeat(4_000), "ignore_case": true});
+    let refused = tree().call("grep", long).await.unwrap_err();
+    assert!(refused.contains("longer than 4096 bytes"), "{refused}");
+}
