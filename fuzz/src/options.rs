@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use windlass_fuzz::targets::{TARGETS, Target};
+use windlass_fuzz::targets::{FAULTS, TARGETS, Target};
 
 pub(crate) const HELP: &str = "\
 Throws random bytes at a target until the time or the count is used up. Without a target every target
-runs in turn. A run that finds something prints the seed and the iteration that repeat it and exits
-with 1; a wrong command line exits with 2.
+runs in turn, each in a process of its own with 2 MiB of stack, 2 GiB of memory and 10 seconds for one
+input. A run that finds something prints the seed and the iteration that repeat it and exits with 1; a
+wrong command line exits with 2.
 
-Usage: windlass-fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I]
+Usage: windlass-fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I] [--input-seconds N]
 
 Targets:
   turn_machine        any order of inputs keeps what must always hold of turns
@@ -19,12 +20,18 @@ Targets:
   stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
   stream_gemini       what Gemini may send is heard the same however it is cut
   rpc_frames          any frames on a socket are answered once each, in order, and runs keep their rules
+  globs               any pattern of glob and grep is answered or refused, and both read it alike
+  ignore_files        whatever ignore files say, glob and grep answer and agree
+  schemas             any schema of a tool is taken or refused with a reason
+  arguments           any arguments are taken or refused, and what is too deep reaches no tool
+  configuration       any windlass.toml is read or refused at a line, and shows no key
 
 Options:
   --seconds N       run each target for N seconds (10 when nothing is said)
   --iterations N    run each target N times
   --seed S          the seed of all bytes (0 when nothing is said)
   --first I         begin with iteration I; with --iterations 1 it repeats one finding
+  --input-seconds N how long one input may take (10 when nothing is said)
   --help            print this
 
 Examples:
@@ -55,12 +62,38 @@ pub(crate) struct Options {
     pub(crate) budget: Budget,
     pub(crate) seed: u64,
     pub(crate) first: u64,
+    /// How long one input may take.
+    pub(crate) input_seconds: u64,
+}
+
+impl Options {
+    /// Returns the command line that runs one target in the same way.
+    pub(crate) fn arguments_for(&self, target: &Target) -> Vec<String> {
+        let (budget, count) = match self.budget {
+            Budget::Seconds(n) => ("--seconds", n),
+            Budget::Iterations(n) => ("--iterations", n),
+        };
+        let numbers = [
+            (budget, count),
+            ("--seed", self.seed),
+            ("--first", self.first),
+        ];
+        let numbers = numbers.map(|(name, number)| [name.to_owned(), number.to_string()]);
+        let name = target.name.to_owned();
+        [name]
+            .into_iter()
+            .chain(numbers.into_iter().flatten())
+            .collect()
+    }
 }
 
 #[derive(Debug)]
 pub(crate) enum Request {
     Help,
-    Run(Options),
+    /// Run the targets in processes of their own.
+    Watch(Options),
+    /// Be such a process; only the fuzzer itself asks for that.
+    Child(Options),
 }
 
 /// Reads the arguments; an error says what is wrong in one line.
@@ -70,8 +103,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
         budget: Budget::Seconds(10),
         seed: 0,
         first: 0,
+        input_seconds: 10,
     };
     let (mut budget, mut target) = (None, None);
+    let mut request: fn(Options) -> Request = Request::Watch;
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -91,9 +126,18 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
                 options.first = number()?;
                 continue;
             }
+            "--input-seconds" => {
+                options.input_seconds = number()?;
+                continue;
+            }
+            "--child" => {
+                request = Request::Child;
+                continue;
+            }
             name if name.starts_with('-') => return Err(format!("unknown option `{name}`")),
             name => {
-                let found = TARGETS.iter().find(|target| target.name == name);
+                let mut known = TARGETS.iter().chain(FAULTS);
+                let found = known.find(|target| target.name == name);
                 let found = found.ok_or_else(|| format!("unknown target `{name}`"))?;
                 if target.replace(*found).is_some() {
                     return Err("only one target can be named".to_owned());
@@ -107,7 +151,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     }
     options.targets = target.map_or(options.targets, |target| vec![target]);
     options.budget = budget.unwrap_or(options.budget);
-    Ok(Request::Run(options))
+    Ok(request(options))
 }
 
 #[cfg(test)]
@@ -121,7 +165,7 @@ mod tests {
 
     #[test]
     fn without_arguments_every_target_runs() {
-        let Ok(Request::Run(options)) = run("") else {
+        let Ok(Request::Watch(options)) = run("") else {
             panic!("no run")
         };
         assert_eq!(options.targets.len(), TARGETS.len());
@@ -130,7 +174,7 @@ mod tests {
 
     #[test]
     fn target_budget_and_seed_are_taken() {
-        let Ok(Request::Run(options)) = run("turn_machine --iterations 9 --seed 7 --first 3")
+        let Ok(Request::Watch(options)) = run("turn_machine --iterations 9 --seed 7 --first 3")
         else {
             panic!("no run")
         };
@@ -138,6 +182,19 @@ mod tests {
         assert_eq!(names, ["turn_machine"]);
         assert_eq!(options.budget, Budget::Iterations(9));
         assert_eq!((options.seed, options.first), (7, 3));
+    }
+
+    #[test]
+    fn a_child_is_told_the_same() {
+        let Ok(Request::Watch(options)) = run("event_json --iterations 9 --seed 7 --first 3")
+        else {
+            panic!("no run")
+        };
+        let arguments = options.arguments_for(&options.targets[0]);
+        assert_eq!(
+            arguments.join(" "),
+            "event_json --iterations 9 --seed 7 --first 3"
+        );
     }
 
     #[test]

@@ -62,3 +62,16 @@ proptest! {
         targets::agent_acp(&data);
     }
 }
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    fn what_hostile_people_write_is_answered_or_refused(data in vec(any::<u8>(), 0..200)) {
+        targets::globs(&data);
+        targets::ignore_files(&data);
+        targets::schemas(&data);
+        targets::arguments(&data);
+        targets::configuration(&data);
+    }
+}

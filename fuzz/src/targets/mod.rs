@@ -1,15 +1,31 @@
 //! What can be fuzzed.
 
 mod agents;
+mod arguments;
+mod bytes;
+mod configuration;
 mod event_json;
+mod faults;
+mod globs;
+mod ignore_files;
 mod model_streams;
+mod patterns;
 mod rpc_frames;
+mod schema_values;
+mod schemas;
+mod scratch;
 mod turn_machine;
 
 pub use agents::{agent_acp, agent_claude, agent_codex};
+pub use arguments::arguments_of_calls as arguments;
+pub use configuration::configuration;
 pub use event_json::event_json;
+pub use faults::FAULTS;
+pub use globs::globs;
+pub use ignore_files::ignore_files;
 pub use model_streams::{stream_anthropic, stream_gemini, stream_openai, stream_openai_chat};
 pub use rpc_frames::rpc_frames;
+pub use schemas::schemas;
 pub use turn_machine::turn_machine;
 
 /// Something that bytes are thrown at.
@@ -86,5 +102,35 @@ pub const TARGETS: &[Target] = &[
         summary: "whatever an agent says over ACP, calls and turns keep their order",
         longest_input: 300,
         run: agent_acp,
+    },
+    Target {
+        name: "globs",
+        summary: "any pattern of glob and grep is answered or refused, and both read it alike",
+        longest_input: 600,
+        run: globs,
+    },
+    Target {
+        name: "ignore_files",
+        summary: "whatever ignore files say, glob and grep answer and agree",
+        longest_input: 600,
+        run: ignore_files,
+    },
+    Target {
+        name: "schemas",
+        summary: "any schema of a tool is taken or refused with a reason",
+        longest_input: 400,
+        run: schemas,
+    },
+    Target {
+        name: "arguments",
+        summary: "any arguments are taken or refused, and what is too deep reaches no tool",
+        longest_input: 500,
+        run: arguments,
+    },
+    Target {
+        name: "configuration",
+        summary: "any windlass.toml is read or refused at a line, and shows no key",
+        longest_input: 300,
+        run: configuration,
     },
 ];

@@ -15,8 +15,8 @@ use windlass_turn::{
 };
 
 use super::Owner;
-use super::bytes::Bytes;
 use super::plan::TOOLS;
+use crate::targets::bytes::Bytes;
 
 const TEXTS: &[&str] = &["", "ok", "Grüße", "a longer answer"];
 const CALL_IDS: &[&str] = &["c0", "c1", "c2"];

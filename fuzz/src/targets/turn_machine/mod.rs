@@ -3,7 +3,6 @@
 //! The driver plays the part of the thread's owner: it keeps the steps that were started, answers them, crashes,
 //! moves the clock. The [`Witness`] looks at every commit and knows what must always hold.
 
-mod bytes;
 mod inputs;
 mod plan;
 mod witness;
@@ -20,7 +19,7 @@ use windlass_turn::{
     Command, Decision, Input, Moment, Phase, Rejected, Tail, Thread, TurnPlan, derive,
 };
 
-use bytes::Bytes;
+use super::bytes::Bytes;
 use witness::Witness;
 
 /// Plays the inputs that the bytes stand for, and panics as soon as something does not hold.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::tools::{SideEffectClass, ToolPolicy};
 use windlass_turn::{Limits, ToolSpec, TurnPlan};
 
-use super::bytes::Bytes;
+use crate::targets::bytes::Bytes;
 
 /// Every policy, class and promise, alone and together; `unknown` is in no plan.
 pub(super) const TOOLS: &[&str] = &[

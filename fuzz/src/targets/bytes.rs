@@ -37,4 +37,25 @@ impl<'a> Bytes<'a> {
             n => from.get(self.below(n)),
         }
     }
+
+    /// Picks a word; none when there are none.
+    pub(super) fn word<'t>(&mut self, from: &[&'t str]) -> &'t str {
+        self.pick(from).copied().unwrap_or_default()
+    }
+
+    /// Takes up to `n` bytes as they are.
+    pub(super) fn take(&mut self, n: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(n.min(self.rest.len()));
+        self.rest = rest;
+        taken
+    }
+
+    /// Chooses how often something is repeated: mostly a few times, now and then up to `most`.
+    pub(super) fn times(&mut self, most: usize) -> usize {
+        match self.below(8) {
+            0..=4 => self.below(6),
+            5 | 6 => self.below(256).min(most),
+            _ => most * (1 + self.below(16)) / 16,
+        }
+    }
 }

@@ -1,0 +1,93 @@
+//! The process that throws the bytes, within limits that it may run into.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use windlass_fuzz::prng::SplitMix64;
+use windlass_fuzz::targets::Target;
+
+use crate::options::{Budget, Options};
+
+/// As much as a thread of the daemon has.
+const STACK_BYTES: usize = 2 * 1024 * 1024;
+
+/// How much memory all of it may take.
+const MEMORY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// Runs the one target of `options`; fails where it panics. What else goes wrong ends the process.
+pub(crate) fn run(options: Options) -> io::Result<ExitCode> {
+    let memory = Rlimit {
+        current: Some(MEMORY_BYTES),
+        maximum: Some(MEMORY_BYTES),
+    };
+    setrlimit(Resource::As, memory)?;
+    let place = Place(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+    let run = move || {
+        let mut targets = options.targets.iter();
+        targets.all(|target| fuzz(target, &options, &place))
+    };
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(run)?;
+    Ok(match thread.join() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) | Err(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Where the parent reads how far it has come: the first bytes of a file that both have open. That costs one system call for each
+/// input, and wakes nobody.
+struct Place(File);
+
+impl Place {
+    fn tell(&self, iteration: u64) {
+        // Without it a finding has no number; the parent says so.
+        let _ = self.0.write_all_at(&iteration.to_le_bytes(), 0);
+    }
+}
+
+/// Reads what a child has told; `None` before its first input.
+pub(crate) fn told(place: &File) -> Option<u64> {
+    let mut bytes = [0; 8];
+    place.read_exact_at(&mut bytes, 0).ok()?;
+    Some(u64::from_le_bytes(bytes))
+}
+
+fn fuzz(target: &Target, options: &Options, place: &Place) -> bool {
+    let begin = Instant::now();
+    let mut reported = begin;
+    let mut iteration = options.first;
+    loop {
+        let is_over = match options.budget {
+            Budget::Iterations(count) => iteration >= options.first.saturating_add(count),
+            Budget::Seconds(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
+        };
+        let done = iteration - options.first;
+        if is_over {
+            eprintln!("{}: {done} iterations, no finding", target.name);
+            return true;
+        }
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
+            eprintln!("{}: {done} iterations", target.name);
+        }
+        place.tell(iteration);
+        let bytes = input(target, options.seed, iteration);
+        if catch_unwind(|| (target.run)(&bytes)).is_err() {
+            return false;
+        }
+        iteration += 1;
+    }
+}
+
+/// Returns the bytes of one iteration.
+pub(crate) fn input(target: &Target, seed: u64, iteration: u64) -> Vec<u8> {
+    SplitMix64::of_iteration(seed, iteration).bytes(target.longest_input)
+}
