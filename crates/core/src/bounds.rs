@@ -35,6 +35,33 @@ fn parts_of_expression(expression: &str) -> usize {
     PARTS_OF_EXPRESSION.saturating_add(length.saturating_mul(length) / 64)
 }
 
+/// Counts all expressions that a schema holds, wherever they stand.
+fn parts_of_expressions(schema: &Value) -> usize {
+    let mut count = 0_usize;
+    let mut rest = vec![schema];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::Array(items) => rest.extend(items),
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    let more = match (name.as_str(), field) {
+                        ("pattern", Value::String(expression)) => parts_of_expression(expression),
+                        ("patternProperties", Value::Object(fields)) => fields
+                            .keys()
+                            .map(|name| parts_of_expression(name))
+                            .fold(0, usize::saturating_add),
+                        _ => 0,
+                    };
+                    count = count.saturating_add(more);
+                }
+                rest.extend(fields.values());
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
 /// A value that is more than anybody needs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OutOfBounds {
@@ -158,7 +185,8 @@ pub enum SchemaCost {
 /// Tells what it takes to check a value against a schema, with every reference followed.
 #[must_use]
 pub fn schema_cost(schema: &Value) -> SchemaCost {
-    if !is_shallow(schema) {
+    // Expressions are read also where the rest of a schema is not.
+    if !is_shallow(schema) || parts_of_expressions(schema) > MAX_SCHEMA_PARTS {
         return SchemaCost::TooLarge;
     }
     let mut parts = Parts {
@@ -343,6 +371,18 @@ mod tests {
         assert!(matches!(schema_cost(&doubling(3)), SchemaCost::Parts(_)));
         assert_eq!(schema_cost(&doubling(40)), SchemaCost::TooLarge);
         assert_eq!(schema_cost(&doubling(500)), SchemaCost::TooLarge);
+    }
+
+    #[test]
+    fn expressions_count_also_where_the_cost_of_the_rest_is_unknown() {
+        let long = "\\s".repeat(2000);
+        for schema in [
+            json!({"properties": {"left": {"$ref": "#"}, "name": {"pattern": long}}}),
+            json!({"$ref": "#/nowhere", "patternProperties": {long.clone(): {}}}),
+            json!({"unevaluatedProperties": false, "items": {"pattern": long}}),
+        ] {
+            assert_eq!(schema_cost(&schema), SchemaCost::TooLarge);
+        }
     }
 
     #[test]

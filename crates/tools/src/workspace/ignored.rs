@@ -9,13 +9,17 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use windlass_core::bounds::check_pattern;
 
-/// How big a `.gitignore` may be; the rest of a larger one is not read.
-const MAX_RULES_BYTES: u64 = 1024 * 1024;
+/// How big a `.gitignore` may be; the rest of a larger one is not read. Making rules of one takes long beside reading it.
+const MAX_RULES_BYTES: u64 = 64 * 1024;
+/// How much of them one walk reads, in as many directories as there are.
+const MAX_WALK_BYTES: u64 = 1024 * 1024;
 
 /// The rules of the directories from the root down to where a walk is.
 #[derive(Default)]
 pub(super) struct Ignored {
     layers: Vec<Layer>,
+    /// How many bytes of rules were read in all.
+    read: u64,
 }
 
 struct Layer {
@@ -26,9 +30,11 @@ struct Layer {
 impl Ignored {
     /// Adds the rules of a directory; tells whether it has any.
     pub(super) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
-        let Some(rules) = rules_of(directory) else {
+        let limit = MAX_RULES_BYTES.min(MAX_WALK_BYTES - self.read);
+        let Some((rules, bytes)) = rules_of(directory, limit) else {
             return false;
         };
+        self.read += bytes;
         self.layers.push(Layer {
             directory: path.to_owned(),
             rules,
@@ -57,7 +63,8 @@ impl Ignored {
     }
 }
 
-fn rules_of(directory: &Dir) -> Option<Gitignore> {
+/// Returns the rules of a directory, and how many bytes they were read from.
+fn rules_of(directory: &Dir, limit: u64) -> Option<(Gitignore, u64)> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = directory.open_with(".gitignore", &options).ok()?;
@@ -65,7 +72,7 @@ fn rules_of(directory: &Dir) -> Option<Gitignore> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(limit).read_to_end(&mut bytes).ok()?;
     let mut builder = GitignoreBuilder::new("");
     for line in String::from_utf8_lossy(&bytes).lines() {
         // As git does: a line that is no rule takes no other with it.
@@ -73,5 +80,5 @@ fn rules_of(directory: &Dir) -> Option<Gitignore> {
             let _ = builder.add_line(None, line);
         }
     }
-    builder.build().ok()
+    Some((builder.build().ok()?, bytes.len() as u64))
 }

@@ -61,7 +61,7 @@ fn is_of_its_step_alone(given: &[crate::world::Step], last: crate::world::Step, 
     let mut after = World::after(plan(), given);
     after.play(last);
     let begin = before.events.len();
-    let mut thread = before.thread.clone();
+    let mut thread = before.thread;
     for event in &after.events[begin..] {
         if event.event_type == kind {
             let mut foreign = Event::clone(event);
@@ -89,7 +89,7 @@ fn what_a_step_tells_fits_no_other_step() {
 #[test]
 fn a_result_under_the_name_of_another_call_does_not_fit() {
     let given = [Say("x"), Model("", &[("a", "once"), ("b", "once")])];
-    let before = World::after(plan(), &given);
+    let mut before = World::after(plan(), &given);
     let mut after = World::after(plan(), &given);
     after.play(Done("a"));
     let event = newest(&after, "tool.completed");
@@ -99,7 +99,7 @@ fn a_result_under_the_name_of_another_call_does_not_fit() {
     };
     data.tool_call_id = "b".to_owned();
     assert!(before.thread.clone().evolve(&foreign).is_err());
-    assert!(before.thread.clone().evolve(event).is_ok());
+    assert!(before.thread.evolve(event).is_ok());
 }
 
 #[test]
