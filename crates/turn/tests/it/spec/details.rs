@@ -198,3 +198,41 @@ fn a_call_that_is_allowed_is_not_remembered_by_itself() {
         assert_eq!(data.remember, remember, "{step:?}");
     }
 }
+
+#[test]
+fn what_is_not_answered_any_more_says_why() {
+    for (reason, word) in [
+        (None, "turn_terminal"),
+        (Some(windlass_turn::PROCESS_STOPPED), "process_restart"),
+    ] {
+        let calls = Model("", &[("a", "ask"), ("b", "client")]);
+        let mut world = World::after(plan(), &[Say("x"), calls]);
+        // By the name of the turn that runs.
+        let interrupt = Input::Interrupt {
+            turn_id: world.thread.turn().map(|turn| turn.id),
+            reason: reason.map(str::to_owned),
+        };
+        let decision = world.decide(interrupt).unwrap();
+        world.take(decision);
+        let EventData::ApprovalDecided(decided) = world.last("approval.decided") else {
+            panic!("another event")
+        };
+        assert_eq!(decided.reason.as_deref(), Some(word));
+        assert_eq!(world.count("turn.cancelled"), 1);
+        assert!(world.thread.turn().is_none());
+    }
+}
+
+#[test]
+fn a_failure_from_outside_tells_the_model_at_least_that() {
+    let given = [Say("x"), Model("", &[("a", "client")]), ResultFails("a")];
+    let world = World::after(plan(), &given);
+    let EventData::ToolCompleted(data) = world.last("tool.completed") else {
+        panic!("another event")
+    };
+    let told = data.result.iter().flatten().find_map(|part| match part {
+        ContentPart::ToolResult(part) => part.result.clone(),
+        _ => None,
+    });
+    assert_eq!(told, Some(serde_json::json!({"error": "broken"})));
+}
