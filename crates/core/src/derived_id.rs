@@ -17,6 +17,12 @@ pub fn step_of_call(message_id: MessageId, n: usize) -> ExecId {
     ExecId::from_uuid(derive(message_id.uuid(), n as u64))
 }
 
+/// Returns the step under which a backend says the `n`th part of its answer, from 1.
+#[must_use]
+pub fn step_of_part(exec_id: ExecId, n: u64) -> ExecId {
+    ExecId::from_uuid(derive(exec_id.uuid(), n))
+}
+
 /// Returns the `n`th uuid that is derived from another: the same time stamp, other random bits.
 ///
 /// Two rounds of a 64-bit mixer spread `n` over the 74 random bits of a UUIDv7, so that derived ids are as unlikely

@@ -5,6 +5,8 @@
 //! machine places messages by these rules while it works; this fold gives the same places without the messages, for
 //! whoever keeps only an index of them.
 
+use std::collections::VecDeque;
+
 use crate::derived_id::derive;
 use crate::events::{Event, EventData};
 use crate::message::{ContentPart, Message, MessageRole};
@@ -32,15 +34,18 @@ struct Turn {
     id: TurnId,
     input_message_id: MessageId,
     steered: Vec<Placed>,
-    calls: Vec<Call>,
-    /// How many results, counted from the first call, have their place.
-    placed: usize,
+    /// What stands behind all that has its place, in order. Whole agents make calls while others are open, so a message may wait for
+    /// the results of calls before it.
+    waiting: VecDeque<Piece>,
 }
 
 #[derive(Debug, Clone)]
-struct Call {
-    exec_id: ExecId,
-    result: Option<Placed>,
+enum Piece {
+    Message(Placed),
+    Result {
+        exec_id: ExecId,
+        result: Option<Placed>,
+    },
 }
 
 impl Transcript {
@@ -53,8 +58,7 @@ impl Transcript {
                     id: data.turn_id,
                     input_message_id: data.input_message_id,
                     steered: Vec::new(),
-                    calls: Vec::new(),
-                    placed: 0,
+                    waiting: VecDeque::new(),
                 });
             }
             EventData::InputMessage(data) => {
@@ -66,17 +70,31 @@ impl Transcript {
                     _ => place(message),
                 }
             }
-            EventData::ReasonStarted(_) => {
+            EventData::ReasonStarted(_) | EventData::BackendStarted(_) => {
                 if let (Some(turn), Some(_)) = (&mut self.turn, event.context.exec_id) {
                     turn.steered.drain(..).for_each(place);
-                    turn.expect_calls(Vec::new());
+                    turn.waiting.clear();
                 }
             }
             EventData::OutputMessageCompleted(data) => {
-                if let Some(turn) = &mut self.turn {
-                    turn.expect_calls(calls_of(&data.message));
+                let message = placed(event, &data.message);
+                match &mut self.turn {
+                    Some(turn) => {
+                        turn.waiting.push_back(Piece::Message(message));
+                        turn.waiting.extend(results_of(&data.message));
+                        turn.settle(place);
+                    }
+                    None => place(message),
                 }
-                place(placed(event, &data.message));
+            }
+            EventData::BackendSteered(data) => {
+                if let Some(turn) = &mut self.turn
+                    && let Some(at) = turn.place_of_steer(data.message_id)
+                {
+                    let message = turn.steered.remove(at);
+                    turn.waiting.push_back(Piece::Message(message));
+                    turn.settle(place);
+                }
             }
             EventData::ToolCompleted(_) => {
                 if let Some(turn) = &mut self.turn {
@@ -104,27 +122,40 @@ impl Transcript {
 }
 
 impl Turn {
-    fn expect_calls(&mut self, calls: Vec<Call>) {
-        (self.calls, self.placed) = (calls, 0);
+    fn place_of_steer(&self, message_id: MessageId) -> Option<usize> {
+        let mut steered = self.steered.iter();
+        steered.position(|message| message.message_id == message_id)
     }
 
-    fn complete_call(&mut self, event: &Event, mut place: impl FnMut(Placed)) {
-        let mut calls = self.calls.iter_mut();
-        let call = calls.find(|call| event.context.exec_id == Some(call.exec_id));
-        if let Some(call) = call {
-            call.result.get_or_insert(Placed {
+    fn complete_call(&mut self, event: &Event, place: impl FnMut(Placed)) {
+        let open = self.waiting.iter_mut().find_map(|piece| match piece {
+            Piece::Result { exec_id, result } if event.context.exec_id == Some(*exec_id) => {
+                Some(result)
+            }
+            Piece::Result { .. } | Piece::Message(_) => None,
+        });
+        if let Some(result) = open {
+            result.get_or_insert(Placed {
                 message_id: MessageId::from_uuid(event.id.uuid()),
                 role: MessageRole::ToolResult,
                 seq: event.seq(),
             });
         }
-        while let Some(Call {
-            result: Some(result),
-            ..
-        }) = self.calls.get(self.placed)
+        self.settle(place);
+    }
+
+    /// Places what no call before it holds up.
+    fn settle(&mut self, mut place: impl FnMut(Placed)) {
+        while let Some(
+            Piece::Message(message)
+            | Piece::Result {
+                result: Some(message),
+                ..
+            },
+        ) = self.waiting.front()
         {
-            place(*result);
-            self.placed += 1;
+            place(*message);
+            self.waiting.pop_front();
         }
     }
 }
@@ -137,15 +168,12 @@ fn placed(event: &Event, message: &Message) -> Placed {
     }
 }
 
-/// The steps of an answer's calls; their ids follow from the message.
-fn calls_of(message: &Message) -> Vec<Call> {
+/// Where the results of an answer's calls stand; the ids of the steps follow from the message.
+fn results_of(message: &Message) -> impl Iterator<Item = Piece> {
     let parts = message.content.iter();
     let calls = parts.filter(|part| matches!(part, ContentPart::ToolCall(_)));
-    let steps = calls.zip(0..);
-    steps
-        .map(|(_, n)| Call {
-            exec_id: ExecId::from_uuid(derive(message.id.uuid(), n)),
-            result: None,
-        })
-        .collect()
+    calls.zip(0..).map(|(_, n)| Piece::Result {
+        exec_id: ExecId::from_uuid(derive(message.id.uuid(), n)),
+        result: None,
+    })
 }

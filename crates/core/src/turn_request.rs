@@ -49,6 +49,9 @@ pub struct TurnRequest {
     /// What is kept on the records that begin and end the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<TurnLabels>,
+    /// The whole agent that carries the turn in our place, by name; one that is not known refuses the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
 }
 
 /// What a caller wants to find on the records that begin and end its turn.
@@ -273,7 +276,7 @@ mod tests {
             "needs_output": true, "interrupt_on_restart": true, "input_summary": "s",
             "tools": [{"name": "t", "description": "", "parameters": {}, "deferrable": "automatic"}],
             "environment": {"environment_id": "local", "cwd": "/srv", "write": false, "shell": false},
-            "labels": {"provider": "p", "request_digest": "d"},
+            "labels": {"provider": "p", "request_digest": "d"}, "backend": "b",
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::agent::Agent;
+use windlass_core::backend::Backend;
 use windlass_core::capabilities::Capability;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
@@ -16,6 +17,7 @@ use windlass_core::traits::{SessionFileSystem, SessionFileSystemFactoryContext};
 use windlass_core::typed_id::SessionId;
 use windlass_store::InMemorySessionFileStore;
 
+use crate::agent_backends::{AgentBackends, BackendHost};
 use crate::backends::RuntimeBackends;
 use crate::builders::SingleSessionBuilder;
 use crate::inner::Inner;
@@ -64,6 +66,7 @@ pub struct InProcessRuntimeBuilder {
     files: Vec<(SessionId, InitialFile)>,
     settings: RuntimeSettings,
     world: Option<Arc<dyn World>>,
+    carriers: AgentBackends,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -216,6 +219,13 @@ impl InProcessRuntimeBuilder {
         self.settings = settings;
         self
     }
+    /// Adds a whole agent that can carry turns, and who says how it is started. A turn asks for it by its name
+    /// ([`TurnRequest::backend`](windlass_core::turn_request::TurnRequest::backend)).
+    #[must_use]
+    pub fn backend(mut self, backend: Arc<dyn Backend>, host: Arc<dyn BackendHost>) -> Self {
+        self.carriers.register(backend, host);
+        self
+    }
     /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
     #[must_use]
     pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
@@ -261,6 +271,7 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             world,
+            self.carriers,
             self.default_session_id,
         );
         for harness in self.harnesses {

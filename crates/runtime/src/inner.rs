@@ -15,6 +15,7 @@ use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::Thread;
 
+use crate::agent_backends::AgentBackends;
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) offers: Offers,
     pub(crate) settings: RuntimeSettings,
     pub(crate) world: Arc<dyn World>,
+    /// The whole agents that turns can ask for.
+    pub(crate) agents: AgentBackends,
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
@@ -57,6 +60,7 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
+        agents: AgentBackends,
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::default());
@@ -76,6 +80,7 @@ impl Inner {
             offers: Offers::default(),
             settings,
             world,
+            agents,
             default_session_id,
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),

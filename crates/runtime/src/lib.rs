@@ -111,6 +111,7 @@
 //! # }).unwrap();
 //! ```
 
+mod agent_backends;
 mod backends;
 mod builder;
 mod builders;
@@ -133,6 +134,7 @@ mod turn_context;
 mod turn_result;
 mod world;
 
+pub use agent_backends::{BackendHost, BackendRequest};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,

@@ -81,8 +81,11 @@ pub struct RuntimeSettings {
     /// How many sessions stay in memory, where the journal is on disk. The others come back when they are used. A
     /// session whose turn runs or waits stays in any case.
     pub idle_sessions: usize,
-    /// How long an idle session stays in memory, where the journal is on disk.
+    /// How long an idle session stays in memory, where the journal is on disk, and how long the process of a backend waits for
+    /// its next turn.
     pub idle_time: Option<Duration>,
+    /// How many bytes of the conversation a backend is told that does not know it.
+    pub backend_history_bytes: usize,
 }
 
 impl Default for RuntimeSettings {
@@ -104,6 +107,7 @@ impl Default for RuntimeSettings {
             recovery: RecoveryPolicy::default(),
             idle_sessions: 256,
             idle_time: Some(Duration::from_secs(600)),
+            backend_history_bytes: 256 * 1024,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use windlass_core::backend::{Attempts, SessionChoice};
 use windlass_core::error::{QuotaExceeded, WaitingFor};
-use windlass_core::events::Event;
+use windlass_core::events::{BackendPrompt, Decision as Verdict, Event};
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_request::UnusableRequest;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
@@ -33,6 +34,40 @@ pub enum Command {
         /// The call.
         call: Arc<ToolCall>,
     },
+    /// Let a backend carry the turn. After a crash it takes up the session of the run before.
+    RunBackend {
+        /// The step.
+        exec_id: ExecId,
+        /// Its name.
+        backend: Arc<str>,
+        /// The session to begin or to take up. One that is to begin and has no id yet gets it by
+        /// [`crate::Input::BackendSession`], before the process starts.
+        session: SessionChoice,
+        /// What it is told; [`crate::Thread::backend_prompt`] has the words.
+        prompt: BackendPrompt,
+        /// What was tried before in this turn.
+        attempts: Attempts,
+    },
+    /// Answer a permission that a running backend asks for.
+    AnswerBackend {
+        /// The step.
+        exec_id: ExecId,
+        /// The request.
+        request_id: String,
+        /// The answer.
+        decision: Verdict,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Tell a running backend what was said to the turn; [`crate::Input::BackendSteered`] says that it has it.
+    SteerBackend {
+        /// The step.
+        exec_id: ExecId,
+        /// The message.
+        message_id: MessageId,
+        /// Its words.
+        text: String,
+    },
     /// Make the plan of the first queued input, then say [`crate::Input::Begin`].
     Prepare {
         /// The turn that the input will start.
@@ -53,6 +88,9 @@ impl Command {
             Self::CallModel { exec_id, .. }
             | Self::Summarise { exec_id }
             | Self::RunTool { exec_id, .. }
+            | Self::RunBackend { exec_id, .. }
+            | Self::AnswerBackend { exec_id, .. }
+            | Self::SteerBackend { exec_id, .. }
             | Self::Stop { exec_id } => Some(*exec_id),
             Self::Prepare { .. } => None,
         }

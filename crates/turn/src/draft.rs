@@ -22,6 +22,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) thread: Thread,
     pub(crate) moment: Moment<'a>,
     events: Vec<Arc<Event>>,
+    /// What to say to a step that runs.
+    pub(crate) says: Vec<Command>,
     ids: u64,
     /// The step whose end is being decided; it needs no stop.
     pub(crate) finished: Option<ExecId>,
@@ -40,6 +42,7 @@ impl<'a> Draft<'a> {
             thread: before.clone(),
             moment: *moment,
             events: Vec::with_capacity(8),
+            says: Vec::new(),
             ids: 0,
             finished: None,
             ended: None,
@@ -159,6 +162,7 @@ impl<'a> Draft<'a> {
                 .into_iter()
                 .filter(|command| !before.contains(command)),
         );
+        commands.extend(self.says);
         Ok(Decision {
             events: self.events,
             commands,

@@ -14,6 +14,7 @@ use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::fits::{Fit, Misfit};
+use crate::run::LimitWait;
 use crate::state::{
     Act, Answered, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
@@ -65,6 +66,9 @@ impl Thread {
                     steered: Vec::new(),
                     phase: Phase::Between,
                     open_reason: None,
+                    last_run: None,
+                    limit_waits: 0,
+                    settled: Vec::new(),
                 });
             }
             EventData::InputQueued(data) => {
@@ -97,7 +101,9 @@ impl Thread {
             EventData::OutputMessageDelta(data) => {
                 self.with_reason(event, |reason| reason.text.push(&data.delta))
             }
-            EventData::OutputMessageCompleted(data) => self.answer(Arc::new(data.message.clone())),
+            EventData::OutputMessageCompleted(data) => {
+                self.answer(event, Arc::new(data.message.clone()));
+            }
             EventData::ReasonCompleted(data) => {
                 if let Some(turn) = &mut self.turn {
                     turn.open_reason = None;
@@ -122,25 +128,33 @@ impl Thread {
                     };
                 });
             }
-            EventData::ApprovalRequired(data) => self.with_call(event, |call| {
-                if let CallState::Running { side_effects } = call.state {
-                    call.state = CallState::AwaitingApproval {
-                        side_effects,
-                        expires_at: data.expires_at,
-                    };
-                }
-            }),
+            EventData::ApprovalRequired(data) => {
+                self.with_call(event, |call| {
+                    if let CallState::Running { side_effects } = call.state {
+                        call.state = CallState::AwaitingApproval {
+                            side_effects,
+                            expires_at: data.expires_at,
+                        };
+                    }
+                });
+                self.note_request(event, data.request_id.as_deref());
+            }
             EventData::ApprovalDecided(data) => {
                 let allow = data.decision == Verdict::Allow;
+                let withdrawn = data.withdrawn == Some(true);
+                self.note_settled(event, data);
                 self.with_call(event, |call| {
                     if let (CallState::AwaitingApproval { side_effects, .. }, true) =
-                        (&call.state, allow)
+                        (&call.state, allow || withdrawn)
                     {
                         call.state = CallState::Running {
                             side_effects: *side_effects,
                         };
                     }
                 });
+                if withdrawn {
+                    return;
+                }
                 self.note_answer(event, &data.tool_call_id, verdict_digest(allow));
                 if let Some(turn) = self.turn.as_mut().filter(|_| data.remember == Some(true)) {
                     turn.asks_nobody = true;
@@ -171,6 +185,9 @@ impl Thread {
                     turn.resumes = data.attempt;
                     turn.crashes = turn.crashes_without_its_process();
                     turn.is_released = false;
+                    if let Phase::Backend(run) = &mut turn.phase {
+                        run.is_lost = true;
+                    }
                 }
             }
             EventData::TurnReleased(data) => {
@@ -206,10 +223,41 @@ impl Thread {
                     event.ts,
                 )));
             }
+            EventData::BackendStarted(data) => self.begin_run(event, data),
+            EventData::BackendSessionChosen(data) => {
+                if let Some(run) = self.run_mut() {
+                    run.session_id = Some(data.session_id.clone());
+                }
+            }
+            EventData::BackendEstablished(data) => {
+                if let Some(run) = self.run_mut() {
+                    run.session_id = Some(data.session_id.clone());
+                    run.is_established = true;
+                }
+            }
+            EventData::BackendSteered(data) => self.place_steer(data.message_id),
+            EventData::BackendCompleted(data) => self.end_run(data),
+            EventData::BackendWaiting(data) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.limit_waits = data.waits;
+                    turn.phase = Phase::Limited(LimitWait {
+                        until: data.until,
+                        attempts: data.attempts,
+                        waits: data.waits,
+                    });
+                }
+            }
+            // What is thought next is another thought; what is said to it belongs to this one.
+            EventData::ReasonThinkingCompleted(_) => {
+                let ts = event.ts;
+                if let Some(run) = self.run_mut().filter(|run| run.part.text_started.is_none()) {
+                    run.next_part(ts);
+                }
+            }
+            // The session is the parent's.
+            EventData::SessionForked(_) => self.session = None,
             // `show` keeps what people see of these.
-            EventData::TurnSteered(_)
-            | EventData::LlmGeneration(_)
-            | EventData::ReasonThinkingCompleted(_) => {}
+            EventData::TurnSteered(_) | EventData::LlmGeneration(_) => {}
             // The events beside them say what becomes of the turn and its calls.
             EventData::SessionActivated(_)
             | EventData::SessionIdled(_)
@@ -223,7 +271,7 @@ impl Thread {
             // They are for people, and for whoever keeps records of the session.
             EventData::SessionStarted(_)
             | EventData::SessionUpdated(_)
-            | EventData::SessionForked(_)
+            | EventData::BackendNotice(_)
             | EventData::OutputMessageReplaced(_)
             | EventData::ToolProgress(_)
             | EventData::ToolOutputDelta(_)
@@ -264,6 +312,11 @@ impl Thread {
                 Arc::make_mut(outline)
                     .provider
                     .clone_from(&data.metadata.provider);
+            }
+            (EventData::BackendEstablished(data), _)
+                if data.model.is_some() && data.model != outline.model =>
+            {
+                Arc::make_mut(outline).model.clone_from(&data.model);
             }
             _ => {}
         }
@@ -309,9 +362,21 @@ impl Thread {
         });
     }
 
-    fn answer(&mut self, message: Arc<Message>) {
+    fn answer(&mut self, event: &Event, message: Arc<Message>) {
         let calls = requested_calls(&message);
         match &mut self.turn {
+            Some(Turn {
+                phase: Phase::Backend(run),
+                last_message_id,
+                ..
+            }) => {
+                if message.text().is_some() {
+                    *last_message_id = Some(message.id);
+                }
+                run.next_part(event.ts);
+                run.say(message, calls);
+                return self.settle_run();
+            }
             Some(turn) => {
                 turn.last_message_id = Some(message.id);
                 turn.phase = match calls.is_empty() {
@@ -343,6 +408,7 @@ impl Thread {
         if let Some(turn) = self.turn.as_mut().filter(|_| came_to_its_end) {
             turn.crashes = 0;
         }
+        self.settle_run();
         if let Some(Turn {
             phase: Phase::Acting(act),
             ..
@@ -368,6 +434,10 @@ impl Thread {
             turn.steered
                 .into_iter()
                 .for_each(|message| self.history.push(message));
+            // What was said without the backend, it does not know.
+            if let (Some(session), Some(_)) = (&mut self.session, &turn.last_run) {
+                session.messages = self.history.len();
+            }
             self.ends.push(TurnEnd {
                 turn_id,
                 // The session's idling follows, always in the same commit.
@@ -395,6 +465,7 @@ impl Thread {
                 event.ts,
             );
             self.history.summarise(event.seq(), message);
+            self.session = None;
         }
     }
 
@@ -411,6 +482,7 @@ impl Thread {
         self.history = self.history.truncated(messages, seq);
         self.dangling.clear();
         self.answered.clear();
+        self.session = None;
     }
 
     /// Returns what was decided about a call of the running turn.
@@ -435,25 +507,25 @@ impl Thread {
     }
 
     fn with_reason(&mut self, event: &Event, change: impl FnOnce(&mut Reason)) {
-        if let Some(Turn {
-            phase: Phase::Reasoning(reason),
-            ..
-        }) = &mut self.turn
-            && event.context.exec_id == Some(reason.exec_id)
-        {
+        let reason = match self.turn.as_mut().map(|turn| &mut turn.phase) {
+            Some(Phase::Reasoning(reason)) => Some(reason),
+            Some(Phase::Backend(run)) => Some(&mut run.part),
+            _ => None,
+        };
+        if let Some(reason) = reason.filter(|it| event.context.exec_id == Some(it.exec_id)) {
             change(reason);
         }
     }
 
     fn with_call(&mut self, event: &Event, change: impl FnOnce(&mut Call)) {
-        if let Some(Turn {
-            phase: Phase::Acting(act),
-            ..
-        }) = &mut self.turn
-            && let Some(call) = act
-                .calls
-                .iter_mut()
-                .find(|call| event.context.exec_id == Some(call.exec_id))
+        let calls = match self.turn.as_mut().map(|turn| &mut turn.phase) {
+            Some(Phase::Acting(act)) => &mut act.calls,
+            Some(Phase::Backend(run)) => &mut run.calls,
+            _ => return,
+        };
+        if let Some(call) = calls
+            .iter_mut()
+            .find(|call| event.context.exec_id == Some(call.exec_id))
             && !call.state.is_done()
         {
             change(call);

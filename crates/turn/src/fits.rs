@@ -7,6 +7,7 @@ use windlass_core::events::{Event, EventData, ToolCompletedData, ToolStatus, Tur
 use windlass_core::message::Message;
 use windlass_core::typed_id::{ExecId, TurnId};
 
+use crate::run::Run;
 use crate::state::{Answered, Call, CallState, Phase, Thread, Turn};
 
 /// An event that does not fit the ones before it.
@@ -36,6 +37,7 @@ const OUT_OF_ORDER: Why = "its number is not a later one";
 const NO_TURN: Why = "no such turn is running";
 const TURN_RUNS: Why = "a turn is running";
 const NO_MODEL_CALL: Why = "no such model call is running";
+const NO_RUN: Why = "no such backend is running";
 const NO_CALL: Why = "no such tool call is open";
 const STEP_OPEN: Why = "a step of the turn is still open";
 const ANSWERED: Why = "the call is answered already";
@@ -128,9 +130,10 @@ impl Thread {
             | EventData::ReasonThinkingCompleted(_)
             | EventData::OutputMessageStarted(_)
             | EventData::OutputMessageDelta(_) => self.in_model_call(event),
-            EventData::LlmGeneration(_) => match self.own_turn(event)?.phase {
+            EventData::LlmGeneration(_) => match &self.own_turn(event)?.phase {
                 Phase::Compacting(compaction) if is_step(event, compaction.exec_id) => Ok(()),
-                _ => self.in_model_call(event),
+                Phase::Reasoning(reason) if is_step(event, reason.exec_id) => Ok(()),
+                _ => Err(NO_MODEL_CALL),
             },
             EventData::ReasonCompleted(_) => match self.own_turn(event)?.open_reason {
                 Some(exec_id) if is_step(event, exec_id) => Ok(()),
@@ -170,7 +173,7 @@ impl Thread {
             }
             EventData::ToolCompleted(data) => self.completes(event, data),
             EventData::ContextCompacting(_) => self.at_rest(event).map(drop),
-            EventData::ContextCompacted(_) => match self.own_turn(event)?.phase {
+            EventData::ContextCompacted(_) => match &self.own_turn(event)?.phase {
                 Phase::Compacting(compaction) if is_step(event, compaction.exec_id) => Ok(()),
                 _ => Err("the history is not being made shorter"),
             },
@@ -179,6 +182,42 @@ impl Thread {
                 match self.is_cut || dangling.any(|call| call.id == data.tool_call_id) {
                     true => Ok(()),
                     false => Err("the call has its result, or never was"),
+                }
+            }
+            EventData::BackendStarted(data) => {
+                let turn = self.at_rest(event)?;
+                let next = turn.iterations..=turn.iterations.saturating_add(1);
+                match next.contains(&data.iteration) {
+                    true => Ok(()),
+                    false => Err("it is not the next run"),
+                }
+            }
+            EventData::BackendSessionChosen(_) => match self.run(event)?.session_id {
+                None => Ok(()),
+                Some(_) => Err("the session has an id already"),
+            },
+            EventData::BackendEstablished(_) => match self.run(event)?.is_established {
+                false => Ok(()),
+                true => Err("the session is established already"),
+            },
+            EventData::BackendSteered(data) => {
+                self.run(event)?;
+                let mut steered = self.turn.iter().flat_map(|turn| &turn.steered);
+                match steered.any(|message| message.id == data.message_id) {
+                    true => Ok(()),
+                    false => Err("the message does not wait"),
+                }
+            }
+            EventData::BackendNotice(_) => self.own_turn(event).map(drop),
+            EventData::BackendCompleted(_) => match self.run(event)?.is_closed() {
+                true => Ok(()),
+                false => Err("something of the run is still open"),
+            },
+            EventData::BackendWaiting(_) => {
+                let turn = self.own_turn(event)?;
+                match turn.phase == Phase::Between && turn.last_run.is_some() {
+                    true => Ok(()),
+                    false => Err("no run has just ended"),
                 }
             }
             // The model would go on from the answer that was to be replaced.
@@ -258,15 +297,21 @@ impl Thread {
     fn in_model_call(&self, event: &Event) -> Result<(), Why> {
         match &self.own_turn(event)?.phase {
             Phase::Reasoning(reason) if is_step(event, reason.exec_id) => Ok(()),
+            Phase::Backend(run) if is_step(event, run.part.exec_id) => Ok(()),
             _ => Err(NO_MODEL_CALL),
         }
     }
 
+    /// Returns the run that an event belongs to.
+    fn run(&self, event: &Event) -> Result<&Run, Why> {
+        let run = self.own_turn(event)?.run();
+        run.filter(|run| is_step(event, run.exec_id)).ok_or(NO_RUN)
+    }
+
     /// Returns the call that an event is about, which has no result yet.
     fn open_call(&self, event: &Event) -> Result<&Call, Why> {
-        let act = self.own_turn(event)?.act();
-        let call = act.zip(event.context.exec_id);
-        let call = call.and_then(|(act, exec_id)| act.call(exec_id));
+        let mut calls = self.own_turn(event)?.calls().iter();
+        let call = calls.find(|call| is_step(event, call.exec_id));
         call.filter(|call| !call.state.is_done()).ok_or(NO_CALL)
     }
 
@@ -328,12 +373,12 @@ fn is_step(event: &Event, exec_id: ExecId) -> bool {
     event.context.exec_id == Some(exec_id)
 }
 
-/// Tells whether nothing of a turn is going on: no model call, no tool call, no compaction.
+/// Tells whether nothing of a turn is going on: no model call, no tool call, no compaction, no backend.
 fn is_at_rest(turn: &Turn) -> bool {
     turn.open_reason.is_none()
         && match &turn.phase {
-            Phase::Between => true,
+            Phase::Between | Phase::Limited(_) => true,
             Phase::Acting(act) => act.is_done(),
-            Phase::Reasoning(_) | Phase::Compacting(_) => false,
+            Phase::Reasoning(_) | Phase::Compacting(_) | Phase::Backend(_) => false,
         }
 }

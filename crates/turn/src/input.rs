@@ -5,12 +5,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
+use windlass_core::backend::{BackendEvent, BackendOutcome};
 use windlass_core::events::{
     Decision, ErrorFields, EventData, LlmGenerationMetadata, PromptRef, ToolStatus,
 };
 use windlass_core::message::{ExecutionPhase, InputMessage, Message};
 use windlass_core::tools::{ToolCall, ToolResult};
-use windlass_core::typed_id::{ExecId, TurnId};
+use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 
 use crate::plan::TurnPlan;
 
@@ -23,7 +24,7 @@ pub struct Moment<'a> {
     pub uuid: Uuid,
     /// The plan of the running turn, or of the turn that the input starts.
     pub plan: &'a TurnPlan,
-    /// Text of the running model call that is not in the journal yet.
+    /// Text of the running model call, or backend, that is not in the journal yet.
     pub tail: Option<&'a Tail>,
 }
 
@@ -195,6 +196,39 @@ pub enum Input {
         exec_id: ExecId,
         /// What it came to.
         outcome: Box<ToolOutcome>,
+    },
+    /// The session that a backend is to begin has an id.
+    BackendSession {
+        /// The step.
+        exec_id: ExecId,
+        /// The id.
+        session_id: String,
+    },
+    /// A backend tells something. Text that is streamed comes as the moment's [`Tail`] instead.
+    BackendSaid {
+        /// The step.
+        exec_id: ExecId,
+        /// What.
+        event: Box<BackendEvent>,
+    },
+    /// What a backend says from here on is another message.
+    BackendPause {
+        /// The step.
+        exec_id: ExecId,
+    },
+    /// A running backend has taken what was said to the turn.
+    BackendSteered {
+        /// The step.
+        exec_id: ExecId,
+        /// The message.
+        message_id: MessageId,
+    },
+    /// A run of a backend has ended.
+    BackendEnded {
+        /// The step.
+        exec_id: ExecId,
+        /// How.
+        outcome: Box<BackendOutcome>,
     },
     /// Somebody outside answers calls: all of them or none are taken.
     ToolResults {

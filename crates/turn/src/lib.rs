@@ -12,16 +12,21 @@ mod decide;
 mod decision;
 mod draft;
 mod evolve;
+mod evolve_run;
 mod fits;
 mod input;
 mod plan;
+mod prompt;
+mod run;
 mod state;
 mod transcript;
 
 pub use decision::{Command, Decision, Rejected};
 pub use fits::Misfit;
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
-pub use plan::{Limits, ToolSpec, TurnPlan};
+pub use plan::{BackendPlan, Limits, ToolSpec, TurnPlan};
+pub use prompt::PromptText;
+pub use run::{KnownSession, LimitWait, Run};
 pub use state::{
     Act, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };

@@ -34,6 +34,15 @@ pub struct Limits {
     pub max_events: Option<u64>,
 }
 
+/// The whole agent that carries a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendPlan {
+    /// Its name.
+    pub name: String,
+    /// Whether what it asks for is allowed without asking anybody.
+    pub allows_all: bool,
+}
+
 /// The configuration of a turn, as far as the machine needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnPlan {
@@ -61,6 +70,8 @@ pub struct TurnPlan {
     pub needs_output: bool,
     /// How much the session may hold.
     pub limits: Limits,
+    /// The whole agent that carries the turn; `None` is our own loop of model and tools.
+    pub backend: Option<BackendPlan>,
 }
 
 impl Default for TurnPlan {
@@ -78,6 +89,7 @@ impl Default for TurnPlan {
             wait_timeout: None,
             needs_output: false,
             limits: Limits::default(),
+            backend: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::decision::{Command, Decision};
 use crate::fits::Misfit;
+use crate::run::{KnownSession, LastRun, LimitWait, Run, Settled};
 use crate::transcript::Transcript;
 
 /// One conversation.
@@ -37,6 +38,8 @@ pub struct Thread {
     pub(crate) answered: Vec<Answered>,
     /// Those of turns before. Shared, because every decision starts from a copy.
     pub(crate) answered_before: SharedList<Answered>,
+    /// The session that the last backend has of the conversation.
+    pub(crate) session: Option<KnownSession>,
 }
 
 /// Where a turn has ended.
@@ -109,6 +112,12 @@ pub struct Turn {
     pub phase: Phase,
     /// The model call whose end is not recorded yet; its answer may be.
     pub(crate) open_reason: Option<ExecId>,
+    /// The backend's run that ended last.
+    pub(crate) last_run: Option<LastRun>,
+    /// How many waits for a provider's limit there were in a row.
+    pub(crate) limit_waits: u32,
+    /// What was decided about calls of a backend that has yet to ask for them again.
+    pub(crate) settled: Vec<Settled>,
 }
 
 /// What a turn is doing.
@@ -122,6 +131,10 @@ pub enum Phase {
     Acting(Act),
     /// The history is made shorter.
     Compacting(Compaction),
+    /// A backend carries the turn.
+    Backend(Box<Run>),
+    /// The backend's provider lets it do no more for now.
+    Limited(LimitWait),
 }
 
 /// A history that is being made shorter.
@@ -265,31 +278,59 @@ impl Turn {
     pub fn act(&self) -> Option<&Act> {
         match &self.phase {
             Phase::Acting(act) => Some(act),
-            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
+            Phase::Between
+            | Phase::Reasoning(_)
+            | Phase::Compacting(_)
+            | Phase::Backend(_)
+            | Phase::Limited(_) => None,
         }
+    }
+
+    /// Returns the backend's run, if there is one.
+    #[must_use]
+    pub fn run(&self) -> Option<&Run> {
+        match &self.phase {
+            Phase::Backend(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Returns the calls that the turn is concerned with: those of its newest answer, or those of its backend.
+    #[must_use]
+    pub fn calls(&self) -> &[Call] {
+        match &self.phase {
+            Phase::Acting(act) => &act.calls,
+            Phase::Backend(run) => &run.calls,
+            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) | Phase::Limited(_) => &[],
+        }
+    }
+
+    /// Tells whether nobody is at work on the turn: it waits for somebody, or until a limit is over.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Limited(_)) || self.waiting_for().is_some()
     }
 
     /// Returns how many processes in a row have gone down, if the one that was at work on the turn is gone now. A turn that
     /// waits is at rest: whatever ends its process then, the turn is not the cause.
     #[must_use]
     pub fn crashes_without_its_process(&self) -> u32 {
-        let was_at_work = !self.is_released && self.waiting_for().is_none();
+        let was_at_work = !self.is_released && !self.is_waiting();
         self.crashes.saturating_add(u32::from(was_at_work))
     }
 
     /// Returns what the turn waits for, if nothing else is left to do.
     #[must_use]
     pub fn waiting_for(&self) -> Option<WaitingFor> {
-        let act = self.act()?;
-        if act
-            .calls
+        let calls = self.calls();
+        if calls
             .iter()
             .any(|call| matches!(call.state, CallState::Running { .. }))
         {
             return None;
         }
         let mut waiting = WaitingFor::default();
-        for call in &act.calls {
+        for call in calls {
             let id = || call.call.id.clone();
             match &call.state {
                 CallState::AwaitingApproval { .. } => waiting.approvals.push(id()),
@@ -320,6 +361,7 @@ impl Thread {
             dangling: Vec::new(),
             answered: Vec::new(),
             answered_before: SharedList::default(),
+            session: None,
         }
     }
 
@@ -365,6 +407,11 @@ impl Thread {
     pub fn usage(&self) -> Option<TokenUsage> {
         self.usage
     }
+    /// Returns the session that the last backend has of the conversation.
+    #[must_use]
+    pub fn backend_session(&self) -> Option<&KnownSession> {
+        self.session.as_ref()
+    }
     /// Returns when the first turn started.
     #[must_use]
     pub fn started_at(&self) -> Option<DateTime<Utc>> {
@@ -401,12 +448,13 @@ impl Thread {
     #[must_use]
     pub fn next_deadline(&self) -> Option<DateTime<Utc>> {
         let turn = self.turn.as_ref()?;
-        let waits = turn
-            .act()
-            .into_iter()
-            .flat_map(|act| &act.calls)
-            .filter_map(|call| call.state.expires_at());
-        waits.chain(turn.deadline).min()
+        let waits = turn.calls().iter();
+        let waits = waits.filter_map(|call| call.state.expires_at());
+        let limit = match &turn.phase {
+            Phase::Limited(wait) => Some(wait.until),
+            _ => None,
+        };
+        waits.chain(turn.deadline).chain(limit).min()
     }
 
     /// Returns what should be running now. After a crash, this is what to start.
@@ -423,7 +471,9 @@ impl Thread {
                 .collect();
         };
         match &turn.phase {
-            Phase::Between => Vec::new(),
+            Phase::Between | Phase::Limited(_) => Vec::new(),
+            Phase::Backend(run) if run.is_lost => Vec::new(),
+            Phase::Backend(run) => vec![run.command()],
             Phase::Compacting(Compaction { exec_id, .. }) => {
                 vec![Command::Summarise { exec_id: *exec_id }]
             }

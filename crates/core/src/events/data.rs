@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::TokenUsage;
+use crate::backend::{Attempts, BackendErrorKind, SessionChoice, SessionTotals};
 use crate::message::{ContentPart, Message};
 use crate::tool_types::{SideEffectClass, ToolCall, ToolShape};
 use crate::turn_environment::TurnEnvironment;
@@ -53,6 +54,66 @@ pub enum Decision {
     Allow,
     /// The call must not run.
     Deny,
+}
+
+/// Who made a call, where it was not this runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolOrigin {
+    /// A backend made it by itself and told of it.
+    Observed,
+}
+
+/// What a backend is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendPrompt {
+    /// What was said to the turn: the backend knows what came before.
+    Words,
+    /// The conversation so far as text, and what was said to the turn.
+    History,
+    /// That its process was gone and it is to go on, and what was said to the turn since.
+    GoOn,
+}
+
+/// How a run of a backend ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendRunEnd {
+    /// The agent is done.
+    Completed,
+    /// The model refused to go on.
+    Refused,
+    /// The model wrote as much as it may.
+    LengthLimit,
+    /// It was interrupted.
+    Interrupted,
+    /// It failed.
+    Failed,
+    /// The process that watched over it was gone.
+    Lost,
+}
+
+/// What a remark about a backend is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendNoticeKind {
+    /// The backend does not know its session any more, and starts with our history.
+    SessionLost,
+    /// It is told once more what it may have heard before.
+    PromptRepeated,
+    /// It tries a model call again.
+    Retry,
+    /// Its provider lets it do no more for now.
+    Limit,
+    /// Its provider will soon let it do no more.
+    LimitNear,
+    /// It warns of something.
+    Warning,
+    /// It said something that nobody here understands.
+    Raw,
+    /// It wrote a line that is too long to be read.
+    LineCut,
 }
 
 /// Names the prompt of a model call without holding it.
@@ -179,6 +240,9 @@ pub struct TurnOutline {
     /// Whether it only makes the history shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,
+    /// The whole agent that carries it in our place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
 }
 
 #[expect(
@@ -306,6 +370,8 @@ payloads! {
         shape: ToolShape,
         /// Whether somebody outside carries it out.
         external: bool,
+        /// Who made it, where it was not this runtime.
+        origin: ToolOrigin,
     }
     /// A call ended; the parts are those of its message.
     ToolCompletedData { tool_call_id: String, tool_name: String, success: bool, status: ToolStatus, ; result: Vec<ContentPart>, error: String, duration_ms: u64, capability_id: String, display_name: String,
@@ -320,6 +386,8 @@ payloads! {
         private: bool,
         /// What was decided about it, where somebody had to.
         approval: Decision,
+        /// Who made it, where it was not this runtime.
+        origin: ToolOrigin,
     }
     /// How far a call is.
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
@@ -334,13 +402,18 @@ payloads! {
     /// The turn ended before a call was answered.
     ToolCallCanceledData { tool_call_id: String, reason: String, }
     /// Somebody must allow a call.
-    ApprovalRequiredData { tool_call: ToolCall, digest: String, ; display_name: String, expires_at: DateTime<Utc>, }
+    ApprovalRequiredData { tool_call: ToolCall, digest: String, ; display_name: String, expires_at: DateTime<Utc>,
+        /// The backend's name for its request, where it is one that asks.
+        request_id: String,
+    }
     /// Somebody, or the end of the turn, decided about a call.
     ApprovalDecidedData { tool_call_id: String, decision: Decision, ; reason: String,
         /// Whether nobody decided in time.
         timed_out: bool,
         /// Whether the rest of the turn asks nobody any more.
         remember: bool,
+        /// Whether nobody decided, because the backend that asked no longer does.
+        withdrawn: bool,
     }
     /// Nobody decided in time.
     ApprovalTimeoutData { tool_call_id: String, ; timeout_ms: u64, }
@@ -378,6 +451,29 @@ payloads! {
         /// Whether somebody stopped it; then everything is as it was.
         interrupted: bool,
     }
+    /// A backend is to carry the turn: its intent, before its process starts.
+    BackendStartedData { backend: String, iteration: usize, session: SessionChoice, prompt: BackendPrompt, attempts: Attempts, ;
+        /// What was said to the turn and is to be told now.
+        message_ids: Vec<MessageId>,
+    }
+    /// The session that a backend is to begin has an id; its process starts after this.
+    BackendSessionChosenData { session_id: String, }
+    /// A backend has established its session, or taken it up.
+    BackendEstablishedData { session_id: String, ; model: String, }
+    /// A running backend has taken what was said to the turn.
+    BackendSteeredData { message_id: MessageId, }
+    /// A remark about a backend.
+    BackendNoticeData { kind: BackendNoticeKind, message: String, }
+    /// A run of a backend has ended.
+    BackendCompletedData { backend: String, end: BackendRunEnd, ;
+        /// The session, if it was established.
+        session_id: String,
+        /// What was counted of the whole session.
+        totals: SessionTotals,
+        usage: TokenUsage, error: String, error_kind: BackendErrorKind, duration_ms: u64,
+    }
+    /// A backend's provider lets it do no more for now; it is asked again at that time.
+    BackendWaitingData { until: DateTime<Utc>, attempts: Attempts, waits: u32, }
     /// A file was written.
     FileWrittenData { path: String, size_bytes: i64, }
     /// A schedule started a turn.

@@ -131,6 +131,13 @@ events! {
     TaskUpdated(TaskUpdatedData) TASK_UPDATED = "task.updated";
     ContextCompacting(ContextCompactingData) CONTEXT_COMPACTING = "context.compacting";
     ContextCompacted(Box<ContextCompactedData>) CONTEXT_COMPACTED = "context.compacted";
+    BackendStarted(Box<BackendStartedData>) BACKEND_STARTED = "backend.started";
+    BackendSessionChosen(BackendSessionChosenData) BACKEND_SESSION_CHOSEN = "backend.session_chosen";
+    BackendEstablished(BackendEstablishedData) BACKEND_ESTABLISHED = "backend.established";
+    BackendSteered(BackendSteeredData) BACKEND_STEERED = "backend.steered";
+    BackendNotice(BackendNoticeData) BACKEND_NOTICE = "backend.notice";
+    BackendCompleted(Box<BackendCompletedData>) BACKEND_COMPLETED = "backend.completed";
+    BackendWaiting(BackendWaitingData) BACKEND_WAITING = "backend.waiting";
     FileWritten(FileWrittenData) FILE_WRITTEN = "file.written";
     ScheduleTriggered(ScheduleTriggeredData) SCHEDULE_TRIGGERED = "schedule.triggered";
     JournalPruned(JournalPrunedData) JOURNAL_PRUNED = "journal.pruned";
@@ -166,6 +173,8 @@ boxed! {
     ToolOutputDelta(ToolOutputDeltaData)
     SessionUpdated(SessionUpdatedData)
     SessionForked(SessionForkedData)
+    BackendStarted(BackendStartedData)
+    BackendCompleted(BackendCompletedData)
 }
 
 impl EventData {

@@ -17,7 +17,7 @@ pub enum Change<'a> {
     Session(SessionChange<'a>),
     /// A turn begins.
     TurnStarted(Box<TurnView>),
-    /// A turn makes its first model call.
+    /// A turn makes its first model call, or its backend starts.
     TurnWorks {
         /// The turn.
         turn_id: TurnId,
@@ -147,6 +147,9 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
         )))),
         // Only the first model call is news: before it the turn was waiting for its place.
         EventData::ReasonStarted(data) if data.iteration == 1 => Some(Change::TurnWorks {
+            turn_id: event.context.turn_id?,
+        }),
+        EventData::BackendStarted(data) if data.iteration == 1 => Some(Change::TurnWorks {
             turn_id: event.context.turn_id?,
         }),
         EventData::TurnResumed(data) => Some(Change::TurnResumed {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -104,6 +104,11 @@ pub enum ItemBody<'a> {
         /// Whether nobody asked for it.
         auto: Option<bool>,
     },
+    /// A wait until a provider's limit is over.
+    Wait {
+        /// When that is.
+        until: DateTime<Utc>,
+    },
 }
 
 /// A call and its result.
@@ -131,6 +136,8 @@ pub struct ToolItem<'a> {
     pub is_external: bool,
     /// Whether the result is a person's answer, meant for the model only; [`Item::detail`] does not show it.
     pub is_private: bool,
+    /// Whether a backend made it by itself.
+    pub is_observed: bool,
     /// What was decided about it, where somebody had to.
     pub approval: Option<Decision>,
 }
@@ -164,6 +171,10 @@ impl<'a> Item<'a> {
                 messages_after,
                 auto,
             } => compaction(messages_before, messages_after, auto).into(),
+            ItemBody::Wait { until } => {
+                let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+                format!("The agent's provider limits it; it goes on at {until}").into()
+            }
         }
     }
 
@@ -186,6 +197,7 @@ impl<'a> Item<'a> {
                 arguments: tool.arguments.or(before.arguments),
                 display_name: tool.display_name.or(before.display_name),
                 is_external: tool.is_external || before.is_external,
+                is_observed: tool.is_observed || before.is_observed,
                 ..tool
             }),
             (body, _) => body,

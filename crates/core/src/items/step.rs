@@ -3,8 +3,8 @@
 use super::item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 use crate::derived_id::message_of_step;
 use crate::events::{
-    Event, EventData, InputMessageData, OutputMessageCompletedData, ToolCompletedData,
-    ToolStartedData, ToolStatus,
+    BackendNoticeKind, Event, EventData, InputMessageData, OutputMessageCompletedData,
+    ToolCompletedData, ToolOrigin, ToolStartedData, ToolStatus,
 };
 use crate::message::ContentPart;
 use crate::typed_id::{ItemId, MessageId, TurnId};
@@ -110,7 +110,26 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
             };
             Some(ItemStep::Ended(reader.end(item, status)))
         }
+        EventData::BackendNotice(data) if is_shown(data.kind) => {
+            Some(reader.remark(ItemBody::Text(&data.message)))
+        }
+        EventData::BackendWaiting(data) => {
+            Some(reader.remark(ItemBody::Wait { until: data.until }))
+        }
         _ => None,
+    }
+}
+
+/// What a backend prints beside the point is for who looks into the journal.
+fn is_shown(kind: BackendNoticeKind) -> bool {
+    match kind {
+        BackendNoticeKind::SessionLost
+        | BackendNoticeKind::PromptRepeated
+        | BackendNoticeKind::Retry
+        | BackendNoticeKind::Limit
+        | BackendNoticeKind::LimitNear
+        | BackendNoticeKind::Warning => true,
+        BackendNoticeKind::Raw | BackendNoticeKind::LineCut => false,
     }
 }
 
@@ -168,6 +187,16 @@ impl<'a> Reader<'a> {
             ended_at: Some(self.event.ts),
             ..item
         }
+    }
+
+    /// A remark of the runtime comes whole, under the id of its record.
+    fn remark(self, body: ItemBody<'a>) -> ItemStep<'a> {
+        let id = ItemId::from_uuid(self.event.id.uuid());
+        let item = Item {
+            started_at: Some(self.event.ts),
+            ..self.item(id, ItemKind::Status, body)
+        };
+        ItemStep::Ended(self.end(item, ItemStatus::Completed))
     }
 
     /// The turn's own input begins here and ends when the turn works; what a running turn is told comes whole.
@@ -250,6 +279,7 @@ fn begun(data: &ToolStartedData) -> ToolItem<'_> {
         capability_id: None,
         is_external: data.external == Some(true),
         is_private: false,
+        is_observed: data.origin == Some(ToolOrigin::Observed),
         approval: None,
     }
 }
@@ -267,6 +297,7 @@ fn done(data: &ToolCompletedData) -> ToolItem<'_> {
         capability_id: data.capability_id.as_deref(),
         is_external: data.external == Some(true),
         is_private: data.private == Some(true),
+        is_observed: data.origin == Some(ToolOrigin::Observed),
         approval: data.approval,
     }
 }

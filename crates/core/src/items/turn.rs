@@ -206,8 +206,22 @@ impl TurnView {
                     self.usage.get_or_insert_default().add(usage);
                 }
             }
+            EventData::BackendStarted(data) => {
+                self.iterations = self.iterations.max(data.iteration);
+            }
+            EventData::BackendEstablished(data) if data.model.is_some() => {
+                self.outline.model.clone_from(&data.model);
+            }
+            EventData::BackendCompleted(data) => {
+                if let Some(usage) = &data.usage {
+                    self.usage.get_or_insert_default().add(usage);
+                }
+            }
             EventData::ToolStarted(_) => self.tool_call_count += 1,
-            EventData::OutputMessageCompleted(data) => {
+            // What a backend only does is not what it says in the end.
+            EventData::OutputMessageCompleted(data)
+                if self.outline.backend.is_none() || data.message.text().is_some() =>
+            {
                 self.final_message_id = Some(data.message.id);
             }
             EventData::TurnSteered(_) => {

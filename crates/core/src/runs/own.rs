@@ -56,6 +56,8 @@ pub fn is_step(data: &EventData) -> bool {
             | EventData::TurnSteered(_)
             | EventData::TurnResumed(_)
             | EventData::ContextCompacted(_)
+            | EventData::BackendCompleted(_)
+            | EventData::BackendWaiting(_)
             | EventData::SubagentStarted(_)
             | EventData::SubagentCompleted(_)
     )

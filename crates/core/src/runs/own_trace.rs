@@ -11,8 +11,8 @@ use super::{
     RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
 };
 use crate::events::{
-    Decision, Event, EventData, LlmGenerationData, ReasonCompletedData, TokenUsage,
-    ToolCompletedData, TurnOutline, TurnStartedData,
+    BackendCompletedData, Decision, Event, EventData, LlmGenerationData, ReasonCompletedData,
+    TokenUsage, ToolCompletedData, TurnOutline, TurnStartedData,
 };
 use crate::items::plain_text;
 use crate::message::ContentPart;
@@ -42,6 +42,8 @@ pub struct TurnTrace {
 struct ModelCall {
     iteration: u64,
     text: String,
+    /// The model that a backend works with, if it says so.
+    model: Option<String>,
     generation: Option<Box<LlmGenerationData>>,
 }
 
@@ -113,8 +115,21 @@ impl TurnTrace {
                 }
                 self.model_call.generation = Some(data.clone());
             }
+            // A backend says several messages; the last is its answer.
             EventData::OutputMessageCompleted(data) => {
-                self.model_call.text = plain_text(&data.message.content).into_owned();
+                let text = plain_text(&data.message.content);
+                if !text.is_empty() {
+                    self.model_call.text = text.into_owned();
+                }
+            }
+            EventData::BackendStarted(data) => {
+                self.model_call = ModelCall {
+                    iteration: data.iteration as u64,
+                    ..ModelCall::default()
+                };
+            }
+            EventData::BackendEstablished(data) => {
+                self.model_call.model.clone_from(&data.model);
             }
             EventData::OutputMessageReplaced(data) => {
                 self.model_call.text = plain_text(&data.message.content).into_owned();
@@ -133,6 +148,13 @@ impl TurnTrace {
         let turn = match &event.data {
             EventData::ReasonCompleted(data) => {
                 return RunRecord::ModelTurn(self.model_turn(event.ts, data));
+            }
+            EventData::BackendCompleted(data) => {
+                return RunRecord::ModelTurn(self.backend_turn(event.ts, data));
+            }
+            EventData::BackendWaiting(data) => {
+                let wait = json!({"until": data.until});
+                named(&event.event_type, Some(wait), None)
             }
             EventData::ToolCompleted(data) => self.tool_turn(event.context.exec_id, data),
             EventData::TurnSteered(data) => RunTurn {
@@ -189,6 +211,21 @@ impl TurnTrace {
             _ => RunTurn::default(),
         };
         RunRecord::Turn(turn)
+    }
+
+    fn backend_turn(&mut self, at: DateTime<Utc>, data: &BackendCompletedData) -> ModelTurn {
+        let call = std::mem::take(&mut self.model_call);
+        ModelTurn {
+            index: 0,
+            turn_index: call.iteration,
+            assistant_text: call.text,
+            requested_tool_calls: Vec::new(),
+            model_id: call.model.unwrap_or_else(|| data.backend.clone()),
+            token_usage: data.usage.as_ref().map(usage_of),
+            duration_ms: data.duration_ms.unwrap_or_default() as f64,
+            recorded_at: at,
+            error: data.error.clone(),
+        }
     }
 
     fn model_turn(&mut self, at: DateTime<Utc>, data: &ReasonCompletedData) -> ModelTurn {

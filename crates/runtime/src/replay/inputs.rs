@@ -43,16 +43,16 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
     let Some(first) = rest.first() else {
         return Cause::Unknown;
     };
-    // What a compaction is made of was not decided from the conversation.
-    let compacts = |outline: Option<&TurnOutline>| {
-        outline.is_some_and(|outline| outline.compaction == Some(true))
+    // What a compaction is made of was not decided from the conversation, and what a backend does is its own.
+    let is_elsewhere = |outline: Option<&TurnOutline>| {
+        outline.is_some_and(|it| it.compaction == Some(true) || it.backend.is_some())
     };
     match (&first.data, thread.turn()) {
-        (EventData::TurnStarted(data), None) if compacts(data.outline.as_ref()) => {
+        (EventData::TurnStarted(data), None) if is_elsewhere(data.outline.as_ref()) => {
             return Cause::Outside;
         }
         (EventData::SessionIdled(_), None) => return Cause::Outside,
-        (_, Some(turn)) if compacts(Some(&turn.outline)) => return Cause::Outside,
+        (_, Some(turn)) if is_elsewhere(Some(&turn.outline)) => return Cause::Outside,
         _ => {}
     }
     match &first.data {

@@ -24,7 +24,7 @@ pub struct OpenTurn {
 
 impl OpenTurn {
     fn of(turn: &Turn) -> Self {
-        let calls = turn.act().into_iter().flat_map(|act| &act.calls);
+        let calls = turn.calls().iter();
         Self {
             turn_id: turn.id,
             started_at: turn.started_at,

@@ -114,7 +114,9 @@ impl InProcessRuntime {
         let slot = inner.slot(session_id).await?;
         // In a task of its own: half a removal would leave a session that can neither be used nor removed.
         let removal = tokio::spawn(async move {
+            slot.seat.begin_close();
             slot.ask(&inner, |reply| Mail::Close { reply }).await?;
+            slot.seat.close().await;
             let removed = forget(&inner, session_id).await;
             // The closed slot turns callers away until the record is gone. Where the store could not remove that,
             // the session gets a new slot and lives on.

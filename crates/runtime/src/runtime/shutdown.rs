@@ -6,8 +6,8 @@ use super::InProcessRuntime;
 
 impl InProcessRuntime {
     /// Stops all work at a recorded point, for a process that ends. No input is taken from now on
-    /// ([`AgentLoopError::ShuttingDown`]). Model calls are cut, with their text so far on record; tools that run get
-    /// `patience` to finish. No turn is ended by this: on a journal that lasts each is released, which is recorded, and goes
+    /// ([`AgentLoopError::ShuttingDown`]). Model calls are cut, with their text so far on record, and the
+    /// processes of backends are ended; tools that run get `patience` to finish. No turn is ended by this: on a journal that lasts each is released, which is recorded, and goes
     /// on when it is [taken up](Self::resume_open_turns) again. So a stop in order never counts as a crash of a turn.
     /// Callers that wait for a turn hear that the runtime was shut down.
     ///
@@ -34,6 +34,7 @@ impl InProcessRuntime {
     /// ```
     pub async fn shutdown(&self, patience: Duration) {
         let slots = self.inner.stop();
+        slots.iter().for_each(|slot| slot.seat.begin_close());
         let retiring: Vec<_> = slots
             .iter()
             .filter_map(|slot| slot.retire(patience))
@@ -41,6 +42,9 @@ impl InProcessRuntime {
         for retired in retiring {
             // One that panicked on the way is gone as well.
             let _ = retired.await;
+        }
+        for slot in &slots {
+            slot.seat.close().await;
         }
     }
 }

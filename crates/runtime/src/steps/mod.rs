@@ -1,6 +1,7 @@
 //! Steps: what a turn does in the world.
 
 pub(crate) mod arguments;
+pub(crate) mod backend;
 mod egress;
 mod emitter;
 pub(crate) mod model;

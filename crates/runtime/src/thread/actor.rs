@@ -24,6 +24,7 @@ use super::waiters::Waiters;
 use super::{StepScope, commit};
 use crate::errors::{from_rejection, to_failure};
 use crate::inner::Inner;
+use crate::steps::backend::{BackendRun, Told};
 use crate::steps::model::{ModelCall, Progress};
 use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
@@ -32,7 +33,7 @@ use crate::world::Sleep;
 
 /// Streamed text is recorded at the latest after this time, or this many bytes.
 const CHUNK_SPAN: Duration = Duration::from_millis(32);
-const CHUNK_BYTES: usize = 16 * 1024;
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A thread that has nothing to do.
 pub(crate) struct Resting {
@@ -50,9 +51,9 @@ pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
 
 /// Streamed text that is not recorded yet.
 #[derive(Default)]
-struct Pending {
-    tail: Tail,
-    flush: Option<Sleep>,
+pub(super) struct Pending {
+    pub(super) tail: Tail,
+    pub(super) flush: Option<Sleep>,
 }
 
 /// The task that owns a thread.
@@ -69,7 +70,8 @@ pub(crate) struct Actor {
     /// Mail that has to wait until a plan is made.
     pub(super) deferred: VecDeque<Mail>,
     model: Option<ModelCall>,
-    pending: Pending,
+    pub(super) backend: Option<BackendRun>,
+    pub(super) pending: Pending,
     pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
@@ -102,6 +104,7 @@ enum Happened {
     Mail,
     Prepared(Result<Arc<TurnContext>>),
     Model(Progress),
+    Backend(Told),
     Tool(Option<Joined>),
     ChunkDue,
     Deadline,
@@ -154,6 +157,7 @@ impl Actor {
             preparing: None,
             deferred: VecDeque::new(),
             model: None,
+            backend: None,
             pending: Pending::default(),
             tools: JoinSet::new(),
             running: HashMap::new(),
@@ -188,6 +192,10 @@ impl Actor {
                         .model
                         .as_ref()
                         .is_some_and(|call| call.exec_id == exec_id)
+                    || self
+                        .backend
+                        .as_ref()
+                        .is_some_and(|run| run.exec_id == exec_id)
             };
             if !exec_id.is_some_and(runs) {
                 self.perform(command);
@@ -248,6 +256,7 @@ impl Actor {
             Happened::Mail => Ok(()),
             Happened::Prepared(context) => self.prepared(context).await,
             Happened::Model(progress) => self.model_progress(progress).await,
+            Happened::Backend(told) => self.backend_told(told).await,
             Happened::Tool(joined) => self.tool_joined(joined).await,
             Happened::ChunkDue => self.flush_chunk().await,
             Happened::Deadline => {
@@ -291,6 +300,7 @@ impl Actor {
             slot,
             preparing,
             model,
+            backend,
             pending,
             tools,
             alarm,
@@ -304,6 +314,7 @@ impl Actor {
             joined = tools.join_next_with_id(), if !tools.is_empty() => Happened::Tool(joined),
             () = async { match &mut pending.flush { Some(due) => due.await, None => std::future::pending().await } } => Happened::ChunkDue,
             progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Happened::Model(progress),
+            told = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Happened::Backend(told),
         }
     }
 
@@ -513,6 +524,28 @@ impl Actor {
                 };
                 self.model = Some(ModelCall::summary(&scope, exec_id));
             }
+            Command::RunBackend {
+                exec_id, session, ..
+            } => {
+                let Some(context) = &self.context else { return };
+                let scope = StepScope {
+                    inner: &self.inner,
+                    context,
+                    thread: &self.thread,
+                };
+                self.backend = BackendRun::start(&scope, &self.slot.seat, exec_id, session);
+            }
+            Command::AnswerBackend {
+                exec_id,
+                request_id,
+                decision,
+                reason,
+            } => self.answer_backend(exec_id, request_id, decision, reason),
+            Command::SteerBackend {
+                exec_id,
+                message_id,
+                text,
+            } => self.steer_backend(exec_id, message_id, text),
             Command::RunTool { exec_id, call } => {
                 let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
                     return;
@@ -545,6 +578,9 @@ impl Actor {
             .is_some_and(|model| model.exec_id == exec_id)
         {
             self.drop_model();
+        }
+        if self.backend.take_if(|run| run.exec_id == exec_id).is_some() {
+            self.pending = Pending::default();
         }
         if let Some(tool) = self.running.remove(&exec_id) {
             tool.task.abort();
@@ -620,7 +656,7 @@ impl Actor {
     }
 
     /// Records what waits, if more would make a chunk too large.
-    async fn make_room(&mut self, piece: &str) -> Result<()> {
+    pub(super) async fn make_room(&mut self, piece: &str) -> Result<()> {
         if self.pending.tail.len() + piece.len() > CHUNK_BYTES {
             self.flush_chunk().await?;
         }
@@ -632,7 +668,7 @@ impl Actor {
         self.pending.tail.len() + text.len() < CHUNK_BYTES
     }
 
-    fn set_flush(&mut self) {
+    pub(super) fn set_flush(&mut self) {
         if self.pending.flush.is_none() {
             self.pending.flush = Some(self.inner.world.sleep(CHUNK_SPAN));
         }
@@ -647,7 +683,9 @@ impl Actor {
     /// Records the streamed text so far.
     pub(super) async fn flush_chunk(&mut self) -> Result<()> {
         self.pending.flush = None;
-        let Some(model) = &self.model else {
+        let model = self.model.as_ref().map(|model| model.exec_id);
+        let backend = self.backend.as_ref().map(|run| run.exec_id);
+        let Some(exec_id) = model.or(backend) else {
             return Ok(());
         };
         let mask = self.inner.secrets.mask(self.thread.session_id());
@@ -666,7 +704,7 @@ impl Actor {
                     .map_or(&self.idle_plan, |context| &context.plan),
                 tail: Some(shown.as_ref().unwrap_or(&self.pending.tail)),
             };
-            self.thread.chunk(model.exec_id, &moment)
+            self.thread.chunk(exec_id, &moment)
         };
         if let Ok(decision) = decided {
             self.commit(decision).await?;
@@ -718,7 +756,7 @@ impl Actor {
 }
 
 /// Cuts text into pieces of at most a chunk, never inside of a character: a provider may send any amount at once.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let mut end = text.len().min(CHUNK_BYTES);
         while !text.is_char_boundary(end) {

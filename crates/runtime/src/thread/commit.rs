@@ -74,6 +74,11 @@ impl Actor {
                 .into_iter()
                 .for_each(|command| self.perform(command));
             self.waiters.settle(&self.thread, &events);
+        } else {
+            // A step may be told something that is on record already.
+            commands
+                .into_iter()
+                .for_each(|command| self.perform(command));
         }
         Ok(Accepted {
             turn_id,
@@ -89,6 +94,7 @@ impl Actor {
                 EventData::OutputMessageDelta(_)
                     | EventData::ReasonThinkingDelta(_)
                     | EventData::ReasonCompleted(_)
+                    | EventData::BackendCompleted(_)
             )
         };
         if events.iter().any(records_text) {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_core::backend::{BackendEvent, BackendNotice};
 use windlass_core::derived_id::{message_of_step, step_of_call};
 use windlass_core::events::{EventData, LlmGenerationMetadata};
 use windlass_core::message::{ContentPart, Message};
@@ -191,7 +192,16 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         }
         Input::Emit { data, .. } => mask_emitted(mask, data),
         Input::Note { data } => mask_note(mask, data),
+        Input::BackendSaid { event, .. } => mask_told(mask, event),
+        Input::BackendEnded { outcome, .. } => {
+            if let Err(error) = &mut outcome.result {
+                mask.text(&mut error.message);
+            }
+        }
         Input::ModelFinished { .. }
+        | Input::BackendSession { .. }
+        | Input::BackendPause { .. }
+        | Input::BackendSteered { .. }
         | Input::ToolFinished { .. }
         | Input::ToolResults { .. }
         | Input::UserAnswer { .. }
@@ -199,6 +209,36 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::Timer
         | Input::Recover
         | Input::Release => {}
+    }
+}
+
+/// What a call of an agent returns is its own, as that of our tools.
+fn mask_told(mask: &Mask, event: &mut BackendEvent) {
+    match event {
+        BackendEvent::Text { text, .. }
+        | BackendEvent::Thinking { text, .. }
+        | BackendEvent::ToolOutput { text, .. } => {
+            mask.text(text);
+        }
+        BackendEvent::ToolStarted(call) => {
+            mask.value(&mut call.arguments);
+        }
+        BackendEvent::Permission(request) => {
+            mask.value(&mut request.arguments);
+            mask.optional(&mut request.title);
+        }
+        BackendEvent::Notice(
+            BackendNotice::Retry { message: text, .. }
+            | BackendNotice::Warning(text)
+            | BackendNotice::Raw { line: text, .. },
+        ) => {
+            mask.text(text);
+        }
+        BackendEvent::Started { .. }
+        | BackendEvent::ToolCompleted(_)
+        | BackendEvent::PermissionWithdrawn { .. }
+        | BackendEvent::Usage(_)
+        | BackendEvent::Notice(_) => {}
     }
 }
 

@@ -6,6 +6,7 @@
 //! journal is on disk, [`Slots`] lets go of that too.
 
 mod actor;
+mod backend;
 mod commit;
 mod fold;
 mod mail;

@@ -20,6 +20,7 @@ impl Actor {
         self.is_retiring = true;
         self.flush_chunk().await?;
         self.drop_model();
+        self.backend = None;
         let mut patience = self.inner.world.sleep(patience);
         while !self.tools.is_empty() {
             tokio::select! {

@@ -15,6 +15,7 @@ use super::actor::{Actor, Resting};
 use super::fold::catch_up;
 use super::mail::{Mail, Reply};
 use crate::inner::Inner;
+use crate::steps::backend::Seat;
 
 /// The place of a session's thread.
 pub(crate) struct Slot {
@@ -22,6 +23,8 @@ pub(crate) struct Slot {
     mailbox: Mutex<Mailbox>,
     bell: Notify,
     published: Mutex<Option<History>>,
+    /// Where the process of the thread's backend has its place.
+    pub(crate) seat: Arc<Seat>,
     /// What somebody has read who only looked, before there was any actor.
     looked: tokio::sync::Mutex<Option<Box<Thread>>>,
 }
@@ -57,6 +60,7 @@ impl Slot {
             mailbox: Mutex::default(),
             bell: Notify::new(),
             published: Mutex::default(),
+            seat: Arc::default(),
             looked: tokio::sync::Mutex::default(),
         }
     }

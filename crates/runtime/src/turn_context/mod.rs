@@ -21,8 +21,9 @@ use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{ModelId, SessionId};
-use windlass_turn::TurnPlan;
+use windlass_turn::{BackendPlan, TurnPlan};
 
+use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 pub(crate) use capabilities::{Contributions, guarded};
@@ -41,6 +42,10 @@ pub(crate) struct TurnContext {
     pub(crate) network_access: Option<NetworkAccessList>,
     pub(crate) tool_timeout: Option<Duration>,
     pub(crate) environment: Option<TurnEnvironment>,
+    /// The whole agent that carries the turn.
+    pub(crate) backend: Option<RegisteredBackend>,
+    /// The model that the turn itself asks for, by name.
+    pub(crate) asked_model: Option<String>,
 }
 
 /// What a caller asks of one turn: what its input says, and what it said beside it.
@@ -141,6 +146,11 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     usable.map_err(|error| AgentLoopError::config(error.to_string()))?;
     let mut request = controls.turn.map(|turn| *turn).unwrap_or_default();
     let environment = request.environment.take();
+    let backend = request
+        .backend
+        .as_deref()
+        .map(|name| inner.agents.get(name));
+    let backend = backend.transpose()?;
     if let Some(wished) = &request.system_prompt {
         let own = records.overlay.system_prompt.get_or_insert_default();
         let gap = if own.is_empty() { "" } else { "\n\n" };
@@ -181,9 +191,17 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     };
     let tools = Digest128::of_json(&call_config.tools);
     let offer = inner.offers.shared(tools, call_config);
+    let carrier = request.backend.as_ref().map(|name| BackendPlan {
+        name: name.clone(),
+        allows_all: request.approve_all,
+    });
     let plan = TurnPlan {
-        digest: digest(&system_prompt, tools, &model),
-        model: model.model.clone(),
+        digest: digest(&system_prompt, tools, &model, request.backend.as_deref()),
+        // A backend says which model it works with once it runs.
+        model: match &carrier {
+            Some(carrier) => request.model.as_ref().unwrap_or(&carrier.name).clone(),
+            None => model.model.clone(),
+        },
         max_iterations: records
             .overlay
             .max_iterations
@@ -197,6 +215,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         needs_output: request.needs_output,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
+        backend: carrier,
     };
     let context = TurnContext {
         plan,
@@ -208,6 +227,8 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         network_access: records.overlay.network_access.clone(),
         tool_timeout: asked.tool_timeout.or(settings.tool_timeout),
         environment,
+        backend,
+        asked_model: request.model,
         model,
     };
     Ok(Assembled {
@@ -217,12 +238,21 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     })
 }
 
-/// Names the configuration: what the model is told and offered, and which model it is. Never the key.
-fn digest(system_prompt: &str, tools: Digest128, model: &ModelWithProvider) -> String {
-    let named = format!(
+/// Names the configuration: what the model is told and offered, which model it is, and who carries the turn in its place. Never the
+/// key.
+fn digest(
+    system_prompt: &str,
+    tools: Digest128,
+    model: &ModelWithProvider,
+    backend: Option<&str>,
+) -> String {
+    let mut named = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
         model.provider_type, model.model
     );
+    if let Some(backend) = backend {
+        named = format!("{named}\0{backend}");
+    }
     Digest128::of(named.as_bytes()).to_string()
 }
 

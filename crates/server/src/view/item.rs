@@ -95,11 +95,12 @@ fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> Value {
 }
 
 /// What the runtime itself says of a call. A result that uses one of these names does not speak in its place.
-const OWN_NAMES: [&str; 9] = [
+const OWN_NAMES: [&str; 10] = [
     "approval",
     "duration_ms",
     "dynamic_tool",
     "error_code",
+    "origin",
     "response_redacted",
     "result",
     "tool",
@@ -138,6 +139,9 @@ fn metadata(item: &CoreItem<'_>) -> Option<Value> {
         values.insert("tool".to_owned(), shown);
         if let Some(decision) = tool.approval {
             values.insert("approval".to_owned(), json!({ "decision": decision }));
+        }
+        if tool.is_observed {
+            values.insert("origin".to_owned(), "observed".into());
         }
         if tool.is_external {
             values.insert(
@@ -196,6 +200,7 @@ mod tests {
             capability_id: None,
             is_external: false,
             is_private,
+            is_observed: false,
             approval: None,
         };
         item(&CoreItem {

@@ -3,7 +3,7 @@
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
-    ToolCompletedData, ToolStartedData, ToolStatus, UserInputRequiredData,
+    ToolCompletedData, ToolOrigin, ToolStartedData, ToolStatus, UserInputRequiredData,
 };
 use windlass_core::message::{ContentPart, ImageContentPart, ToolResultContentPart};
 use windlass_core::tools::{ToolPolicy, ToolResult};
@@ -14,7 +14,7 @@ use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
-use crate::state::{Act, Call, CallState, Phase};
+use crate::state::{Act, Call, CallState};
 
 /// Names the question that a step asks.
 pub(super) fn question_of(exec_id: ExecId) -> String {
@@ -43,9 +43,7 @@ impl Draft<'_> {
         exec_id: ExecId,
         outcome: ToolOutcome,
     ) -> Result<(), Rejected> {
-        let call = self
-            .call(exec_id)
-            .filter(|call| matches!(call.state, CallState::Running { .. }));
+        let call = self.running_call(exec_id);
         let call = call.ok_or(Rejected::Stale(exec_id))?.clone();
         self.finished = Some(exec_id);
         match outcome.wait {
@@ -78,8 +76,9 @@ impl Draft<'_> {
                 tool_call_count,
                 success_count,
             });
-            self.go_on();
+            return self.go_on();
         }
+        self.resume_run();
     }
 
     /// Makes the next model call, unless the session is full.
@@ -165,6 +164,7 @@ impl Draft<'_> {
             narration: None,
             shape: spec.and_then(|spec| spec.shape),
             external: spec.and_then(is_external),
+            origin: None,
         };
         self.record_step(call.exec_id, data);
     }
@@ -175,6 +175,7 @@ impl Draft<'_> {
             digest: Digest128::of_json(&call.call.arguments).to_string(),
             display_name: spec.and_then(|spec| spec.display_name.clone()),
             expires_at: self.after(self.plan().wait_timeout),
+            request_id: None,
         };
         self.record_step(call.exec_id, data);
     }
@@ -224,7 +225,9 @@ impl Draft<'_> {
         let asked = matches!(call.state, CallState::AwaitingAnswer { .. });
         let private = (asked && status == ToolStatus::Success).then_some(true);
         let approval = self.thread.verdict_on(exec_id);
-        let spec = self.plan().tools.get(&tool_name);
+        let is_observed = self.turn().is_some_and(|turn| turn.run().is_some());
+        // A tool of the same name is another one.
+        let spec = self.plan().tools.get(&tool_name).filter(|_| !is_observed);
         let (capability_id, display_name) = match spec {
             Some(spec) => (spec.capability_id.clone(), spec.display_name.clone()),
             None => (None, None),
@@ -246,15 +249,20 @@ impl Draft<'_> {
             external: spec.and_then(is_external),
             private,
             approval,
+            origin: is_observed.then_some(ToolOrigin::Observed),
         };
         self.record_step(exec_id, data);
     }
 
+    /// Returns a call that runs here; those of a backend run elsewhere.
+    pub(super) fn running_call(&self, exec_id: ExecId) -> Option<&Call> {
+        let call = self.turn()?.act()?.call(exec_id);
+        call.filter(|call| matches!(call.state, CallState::Running { .. }))
+    }
+
     pub(super) fn call(&self, exec_id: ExecId) -> Option<&Call> {
-        match &self.turn()?.phase {
-            Phase::Acting(act) => act.call(exec_id),
-            Phase::Between | Phase::Reasoning(_) | Phase::Compacting(_) => None,
-        }
+        let mut calls = self.turn()?.calls().iter();
+        calls.find(|call| call.exec_id == exec_id)
     }
 }
 

@@ -76,6 +76,7 @@ impl Draft<'_> {
                 reason,
                 timed_out: None,
                 remember: (remember && decision == Decision::Allow).then_some(true),
+                withdrawn: None,
             };
             self.decide_call(&call, data);
             self.advance();
@@ -84,7 +85,8 @@ impl Draft<'_> {
     }
 
     pub(super) fn decide_call(&mut self, call: &Call, data: ApprovalDecidedData) {
-        let decision = data.decision;
+        let (decision, reason) = (data.decision, data.reason.clone());
+        let asking = self.request_for(call.exec_id);
         let refusal = match &data.reason {
             Some(reason) => format!("The call was not approved: {reason}"),
             None => "The call was not approved".to_owned(),
@@ -93,6 +95,9 @@ impl Draft<'_> {
         if decision == Decision::Deny {
             let result = ToolResult::failure(&call.call.id, refusal);
             self.close_call(call.exec_id, ToolStatus::Error, result, None);
+        }
+        if let Some(request_id) = asking {
+            self.pass_on(call, request_id, decision, reason);
         }
     }
 
@@ -138,8 +143,7 @@ impl Draft<'_> {
             Some(exec_id) => call.exec_id == exec_id,
             None => call.call.id == name,
         };
-        let act = self.turn().and_then(|turn| turn.act());
-        let calls = act.map_or(&[][..], |act| &act.calls);
+        let calls = self.turn().map_or(&[][..], |turn| turn.calls());
         let mut pending = calls
             .iter()
             .filter(means)

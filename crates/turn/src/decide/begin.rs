@@ -84,7 +84,7 @@ impl Draft<'_> {
         let timeout = next.timeout_ms.map(Duration::from_millis);
         self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
         match failure {
-            None => self.start_reason(),
+            None => self.start_work(),
             Some(failure) => self.fail_turn(&failure),
         }
         Ok(())
@@ -105,12 +105,14 @@ impl Draft<'_> {
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
+        let (message_id, text) = (message.id, plain_text(&message.content).into_owned());
         self.record(TurnSteeredData {
             turn_id,
-            message_id: message.id,
-            input_text: Some(plain_text(&message.content).into_owned()),
+            message_id,
+            input_text: Some(text.clone()),
         });
-        self.record_as(message.id.uuid(), None, InputMessageData { message });
+        self.record_as(message_id.uuid(), None, InputMessageData { message });
+        self.steer_backend(message_id, text);
         Ok(())
     }
 
@@ -164,7 +166,7 @@ impl Draft<'_> {
     fn start_turn(&mut self, message: Message, timeout: Option<Duration>) {
         let turn_id = TurnId::from_uuid(self.new_uuid());
         self.open_turn(turn_id, message, timeout);
-        self.start_reason();
+        self.start_work();
     }
 
     fn open_turn(&mut self, turn_id: TurnId, message: Message, timeout: Option<Duration>) {
@@ -198,6 +200,11 @@ impl Draft<'_> {
             created_at: Some(message.created_at).filter(|at| *at != self.now()),
             environment: request.and_then(|request| request.environment.clone()),
             labels: request.and_then(|request| request.labels.clone()),
+            backend: self
+                .plan()
+                .backend
+                .as_ref()
+                .map(|backend| backend.name.clone()),
             ..TurnOutline::default()
         }
     }

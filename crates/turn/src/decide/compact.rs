@@ -40,6 +40,7 @@ impl Draft<'_> {
         self.turn_id = Some(turn_id);
         let mut outline = self.outline_of(&message);
         outline.compaction = Some(true);
+        outline.backend = None;
         self.record(TurnStartedData {
             turn_id,
             input_message_id: message.id,
@@ -65,8 +66,8 @@ impl Draft<'_> {
     }
 
     pub(super) fn running_compaction(&self, exec_id: ExecId) -> Option<Compaction> {
-        match self.turn()?.phase {
-            Phase::Compacting(compaction) if compaction.exec_id == exec_id => Some(compaction),
+        match &self.turn()?.phase {
+            Phase::Compacting(compaction) if compaction.exec_id == exec_id => Some(*compaction),
             _ => None,
         }
     }

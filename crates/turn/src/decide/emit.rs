@@ -5,7 +5,6 @@ use windlass_core::typed_id::ExecId;
 
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::state::CallState;
 
 impl Draft<'_> {
     pub(super) fn emit(&mut self, exec_id: ExecId, data: EventData) -> Result<(), Rejected> {
@@ -22,10 +21,7 @@ impl Draft<'_> {
         if !allowed {
             return Err(Rejected::NotEmittable(data.event_type()));
         }
-        let runs = self
-            .call(exec_id)
-            .is_some_and(|call| matches!(call.state, CallState::Running { .. }));
-        if !runs {
+        if self.running_call(exec_id).is_none() {
             return Err(Rejected::Stale(exec_id));
         }
         self.record_step(exec_id, data);

@@ -8,6 +8,7 @@ use windlass_core::events::{
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::TurnId;
 
+use super::backend_end::RunEnd;
 use super::compact::Unchanged;
 use super::reason::{UnfinishedText, millis, preview};
 use crate::decision::Rejected;
@@ -152,7 +153,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn cancel_turn(&mut self, reason: Option<String>) {
+    pub(super) fn cancel_turn(&mut self, reason: Option<String>) {
         let Some(turn) = self.turn() else { return };
         let data = TurnCancelledData {
             turn_id: turn.id,
@@ -186,10 +187,10 @@ impl Draft<'_> {
             });
         }
         let is_due = |call: &&Call| call.state.expires_at().is_some_and(|at| at <= now);
-        let due: Vec<Call> = turn
-            .act()
-            .map(|act| act.calls.iter().filter(is_due).cloned().collect())
-            .unwrap_or_default();
+        if matches!(&turn.phase, Phase::Limited(wait) if wait.until <= now) {
+            return self.end_limit_wait();
+        }
+        let due: Vec<Call> = turn.calls().iter().filter(is_due).cloned().collect();
         if due.is_empty() {
             return;
         }
@@ -223,6 +224,7 @@ impl Draft<'_> {
                         reason: Some("nobody decided in time".to_owned()),
                         timed_out: Some(true),
                         remember: None,
+                        withdrawn: None,
                     },
                 );
             }
@@ -251,15 +253,24 @@ impl Draft<'_> {
             }
             Some(Phase::Acting(_)) => self.close_open_calls(why, because),
             Some(Phase::Compacting(_)) => self.leave_history(&Unchanged::Interrupted, None),
-            Some(Phase::Between) | None => {}
+            Some(Phase::Backend(run)) => {
+                let end = match run.is_lost {
+                    true => RunEnd::LOST,
+                    false => RunEnd::INTERRUPTED,
+                };
+                self.flush_running_tail();
+                self.close_open_calls(why, because);
+                self.end_run(UnfinishedText::Keep, &end);
+            }
+            Some(Phase::Between | Phase::Limited(_)) | None => {}
         }
     }
 
     /// Gives every call that has no result the same one, so that none is left unanswered. A call that did not
     /// start has no intent in the journal, and gets none now.
     fn close_open_calls(&mut self, why: &str, because: WaitEndCause) {
-        let act = self.turn().and_then(|turn| turn.act());
-        let calls: Vec<Call> = act.map(|act| act.calls.clone()).unwrap_or_default();
+        let calls = self.turn().map(|turn| turn.calls().to_vec());
+        let calls = calls.unwrap_or_default();
         for call in calls.iter().filter(|call| !call.state.is_done()) {
             let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
             match &call.state {
@@ -271,6 +282,7 @@ impl Draft<'_> {
                         reason,
                         timed_out: None,
                         remember: None,
+                        withdrawn: None,
                     };
                     self.record_step(exec_id, data);
                 }

@@ -2,6 +2,8 @@
 
 mod act;
 mod answers;
+mod backend;
+mod backend_end;
 mod begin;
 mod compact;
 mod emit;
@@ -39,6 +41,17 @@ impl Thread {
                 metadata,
             } => draft.model_failed(exec_id, failure, *metadata)?,
             Input::ToolFinished { exec_id, outcome } => draft.tool_finished(exec_id, *outcome)?,
+            Input::BackendSession {
+                exec_id,
+                session_id,
+            } => draft.backend_session(exec_id, session_id)?,
+            Input::BackendSaid { exec_id, event } => draft.backend_said(exec_id, *event)?,
+            Input::BackendPause { exec_id } => draft.backend_pause(exec_id)?,
+            Input::BackendSteered {
+                exec_id,
+                message_id,
+            } => draft.backend_steered(exec_id, message_id)?,
+            Input::BackendEnded { exec_id, outcome } => draft.backend_ended(exec_id, &outcome)?,
             Input::ToolResults { results } => draft.tool_results(results)?,
             Input::Approval {
                 call,

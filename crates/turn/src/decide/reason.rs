@@ -17,7 +17,7 @@ use windlass_core::typed_id::ExecId;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
-use crate::input::{Answer, Failure, Moment, RequestedCall};
+use crate::input::{Answer, Failure, Moment, RequestedCall, Tail};
 use crate::state::{Phase, Reason, Thread, Turn};
 
 /// How much of an answer a summary shows.
@@ -32,11 +32,22 @@ pub(super) enum UnfinishedText<'a> {
     Fail(&'a Failure),
     /// It was shown to people, so it stays for them, but the model does not see it again.
     Void(&'a Failure),
+    /// It is all that was to be said, and stays.
+    Whole,
+}
+
+impl UnfinishedText<'_> {
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            UnfinishedText::Fail(_) | UnfinishedText::Whole => Ending::Whole,
+            UnfinishedText::Keep | UnfinishedText::Void(_) => Ending::CutShort,
+        }
+    }
 }
 
 /// Whether what a model call said or thought is all that it would have been.
 #[derive(Clone, Copy)]
-enum Ending {
+pub(super) enum Ending {
     /// The call itself came to an end, good or bad.
     Whole,
     /// Somebody, or the end of the process, stopped it.
@@ -50,11 +61,16 @@ impl Ending {
 }
 
 impl Thread {
-    /// Records streamed text of the running model call: the moment's tail. It needs no decision.
+    /// Records streamed text of the running model call or backend: the moment's tail. It needs no decision.
     pub fn chunk(&self, exec_id: ExecId, moment: &Moment<'_>) -> Result<Decision, Rejected> {
         let mut draft = Draft::new(self, moment);
-        draft.running_reason(exec_id)?;
-        draft.flush_tail(exec_id);
+        match draft.running_backend(exec_id) {
+            Ok(_) => draft.flush_running_tail(),
+            Err(_) => {
+                draft.running_reason(exec_id)?;
+                draft.flush_tail(exec_id);
+            }
+        }
         Ok(draft.finish()?)
     }
 }
@@ -71,7 +87,7 @@ pub(super) fn preview(text: &str) -> Option<String> {
 }
 
 /// A turn to which the model had nothing to say at all. To call it completed would leave people waiting for an answer.
-fn no_output() -> Failure {
+pub(super) fn no_output() -> Failure {
     let text = "Turn completed without engine output";
     Failure {
         code: "no_output".to_owned(),
@@ -86,6 +102,14 @@ pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
 }
 
 impl Draft<'_> {
+    /// Does the first step of a turn.
+    pub(super) fn start_work(&mut self) {
+        match self.plan().backend {
+            Some(_) => self.begin_backend(),
+            None => self.start_reason(),
+        }
+    }
+
     /// Makes the next model call.
     pub(super) fn start_reason(&mut self) {
         let done = self.turn().map_or(0, |turn| turn.iterations);
@@ -111,24 +135,42 @@ impl Draft<'_> {
         }
     }
 
-    /// Brings text of the running model call that is still in the actor's hands into the events.
+    /// Returns what is said under a step now: by a model, or by a backend.
+    fn speaking(&self, exec_id: ExecId) -> Option<&Reason> {
+        let reason = match &self.turn()?.phase {
+            Phase::Reasoning(reason) => reason,
+            Phase::Backend(run) => &run.part,
+            _ => return None,
+        };
+        Some(reason).filter(|reason| reason.exec_id == exec_id)
+    }
+
+    /// Brings text of the running model call, or backend, that is still in the actor's hands into the events.
     pub(super) fn flush_running_tail(&mut self) {
-        if let Some(Phase::Reasoning(reason)) = self.turn().map(|turn| &turn.phase) {
-            self.flush_tail(reason.exec_id);
+        match self.turn().map(|turn| &turn.phase) {
+            Some(Phase::Reasoning(reason)) => self.flush_tail(reason.exec_id),
+            Some(Phase::Backend(run)) => self.flush_tail(run.part.exec_id),
+            _ => {}
         }
     }
 
     /// Brings text that is still in the actor's hands into the events, once.
     fn flush_tail(&mut self, exec_id: ExecId) {
-        let (Some(tail), Some(turn)) = (self.moment.tail.take(), self.turn()) else {
+        if let Some(tail) = self.moment.tail.take() {
+            self.record_tail(exec_id, tail);
+        }
+    }
+
+    /// Records pieces of what is said under a step.
+    pub(super) fn record_tail(&mut self, exec_id: ExecId, tail: &Tail) {
+        let Some(turn_id) = self.turn().map(|turn| turn.id) else {
             return;
         };
-        let turn_id = turn.id;
-        let Ok(Reason {
+        let Some(Reason {
             text_started,
             thinking_started,
             ..
-        }) = self.running_reason(exec_id)
+        }) = self.speaking(exec_id)
         else {
             return;
         };
@@ -283,10 +325,7 @@ impl Draft<'_> {
             error: Some(why.to_owned()),
             ..metadata
         };
-        let ending = match leftover {
-            UnfinishedText::Fail(_) => Ending::Whole,
-            UnfinishedText::Keep | UnfinishedText::Void(_) => Ending::CutShort,
-        };
+        let ending = leftover.ending();
         let thought = (!thought.is_empty()).then_some(thought.as_str());
         self.close_thinking(exec_id, thought, ending);
         self.record_generation(exec_id, &[], metadata, None);
@@ -303,7 +342,7 @@ impl Draft<'_> {
         self.record_step(exec_id, data);
     }
 
-    fn record_leftover(
+    pub(super) fn record_leftover(
         &mut self,
         exec_id: ExecId,
         said: String,
@@ -311,7 +350,7 @@ impl Draft<'_> {
         ending: Ending,
     ) {
         let (failure, is_report) = match leftover {
-            UnfinishedText::Keep => (None, false),
+            UnfinishedText::Keep | UnfinishedText::Whole => (None, false),
             UnfinishedText::Fail(failure) => (Some(failure), said.is_empty()),
             UnfinishedText::Void(failure) => (Some(failure), true),
         };
@@ -331,11 +370,16 @@ impl Draft<'_> {
         self.record_answer(exec_id, message, failure, ending);
     }
 
-    fn close_thinking(&mut self, exec_id: ExecId, thinking: Option<&str>, ending: Ending) {
+    pub(super) fn close_thinking(
+        &mut self,
+        exec_id: ExecId,
+        thinking: Option<&str>,
+        ending: Ending,
+    ) {
         let Some(thinking) = thinking.map(str::to_owned) else {
             return;
         };
-        let reason = self.running_reason(exec_id).ok();
+        let reason = self.speaking(exec_id);
         let started_at = reason.and_then(|reason| reason.thinking_started);
         let started_at = started_at.filter(|at| *at != self.now());
         self.record_step(
@@ -348,7 +392,7 @@ impl Draft<'_> {
         );
     }
 
-    fn agent_message<'c>(
+    pub(super) fn agent_message<'c>(
         &self,
         exec_id: ExecId,
         text: String,
@@ -367,14 +411,14 @@ impl Draft<'_> {
         )
     }
 
-    fn record_answer(
+    pub(super) fn record_answer(
         &mut self,
         exec_id: ExecId,
         message: Message,
         failure: Option<&Failure>,
         ending: Ending,
     ) {
-        let reason = self.running_reason(exec_id).ok();
+        let reason = self.speaking(exec_id);
         let started_at = reason.and_then(|reason| reason.text_started);
         // A message without text says by this that some was shown.
         let started_at = started_at.filter(|at| *at != self.now() || message.text().is_none());

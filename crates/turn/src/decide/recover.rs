@@ -17,14 +17,15 @@ const OUTCOME_UNKNOWN: &str =
 
 impl Draft<'_> {
     /// A model call is made again, under a new step: what it said before is not its answer. A tool that is safe to
-    /// repeat runs again under its own step; any other ends with an unknown outcome. What waits goes on waiting.
+    /// repeat runs again under its own step; any other ends with an unknown outcome. A backend takes up its session. What waits
+    /// goes on waiting.
     ///
     /// That the turn goes on is recorded before anything of it is started: the record marks that this process is at work on
     /// it, so one that dies before it did anything counts too.
     pub(super) fn recover(&mut self) {
         let Some(turn) = self.turn() else { return };
         let (turn_id, attempt) = (turn.id, turn.resumes.saturating_add(1));
-        let is_waiting = turn.waiting_for().is_some();
+        let is_waiting = turn.is_waiting();
         self.turn_id = Some(turn_id);
         self.record(TurnResumedData { turn_id, attempt });
         if is_waiting {
@@ -48,14 +49,16 @@ impl Draft<'_> {
             Some(Phase::Acting(_)) => self.advance(),
             // Nothing of it was shown: the same step is done again.
             Some(Phase::Compacting(_)) => {}
-            Some(Phase::Between) | None => self.start_reason(),
+            Some(Phase::Backend(_)) => self.resume_run(),
+            Some(Phase::Limited(_)) => {}
+            Some(Phase::Between) | None => self.start_work(),
         }
     }
 
     /// Leaves the turn to another process. One that waits needs no such record: nobody is at work on it.
     pub(super) fn release(&mut self) {
         let Some(turn) = self.turn() else { return };
-        if turn.is_released || turn.waiting_for().is_some() {
+        if turn.is_released || turn.is_waiting() {
             return;
         }
         let turn_id = turn.id;
@@ -72,8 +75,7 @@ impl Draft<'_> {
                 }
             )
         };
-        let act = self.turn().and_then(|turn| turn.act());
-        let calls = act.map_or(&[][..], |act| &act.calls);
+        let calls = self.turn().map_or(&[][..], |turn| turn.calls());
         let lost: Vec<Call> = calls.iter().filter(is_lost).cloned().collect();
         for call in lost {
             let result = ToolResult::failure(&call.call.id, OUTCOME_UNKNOWN);

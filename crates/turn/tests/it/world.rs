@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
+use windlass_core::backend::SessionChoice;
 use windlass_core::events::{
     CustomData, Decision as Verdict, Event, EventData, SessionUpdatedData, TokenUsage, ToolStatus,
 };
@@ -263,7 +264,13 @@ impl World {
                     self.names.insert(compaction.exec_id, "summary".to_owned());
                 }
             }
-            Phase::Between => {}
+            Phase::Backend(run) => {
+                self.names.insert(run.exec_id, "backend".to_owned());
+                for call in &run.calls {
+                    self.calls.insert(call.call.id.clone(), call.exec_id);
+                }
+            }
+            Phase::Between | Phase::Limited(_) => {}
         }
     }
 
@@ -276,6 +283,21 @@ impl World {
             Command::CallModel { .. } => "=> model".to_owned(),
             Command::Summarise { .. } => "=> summarise".to_owned(),
             Command::RunTool { .. } => format!("=> run {name}"),
+            Command::RunBackend {
+                session, prompt, ..
+            } => {
+                let session = match session {
+                    SessionChoice::New { .. } => "new".to_owned(),
+                    SessionChoice::Resume { id } => format!("resume {id}"),
+                };
+                format!("=> backend {session} {prompt:?}")
+            }
+            Command::AnswerBackend {
+                request_id,
+                decision,
+                ..
+            } => format!("=> answer {request_id} {decision:?}"),
+            Command::SteerBackend { text, .. } => format!("=> steer {text}"),
             Command::Stop { .. } => format!("=> stop {name}"),
             Command::Prepare { .. } => "=> prepare".to_owned(),
         }

@@ -29,6 +29,9 @@ const POLICIES: &[OnBusy] = &[
 
 impl Owner {
     pub(super) fn step(&mut self, bytes: &mut Bytes<'_>) {
+        if self.backend_step().is_some() && !bytes.one_in(3) {
+            return self.play_backend(bytes);
+        }
         match bytes.below(20) {
             0..=2 => self.say(bytes),
             3 | 4 => self.begin(bytes),
@@ -138,7 +141,8 @@ impl Owner {
         let tail = tail(bytes);
         // A summary is not streamed.
         let phase = self.thread.turn().map(|turn| &turn.phase);
-        let runs = matches!(phase, Some(windlass_turn::Phase::Reasoning(reason)) if reason.exec_id == exec_id);
+        let runs = matches!(phase, Some(windlass_turn::Phase::Reasoning(reason)) if reason.exec_id == exec_id)
+            || self.backend_step() == Some(exec_id);
         let decision =
             self.with_moment(Some(&tail), |thread, moment| thread.chunk(exec_id, moment));
         match decision {
@@ -154,7 +158,8 @@ impl Owner {
         let running: Vec<_> = self.running.iter().copied().collect();
         let tools = running
             .into_iter()
-            .filter(|exec_id| Some(*exec_id) != self.model_step());
+            .filter(|exec_id| Some(*exec_id) != self.model_step())
+            .filter(|exec_id| Some(*exec_id) != self.backend_step());
         let tools: Vec<_> = tools.collect();
         let exec_id = self.step_or_stray(bytes.pick(&tools).copied(), bytes);
         let outcome = Box::new(outcome(bytes));
@@ -167,7 +172,8 @@ impl Owner {
             input,
             Input::ModelFinished { .. } | Input::ModelFailed { .. }
         );
-        let is_of_kind = is_model == (self.model_step() == Some(exec_id));
+        let is_of_kind = is_model == (self.model_step() == Some(exec_id))
+            && self.backend_step() != Some(exec_id);
         let runs = is_of_kind && self.running.remove(&exec_id);
         match self.submit(input, tail) {
             Ok(_) => assert!(runs, "the result of a stopped step is taken"),
@@ -289,7 +295,9 @@ impl Owner {
                 false,
             ),
         };
-        let is_tool = self.running.contains(&exec_id) && Some(exec_id) != self.model_step();
+        let is_tool = self.running.contains(&exec_id)
+            && Some(exec_id) != self.model_step()
+            && Some(exec_id) != self.backend_step();
         let taken = self.submit(Input::Emit { exec_id, data }, None);
         assert_eq!(taken.is_ok(), is_allowed && is_tool, "emit: {taken:?}");
     }
@@ -324,8 +332,7 @@ impl Owner {
 
     /// Names a call by the provider's id or the step's, of this turn or of none.
     fn call_name(&mut self, bytes: &mut Bytes<'_>) -> String {
-        let act = self.thread.turn().and_then(|turn| turn.act());
-        let calls = act.map_or(&[][..], |act| &act.calls);
+        let calls = self.thread.turn().map_or(&[][..], |turn| turn.calls());
         match (bytes.pick(calls), bytes.below(4)) {
             (Some(call), 0 | 1) => call.exec_id.to_string(),
             (Some(call), 2) => call.call.id.clone(),
@@ -333,7 +340,7 @@ impl Owner {
         }
     }
 
-    fn step_or_stray(&mut self, step: Option<ExecId>, bytes: &mut Bytes<'_>) -> ExecId {
+    pub(super) fn step_or_stray(&mut self, step: Option<ExecId>, bytes: &mut Bytes<'_>) -> ExecId {
         let old: Vec<_> = self.witness.started().copied().collect();
         let stray = ExecId::from_uuid(self.fresh());
         match step {
@@ -343,7 +350,7 @@ impl Owner {
     }
 }
 
-fn text(bytes: &mut Bytes<'_>) -> String {
+pub(super) fn text(bytes: &mut Bytes<'_>) -> String {
     bytes.pick(TEXTS).copied().unwrap_or_default().to_owned()
 }
 
@@ -351,7 +358,7 @@ fn parts(text: &str) -> Vec<ContentPart> {
     vec![ContentPart::text(text)]
 }
 
-fn tail(bytes: &mut Bytes<'_>) -> Tail {
+pub(super) fn tail(bytes: &mut Bytes<'_>) -> Tail {
     let thinking = match bytes.one_in(4) {
         true => "hm".to_owned(),
         false => String::new(),

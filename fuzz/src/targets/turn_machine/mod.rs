@@ -3,6 +3,7 @@
 //! The driver plays the part of the thread's owner: it keeps the steps that were started, answers them, crashes,
 //! moves the clock. The [`Witness`] looks at every commit and knows what must always hold.
 
+mod backend;
 mod inputs;
 mod plan;
 mod witness;
@@ -104,9 +105,16 @@ impl Owner {
                 ),
                 Command::CallModel { exec_id, .. }
                 | Command::Summarise { exec_id }
-                | Command::RunTool { exec_id, .. } => {
+                | Command::RunTool { exec_id, .. }
+                | Command::RunBackend { exec_id, .. } => {
                     self.witness.start(exec_id);
                     self.running.insert(exec_id);
+                }
+                Command::AnswerBackend { exec_id, .. } | Command::SteerBackend { exec_id, .. } => {
+                    assert!(
+                        self.running.contains(&exec_id),
+                        "{exec_id} is told something but does not run"
+                    );
                 }
                 Command::Prepare { .. } => {}
             }
@@ -200,7 +208,7 @@ impl Owner {
         }
         self.running.clear();
         let turn = self.thread.turn();
-        let at_work = turn.filter(|turn| turn.waiting_for().is_none());
+        let at_work = turn.filter(|turn| !turn.is_waiting());
         self.witness.crash(at_work.map(|turn| turn.id));
         let decision =
             self.with_moment(None, |thread, moment| thread.decide(Input::Recover, moment));
@@ -235,8 +243,13 @@ impl Owner {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some(reason.exec_id),
             Phase::Compacting(compaction) => Some(compaction.exec_id),
-            Phase::Between | Phase::Acting(_) => None,
+            Phase::Between | Phase::Acting(_) | Phase::Backend(_) | Phase::Limited(_) => None,
         }
+    }
+
+    fn backend_step(&self) -> Option<ExecId> {
+        let run = self.thread.turn()?.run()?;
+        (!run.is_lost).then_some(run.exec_id)
     }
 
     /// Stops whatever is left: every turn must come to its one end.
@@ -284,6 +297,13 @@ mod tests {
         "approval.decided",
         "approval.required",
         "approval.timeout",
+        "backend.completed",
+        "backend.established",
+        "backend.notice",
+        "backend.session_chosen",
+        "backend.started",
+        "backend.steered",
+        "backend.waiting",
         "context.compacted",
         "context.compacting",
         "custom",
@@ -337,6 +357,8 @@ mod tests {
         }
         assert_eq!(Vec::from_iter(&reached), REACHED);
         let codes = [
+            "backend_resume_refused",
+            "backend_server",
             "crashed",
             "empty_summary",
             "max_iterations",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::tools::{SideEffectClass, ToolPolicy};
-use windlass_turn::{Limits, ToolSpec, TurnPlan};
+use windlass_turn::{BackendPlan, Limits, ToolSpec, TurnPlan};
 
 use crate::targets::bytes::Bytes;
 
@@ -32,6 +32,10 @@ pub(super) fn plan(bytes: &mut Bytes<'_>) -> TurnPlan {
             max_messages: bytes.one_in(8).then_some(9),
             max_events: bytes.one_in(8).then_some(60),
         },
+        backend: bytes.one_in(3).then(|| BackendPlan {
+            name: "agent".to_owned(),
+            allows_all: bytes.one_in(4),
+        }),
         ..TurnPlan::default()
     }
 }

@@ -110,7 +110,10 @@ impl Witness {
         let starts = |command: &Command| {
             matches!(
                 command,
-                Command::CallModel { .. } | Command::Summarise { .. } | Command::RunTool { .. }
+                Command::CallModel { .. }
+                    | Command::Summarise { .. }
+                    | Command::RunTool { .. }
+                    | Command::RunBackend { .. }
             )
         };
         assert!(

@@ -34,6 +34,7 @@ fn pool() -> Vec<Arc<Event>> {
         digest,
         display_name: None,
         expires_at: None,
+        request_id: None,
     };
     journal.step(CALL, required);
     journal.step(CALL, tool_done(ToolStatus::Success));

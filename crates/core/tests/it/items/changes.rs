@@ -307,6 +307,7 @@ fn waits_are_shown_as_they_begin_and_end() {
         digest: String::new(),
         display_name: None,
         expires_at: None,
+        request_id: None,
     };
     let late = ApprovalTimeoutData {
         tool_call_id: id(),
@@ -318,6 +319,7 @@ fn waits_are_shown_as_they_begin_and_end() {
         reason: None,
         timed_out: Some(true),
         remember: None,
+        withdrawn: None,
     };
     check(
         |journal| {

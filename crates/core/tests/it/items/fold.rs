@@ -99,6 +99,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
         digest: String::new(),
         display_name: None,
         expires_at: Some(at(99)),
+        request_id: None,
     };
     journal.step(CALL, required);
     let mut log = TurnLog::fold(&journal.events);
@@ -115,6 +116,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
             reason: None,
             timed_out: None,
             remember: None,
+            withdrawn: None,
         },
     );
     let before = log.clone();

@@ -119,6 +119,7 @@ impl Journal {
             narration: None,
             shape,
             external: None,
+            origin: None,
         };
         self.step(CALL, data);
     }
@@ -182,6 +183,7 @@ pub(super) fn tool_done(status: ToolStatus) -> ToolCompletedData {
         external: None,
         private: None,
         approval: None,
+        origin: None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Plays inputs that are chosen by bytes, and keeps the events.
 
+mod backend;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,10 @@ pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     // The first half of a derived id is its random part.
     let bytes: Vec<u8> = chunks.flat_map(|chunk| chunk.into_iter().take(7)).collect();
     let mut player = Player {
-        plan: plan(),
+        plan: TurnPlan {
+            backend: backend::plan(seed),
+            ..plan()
+        },
         thread: Thread::new(SessionId::from_seed(1)),
         events: Vec::new(),
         now: DateTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
@@ -89,6 +94,10 @@ impl Player<'_> {
     }
 
     fn step(&mut self) {
+        if self.has_backend() && !self.one_in(4) {
+            self.play_backend();
+            return self.begin();
+        }
         match self.below(14) {
             0 | 1 => self.say(),
             2..=4 => self.finish_model(),
@@ -268,12 +277,13 @@ impl Player<'_> {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some((reason.exec_id, reason.text.joined())),
             Phase::Between | Phase::Acting(_) | Phase::Compacting(_) => None,
+            Phase::Backend(_) | Phase::Limited(_) => None,
         }
     }
 
     fn pick(&self, wanted: impl Fn(&CallState) -> bool) -> Option<ExecId> {
-        let act = self.thread.turn()?.act()?;
-        let found = act.calls.iter().find(|call: &&Call| wanted(&call.state));
+        let mut calls = self.thread.turn()?.calls().iter();
+        let found = calls.find(|call: &&Call| wanted(&call.state));
         found.map(|call| call.exec_id)
     }
 
@@ -299,6 +309,9 @@ impl Player<'_> {
 
     /// What is refused leaves no trace.
     fn take(&mut self, decision: Result<Decision, Rejected>) {
+        if let Err(Rejected::Misfit(misfit)) = &decision {
+            panic!("{misfit}");
+        }
         if let Ok(decision) = decision {
             self.events.extend(decision.events.iter().cloned());
             self.thread.commit(decision);

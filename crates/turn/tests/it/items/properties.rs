@@ -208,6 +208,7 @@ fn the_plays_reach_every_kind_of_end() {
         "Error Failed",
         "Failed",
         "Interrupted",
+        "Status Completed",
         "ToolCall Completed",
         "ToolCall Failed",
         "ToolCall Interrupted",

@@ -271,6 +271,7 @@ const REPEATABLE: &[&str] = &[
     "act.completed",
     "act.started",
     "approval.timeout",
+    "backend.notice",
     "llm.generation",
     "output.message.delta",
     "output.message.started",

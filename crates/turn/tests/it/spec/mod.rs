@@ -1,4 +1,6 @@
 mod approvals;
+mod backend;
+mod backend_crashes;
 mod busy;
 mod calls;
 mod compact;

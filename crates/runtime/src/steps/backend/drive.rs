@@ -1,0 +1,260 @@
+//! The task of a run: starts or takes over the process, carries one prompt to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use windlass_core::backend::{
+    BackendError, BackendErrorKind, BackendEvent, BackendOutcome, BackendSession, BackendSpec,
+    BackendStatus, SessionChoice, SessionTotals, Steered,
+};
+use windlass_core::typed_id::MessageId;
+
+use super::seat::{Process, Seat, StartedWith};
+use super::{Say, Told, UNREAD};
+use crate::agent_backends::{BackendRequest, RegisteredBackend};
+use crate::world::World;
+
+/// How long an agent that is to stop may take before its process is ended.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a run needs.
+pub(super) struct Job {
+    pub(super) world: Arc<dyn World>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) idle_time: Option<Duration>,
+    pub(super) registered: RegisteredBackend,
+    pub(super) request: BackendRequest,
+    pub(super) session: SessionChoice,
+    pub(super) totals: SessionTotals,
+    pub(super) prompt: String,
+}
+
+impl Job {
+    /// Carries the prompt to its end. When nobody listens any more, the agent is stopped.
+    pub(super) async fn run(
+        mut self,
+        tell: mpsc::Sender<Told>,
+        mut said: mpsc::UnboundedReceiver<Say>,
+    ) {
+        let (taken, process) = tokio::select! {
+            biased;
+            () = tell.closed() => return,
+            taken = self.seat.take() => taken,
+        };
+        // A process that is only half there is given up with its future.
+        let opened = tokio::select! {
+            biased;
+            () = tell.closed() => return,
+            opened = self.open(process, &tell) => opened,
+        };
+        let mut process = match opened {
+            Ok(process) => process,
+            Err(error) => {
+                drop(taken);
+                let outcome = Box::new(BackendOutcome::failed(error));
+                let _ = tell.send(Told::Ended(outcome)).await;
+                return;
+            }
+        };
+        let outcome = self.carry(&mut process, &tell, &mut said).await;
+        if let Some(outcome) = &outcome {
+            process.session_id = outcome.session_id.clone().or(process.session_id);
+        }
+        match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
+            true => taken.leave(process, &*self.world, self.idle_time).await,
+            false => drop(process.session.close().await),
+        }
+        if let Some(outcome) = outcome {
+            let _ = tell.send(Told::Ended(Box::new(outcome))).await;
+        }
+    }
+
+    /// Returns the process that is there, if it can carry the turn; starts one otherwise.
+    async fn open(
+        &mut self,
+        process: Option<Process>,
+        tell: &mpsc::Sender<Told>,
+    ) -> Result<Process, BackendError> {
+        let RegisteredBackend { backend, host } = self.registered.clone();
+        let cannot = |error: &dyn ToString| {
+            BackendError::new(BackendErrorKind::SpawnFailed, error.to_string())
+        };
+        let spec = host.spec(self.request.clone()).await;
+        let spec = spec.map_err(|error| cannot(&error))?;
+        let started = StartedWith::of(&spec);
+        if let Some(process) = process {
+            let has_session = match (&self.session, &process.session_id) {
+                (SessionChoice::Resume { id }, Some(known)) => id == known,
+                _ => false,
+            };
+            let is_wanted = process.backend == backend.name() && process.started == started;
+            if has_session && is_wanted && is_idle(&process) {
+                // It told of its session in an earlier run.
+                let event = BackendEvent::Started {
+                    session_id: process.session_id.clone().unwrap_or_default(),
+                    model: None,
+                };
+                let _ = tell.send(Told::Event(event)).await;
+                return Ok(process);
+            }
+            process.session.close().await;
+        }
+        self.choose_session(tell).await?;
+        let session = backend
+            .open(BackendSpec {
+                session: self.session.clone(),
+                totals: self.totals,
+                ..spec
+            })
+            .await?;
+        Ok(Process {
+            backend: backend.name().to_owned(),
+            session_id: None,
+            started,
+            session: session.into(),
+        })
+    }
+
+    /// The id of a session is on record before its process starts.
+    async fn choose_session(&mut self, tell: &mpsc::Sender<Told>) -> Result<(), BackendError> {
+        if self.session != (SessionChoice::New { id: None }) {
+            return Ok(());
+        }
+        let Some(session_id) = self.registered.backend.choose_session() else {
+            return Ok(());
+        };
+        let (recorded, is_recorded) = oneshot::channel();
+        let told = Told::Session {
+            session_id: session_id.clone(),
+            recorded,
+        };
+        let _ = tell.send(told).await;
+        let nobody = |_| BackendError::new(BackendErrorKind::Cancelled, "nobody waits for it");
+        is_recorded.await.map_err(nobody)?;
+        self.session = SessionChoice::New {
+            id: Some(session_id),
+        };
+        Ok(())
+    }
+
+    /// Returns the outcome; `None` of a process that did not stop when it was to.
+    async fn carry(
+        &self,
+        process: &mut Process,
+        tell: &mpsc::Sender<Told>,
+        said: &mut mpsc::UnboundedReceiver<Say>,
+    ) -> Option<BackendOutcome> {
+        let session = Arc::clone(&process.session);
+        let (events, mut told) = mpsc::channel(UNREAD);
+        let mut prompting = std::pin::pin!(session.prompt(&self.prompt, events));
+        let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                () = tell.closed() => break None,
+                Some(event) = told.recv() => {
+                    note_session(process, &event);
+                    let _ = tell.send(Told::Event(event)).await;
+                }
+                Some(joined) = saying.join_next(), if !saying.is_empty() => {
+                    report(joined, tell).await;
+                }
+                Some(words) = said.recv() => {
+                    saying.spawn(say(Arc::clone(&session), words));
+                }
+                outcome = &mut prompting => break Some(outcome),
+            }
+        };
+        if let Some(outcome) = outcome {
+            while let Ok(event) = told.try_recv() {
+                note_session(process, &event);
+                let _ = tell.send(Told::Event(event)).await;
+            }
+            let mut patience = self.world.sleep(STOP_PATIENCE);
+            loop {
+                tokio::select! {
+                    biased;
+                    joined = saying.join_next() => match joined {
+                        Some(joined) => report(joined, tell).await,
+                        None => break,
+                    },
+                    () = &mut patience => break,
+                }
+            }
+            return Some(outcome);
+        }
+        self.stop(&session, prompting.as_mut(), &mut told).await
+    }
+
+    /// Stops the agent. The process stays, unless it takes too long or nobody may stay.
+    async fn stop(
+        &self,
+        session: &Arc<dyn BackendSession>,
+        mut prompting: std::pin::Pin<&mut (impl Future<Output = BackendOutcome> + ?Sized)>,
+        told: &mut mpsc::Receiver<BackendEvent>,
+    ) -> Option<BackendOutcome> {
+        let is_closed = self.seat.is_closed();
+        let stopping = Arc::clone(session);
+        let stopping = tokio::spawn(async move {
+            match is_closed {
+                true => drop(stopping.close().await),
+                false => drop(stopping.interrupt().await),
+            }
+        });
+        let mut patience = self.world.sleep(STOP_PATIENCE);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut prompting => break Some(outcome),
+                () = &mut patience => break None,
+                Some(_) = told.recv() => {}
+            }
+        };
+        let _ = stopping.await;
+        outcome
+    }
+}
+
+fn is_idle(process: &Process) -> bool {
+    process.session.status() == BackendStatus::Idle
+}
+
+fn note_session(process: &mut Process, event: &BackendEvent) {
+    if let BackendEvent::Started { session_id, .. } = event {
+        process.session_id = Some(session_id.clone());
+    }
+}
+
+/// Says something to the agent; returns the message that it has taken.
+async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> {
+    match words {
+        Say::Answer {
+            request_id,
+            decision,
+        } => {
+            if let Err(error) = session.answer(&request_id, decision).await {
+                tracing::debug!(request_id, %error, "a permission came too late");
+            }
+            None
+        }
+        Say::Steer { message_id, text } => match session.steer(&text).await {
+            Ok(Steered::Taken) => Some(message_id),
+            Ok(Steered::NotTaken) => None,
+            Err(error) => {
+                tracing::debug!(%error, "the agent was not told more; it is in its next prompt");
+                None
+            }
+        },
+    }
+}
+
+async fn report(
+    joined: Result<Option<MessageId>, tokio::task::JoinError>,
+    tell: &mpsc::Sender<Told>,
+) {
+    if let Ok(Some(message_id)) = joined {
+        let _ = tell.send(Told::Steered(message_id)).await;
+    }
+}

@@ -1,0 +1,176 @@
+//! What a backend tells its thread, and what it is told.
+
+use windlass_core::backend::{
+    BackendEvent, BackendNotice, ObservedResult, PermissionDecision, PermissionScope,
+};
+use windlass_core::error::Result;
+use windlass_core::events::Decision;
+use windlass_core::tools::ToolResult;
+use windlass_core::typed_id::{ExecId, MessageId};
+use windlass_turn::Input;
+
+use super::actor::{Actor, CHUNK_BYTES, pieces};
+use crate::steps::backend::{BackendRun, Told};
+use crate::steps::output;
+
+/// How many notices of one run are recorded: an agent may print without end what nobody understands.
+const MAX_NOTICES: usize = 64;
+
+/// What an agent says, as far as it is joined into chunks.
+enum Spoken {
+    Text,
+    Thinking,
+}
+
+impl Actor {
+    pub(super) async fn backend_told(&mut self, told: Told) -> Result<()> {
+        let Some(exec_id) = self.backend.as_ref().map(|run| run.exec_id) else {
+            return Ok(());
+        };
+        match told {
+            Told::Session {
+                session_id,
+                recorded,
+            } => {
+                let input = Input::BackendSession {
+                    exec_id,
+                    session_id,
+                };
+                self.decide(input).await?;
+                let _ = recorded.send(());
+                Ok(())
+            }
+            Told::Steered(message_id) => {
+                let input = Input::BackendSteered {
+                    exec_id,
+                    message_id,
+                };
+                self.decide(input).await
+            }
+            Told::Ended(outcome) => {
+                self.pending.flush = None;
+                self.backend = None;
+                self.decide(Input::BackendEnded { exec_id, outcome }).await
+            }
+            Told::Event(event) => self.backend_said(exec_id, event).await,
+        }
+    }
+
+    async fn backend_said(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+        match event {
+            BackendEvent::Text {
+                text,
+                message,
+                parent: None,
+            } => {
+                let is_next = self.backend.as_mut().is_some_and(|run| {
+                    let is_other = run.message.is_some() && run.message != message;
+                    run.message = message;
+                    std::mem::replace(&mut run.has_spoken, true) && is_other
+                });
+                self.hear(exec_id, &text, Spoken::Text, is_next).await
+            }
+            BackendEvent::Thinking { text, parent: None } => {
+                let run = self.backend.as_mut();
+                let is_next = run.is_some_and(|run| std::mem::take(&mut run.has_spoken));
+                self.hear(exec_id, &text, Spoken::Thinking, is_next).await
+            }
+            BackendEvent::Usage(_) => Ok(()),
+            BackendEvent::Notice(notice) => match self
+                .backend
+                .as_mut()
+                .and_then(|run| one_of_few(run, notice))
+            {
+                Some(notice) => self.tell(exec_id, BackendEvent::Notice(notice)).await,
+                None => Ok(()),
+            },
+            BackendEvent::ToolCompleted(result) => {
+                let result = self.capped(result);
+                self.tell(exec_id, BackendEvent::ToolCompleted(result))
+                    .await
+            }
+            event => self.tell(exec_id, event).await,
+        }
+    }
+
+    async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+        let event = Box::new(event);
+        self.decide(Input::BackendSaid { exec_id, event }).await
+    }
+
+    /// Joins pieces into chunks, as those of a model. What begins another message ends the one before.
+    async fn hear(
+        &mut self,
+        exec_id: ExecId,
+        text: &str,
+        spoken: Spoken,
+        is_next: bool,
+    ) -> Result<()> {
+        if is_next {
+            self.pending.flush = None;
+            self.decide(Input::BackendPause { exec_id }).await?;
+        }
+        for piece in pieces(text) {
+            self.make_room(piece).await?;
+            match spoken {
+                Spoken::Text => self.pending.tail.text.push_str(piece),
+                Spoken::Thinking => self.pending.tail.thinking.push_str(piece),
+            }
+        }
+        if self.pending.tail.len() >= CHUNK_BYTES {
+            return self.flush_chunk().await;
+        }
+        self.set_flush();
+        Ok(())
+    }
+
+    /// Cuts a result as those of our own tools.
+    fn capped(&self, observed: ObservedResult) -> ObservedResult {
+        let mut result = ToolResult::success(&observed.call_id, observed.output);
+        output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
+        ObservedResult {
+            output: result.result.unwrap_or_default(),
+            ..observed
+        }
+    }
+
+    /// Permissions are given once: that they hold for longer is for this runtime to remember.
+    pub(super) fn answer_backend(
+        &mut self,
+        exec_id: ExecId,
+        request_id: String,
+        decision: Decision,
+        reason: Option<String>,
+    ) {
+        let decision = match decision {
+            Decision::Allow => PermissionDecision::Allow {
+                scope: PermissionScope::Once,
+                arguments: None,
+            },
+            Decision::Deny => PermissionDecision::Deny {
+                message: reason.unwrap_or_else(|| "The user did not allow it".to_owned()),
+            },
+        };
+        if let Some(run) = self.backend.as_ref().filter(|run| run.exec_id == exec_id) {
+            run.answer(request_id, decision);
+        }
+    }
+
+    pub(super) fn steer_backend(&mut self, exec_id: ExecId, message_id: MessageId, text: String) {
+        if let Some(run) = self.backend.as_ref().filter(|run| run.exec_id == exec_id) {
+            run.steer(message_id, text);
+        }
+    }
+}
+
+/// Lets the first notices of a run pass, and one that says so when there are more.
+fn one_of_few(run: &mut BackendRun, notice: BackendNotice) -> Option<BackendNotice> {
+    run.notices += 1;
+    match run.notices {
+        n if n <= MAX_NOTICES => Some(notice),
+        n if n == MAX_NOTICES + 1 => Some(BackendNotice::Warning(
+            "The agent has more to remark, which is not recorded".to_owned(),
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! How the events of a backend change a thread.
+
+use std::sync::Arc;
+
+use windlass_core::events::{
+    ApprovalDecidedData, BackendCompletedData, BackendRunEnd, BackendStartedData, Decision, Event,
+};
+use windlass_core::typed_id::MessageId;
+
+use crate::run::{Asked, KnownSession, Run, RunStart, Settled, call_digest};
+use crate::state::{Phase, Thread, Turn};
+
+impl Thread {
+    pub(crate) fn run_mut(&mut self) -> Option<&mut Run> {
+        match &mut self.turn.as_mut()?.phase {
+            Phase::Backend(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// What was said to the turn in the meantime is told now.
+    pub(crate) fn begin_run(&mut self, event: &Event, data: &BackendStartedData) {
+        let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) else {
+            return;
+        };
+        for message in turn.steered.drain(..) {
+            self.history.push(message);
+        }
+        turn.iterations = data.iteration;
+        turn.phase = Phase::Backend(Box::new(Run::new(RunStart {
+            exec_id,
+            backend: data.backend.as_str().into(),
+            session: data.session.clone(),
+            prompt: data.prompt,
+            message_ids: data.message_ids.clone().unwrap_or_default().into(),
+            attempts: data.attempts,
+            at: event.ts,
+        })));
+    }
+
+    /// What the backend has taken stands where it took it.
+    pub(crate) fn place_steer(&mut self, message_id: MessageId) {
+        if let Some(Turn {
+            phase: Phase::Backend(run),
+            steered,
+            ..
+        }) = &mut self.turn
+            && let Some(at) = steered.iter().position(|it| it.id == message_id)
+        {
+            run.say(steered.remove(at), Vec::new());
+        }
+        self.settle_run();
+    }
+
+    /// Gives the messages of a run their places.
+    pub(crate) fn settle_run(&mut self) {
+        if let Some(Turn {
+            phase: Phase::Backend(run),
+            ..
+        }) = &mut self.turn
+        {
+            run.settle(|message| self.history.push(message));
+        }
+    }
+
+    pub(crate) fn end_run(&mut self, data: &BackendCompletedData) {
+        let Some(turn) = &mut self.turn else { return };
+        if let Some(usage) = &data.usage {
+            turn.usage.get_or_insert_default().add(usage);
+            self.usage.get_or_insert_default().add(usage);
+        }
+        let phase = std::mem::replace(&mut turn.phase, Phase::Between);
+        let Phase::Backend(run) = phase else { return };
+        turn.last_run = Some(run.last_run());
+        if data.end != BackendRunEnd::Failed {
+            turn.limit_waits = 0;
+        }
+        // A session that was never established has not heard what was said.
+        self.session = match (&data.session_id, run.is_established) {
+            (Some(session_id), true) => Some(KnownSession {
+                backend: Arc::clone(&run.backend),
+                session_id: session_id.clone(),
+                totals: data.totals.unwrap_or_default(),
+                messages: self.history.len(),
+            }),
+            _ => None,
+        };
+    }
+
+    /// Keeps in mind by which name a backend asks for a call.
+    pub(crate) fn note_request(&mut self, event: &Event, request_id: Option<&str>) {
+        let asked = event.context.exec_id.zip(request_id);
+        if let (Some(run), Some((exec_id, request_id))) = (self.run_mut(), asked) {
+            run.asked.retain(|asked| asked.exec_id != exec_id);
+            run.asked.push(Asked {
+                exec_id,
+                request_id: request_id.to_owned(),
+            });
+        }
+    }
+
+    /// Keeps a decision in mind that comes after the process is gone, and forgets it when the backend has asked again. What is
+    /// refused ends here, whatever the backend still tells of it.
+    pub(crate) fn note_settled(&mut self, event: &Event, data: &ApprovalDecidedData) {
+        let Some(Turn {
+            phase: Phase::Backend(run),
+            settled,
+            ..
+        }) = &mut self.turn
+        else {
+            return;
+        };
+        let mut calls = run.calls.iter();
+        let call = calls.find(|call| event.context.exec_id == Some(call.exec_id));
+        let Some(call) = call.map(|call| Arc::clone(&call.call)) else {
+            return;
+        };
+        let digest = call_digest(&call);
+        let is_allowed = data.decision == Decision::Allow;
+        match (run.is_lost, data.withdrawn) {
+            (_, Some(true)) => {}
+            (true, _) => settled.push(Settled {
+                call: digest,
+                is_allowed,
+            }),
+            (false, _) => {
+                settled.retain(|settled| settled.call != digest);
+                if !is_allowed {
+                    run.ended_by_us.push(call.id.clone());
+                }
+            }
+        }
+    }
+}

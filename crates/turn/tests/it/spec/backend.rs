@@ -1,0 +1,610 @@
+//! A turn that a whole agent carries.
+
+use serde_json::{Value, json};
+use windlass_core::backend::{
+    Attempts, BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendNotice,
+    BackendOutcome, BackendUsage, ObservedCall, ObservedResult, PermissionRequest,
+};
+use windlass_core::events::{EventData, ToolOrigin};
+use windlass_turn::{BackendPlan, Input, Thread, TurnPlan};
+
+use crate::world::Step::*;
+use crate::world::{World, plan};
+
+/// A plan whose turns `agent` carries.
+pub(super) fn agent_plan() -> TurnPlan {
+    TurnPlan {
+        backend: Some(BackendPlan {
+            name: "agent".to_owned(),
+            allows_all: false,
+        }),
+        ..plan()
+    }
+}
+
+pub(super) fn text(text: &str) -> BackendEvent {
+    BackendEvent::Text {
+        text: text.to_owned(),
+        message: None,
+        parent: None,
+    }
+}
+
+pub(super) fn established(session_id: &str) -> BackendEvent {
+    BackendEvent::Started {
+        session_id: session_id.to_owned(),
+        model: Some("opus".to_owned()),
+    }
+}
+
+pub(super) fn calls(id: &str) -> BackendEvent {
+    BackendEvent::ToolStarted(ObservedCall {
+        id: id.to_owned(),
+        name: "Bash".to_owned(),
+        arguments: json!({"command": "ls"}),
+        parent: None,
+    })
+}
+
+pub(super) fn done(id: &str) -> BackendEvent {
+    BackendEvent::ToolCompleted(ObservedResult {
+        call_id: id.to_owned(),
+        output: json!("ok"),
+        is_error: false,
+    })
+}
+
+pub(super) fn asks(request: &str, call: Option<&str>) -> BackendEvent {
+    BackendEvent::Permission(PermissionRequest {
+        id: request.to_owned(),
+        call_id: call.map(str::to_owned),
+        name: "Bash".to_owned(),
+        arguments: json!({"command": "ls"}),
+        title: None,
+        can_allow_always: true,
+    })
+}
+
+pub(super) fn ends(end: BackendEnd) -> BackendOutcome {
+    let mut outcome = fails(BackendErrorKind::Failed);
+    outcome.result = Ok(end);
+    outcome
+}
+
+pub(super) fn fails(kind: BackendErrorKind) -> BackendOutcome {
+    BackendOutcome::failed(BackendError::new(kind, "no luck"))
+}
+
+/// What a test does with a backend that runs.
+pub(super) trait Backend {
+    fn says(&mut self, event: BackendEvent) -> Vec<String>;
+    fn ends_with(&mut self, outcome: BackendOutcome) -> Vec<String>;
+    fn given(&mut self, input: Input) -> Vec<String>;
+}
+
+pub(super) fn run_of(thread: &Thread) -> windlass_core::typed_id::ExecId {
+    thread.turn().and_then(|turn| turn.run()).unwrap().exec_id
+}
+
+impl Backend for World {
+    fn says(&mut self, event: BackendEvent) -> Vec<String> {
+        let exec_id = run_of(&self.thread);
+        self.given(Input::BackendSaid {
+            exec_id,
+            event: Box::new(event),
+        })
+    }
+
+    fn ends_with(&mut self, outcome: BackendOutcome) -> Vec<String> {
+        let exec_id = run_of(&self.thread);
+        self.given(Input::BackendEnded {
+            exec_id,
+            outcome: Box::new(outcome),
+        })
+    }
+
+    fn given(&mut self, input: Input) -> Vec<String> {
+        let decision = self.decide(input).unwrap_or_else(|why| panic!("{why}"));
+        let said = self.take(decision);
+        let id = self.thread.session_id();
+        let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
+        assert_eq!(folded, self.thread, "the fold differs");
+        said
+    }
+}
+
+/// A turn whose backend has established its session.
+pub(super) fn at_work() -> World {
+    let mut world = World::after(agent_plan(), &[Say("hi")]);
+    world.says(established("s1"));
+    world
+}
+
+#[test]
+fn a_turn_begins_with_the_intent_to_run_the_backend() {
+    let mut world = World::new(agent_plan());
+    assert_eq!(
+        world.play(Say("hi")),
+        [
+            "turn.started",
+            "input.message",
+            "session.activated",
+            "backend.started",
+            "=> backend new History"
+        ]
+    );
+    let prompt = world.thread.backend_prompt(1_000).unwrap();
+    assert_eq!((prompt.text.as_str(), prompt.left_out), ("hi", 0));
+    let exec_id = run_of(&world.thread);
+    let session_id = "s1".to_owned();
+    let chosen = Input::BackendSession {
+        exec_id,
+        session_id,
+    };
+    assert_eq!(world.given(chosen), ["backend.session_chosen"]);
+    assert_eq!(world.pending(), ["=> backend new History"]);
+}
+
+#[test]
+fn text_calls_and_the_end_are_recorded_as_ours_are() {
+    let mut world = at_work();
+    assert_eq!(
+        world.says(text("I look.")),
+        ["output.message.started", "output.message.delta"]
+    );
+    assert_eq!(
+        world.says(calls("a")),
+        ["output.message.completed", "tool.started"]
+    );
+    assert_eq!(world.says(done("a")), ["tool.completed"]);
+    let EventData::ToolCompleted(data) = world.last("tool.completed") else {
+        unreachable!()
+    };
+    assert_eq!(data.origin, Some(ToolOrigin::Observed));
+    world.says(BackendEvent::Thinking {
+        text: "hm".to_owned(),
+        parent: None,
+    });
+    world.says(text("Done."));
+    let mut outcome = ends(BackendEnd::Completed);
+    outcome.usage = Some(BackendUsage {
+        output_tokens: 7,
+        ..BackendUsage::default()
+    });
+    assert_eq!(
+        world.ends_with(outcome),
+        [
+            "reason.thinking.completed",
+            "output.message.completed",
+            "backend.completed",
+            "turn.completed",
+            "session.idled"
+        ]
+    );
+    assert_eq!(world.thread.usage().unwrap().output_tokens, 7);
+    assert_eq!(
+        world.transcript(),
+        [
+            "user hi",
+            "agent I look. [a]",
+            "tool_result a: \"ok\"",
+            "agent Done."
+        ]
+    );
+}
+
+#[test]
+fn calls_that_overlap_stand_with_their_results() {
+    let mut world = at_work();
+    for event in [
+        calls("a"),
+        calls("b"),
+        text("meanwhile"),
+        done("b"),
+        done("a"),
+    ] {
+        world.says(event);
+    }
+    world.ends_with(ends(BackendEnd::Completed));
+    assert_eq!(
+        world.transcript(),
+        [
+            "user hi",
+            "agent [a]",
+            "tool_result a: \"ok\"",
+            "agent [b]",
+            "tool_result b: \"ok\"",
+            "agent meanwhile"
+        ]
+    );
+}
+
+#[test]
+fn a_second_turn_takes_up_the_session() {
+    let mut world = at_work();
+    world.ends_with(ends(BackendEnd::Completed));
+    assert_eq!(
+        world.play(Say("more")).last().unwrap(),
+        "=> backend resume s1 Words"
+    );
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "more");
+}
+
+#[test]
+fn what_was_said_without_the_backend_is_told_it() {
+    for step in [ImportUser("by the way"), Rewind(0)] {
+        let mut world = at_work();
+        world.says(text("hello"));
+        world.ends_with(ends(BackendEnd::Completed));
+        world.play(step);
+        assert_eq!(
+            world.play(Say("more")).last().unwrap(),
+            "=> backend new History",
+            "{step:?}"
+        );
+        let text = world.thread.backend_prompt(1_000).unwrap().text;
+        assert!(
+            text.contains("User: hi") && text.contains("Assistant: hello"),
+            "{text}"
+        );
+        assert!(text.ends_with("more"), "{text}");
+    }
+}
+
+#[test]
+fn a_summary_is_told_in_the_place_of_what_it_stands_for() {
+    let mut world = at_work();
+    world.says(text("hello"));
+    world.ends_with(ends(BackendEnd::Completed));
+    world.play(Compact);
+    world.play(Model("they greeted", &[]));
+    assert_eq!(
+        world.play(Say("more")).last().unwrap(),
+        "=> backend new History"
+    );
+    let text = world.thread.backend_prompt(1_000).unwrap().text;
+    assert!(
+        text.contains("they greeted") && !text.contains("hello"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_history_has_the_newest_whole_turns_and_says_what_is_left_out() {
+    let mut world = World::new(agent_plan());
+    for n in ["one", "two", "three"] {
+        world.play(Say(n));
+        world.says(established("s1"));
+        world.says(text("said"));
+        world.ends_with(ends(BackendEnd::Completed));
+    }
+    world.play(ImportUser("x"));
+    world.play(Say("now"));
+    let all = world.thread.backend_prompt(10_000).unwrap();
+    assert!(all.text.contains("one") && all.left_out == 0, "{all:?}");
+    let cut = world.thread.backend_prompt(50).unwrap();
+    assert!(
+        cut.text.contains("three") && !cut.text.contains("two"),
+        "{cut:?}"
+    );
+    assert!(
+        cut.text.contains("(4 earlier messages are left out.)"),
+        "{cut:?}"
+    );
+}
+
+#[test]
+fn a_permission_is_an_approval() {
+    let mut world = at_work();
+    world.says(calls("a"));
+    assert_eq!(world.says(asks("r1", Some("a"))), ["approval.required"]);
+    assert_eq!(world.play(Say("?")), ["! waiting for approval of a"]);
+    assert_eq!(
+        world.play(Allow("a")),
+        ["approval.decided", "=> answer r1 Allow"]
+    );
+    assert_eq!(world.says(asks("r2", Some("a"))), ["=> answer r2 Allow"]);
+    assert_eq!(world.says(done("a")), ["tool.completed"]);
+}
+
+#[test]
+fn a_refusal_ends_the_call() {
+    let mut world = at_work();
+    assert_eq!(
+        world.says(asks("r1", Some("a"))),
+        [
+            "output.message.completed",
+            "tool.started",
+            "approval.required"
+        ]
+    );
+    assert_eq!(
+        world.play(Deny("#a")),
+        ["approval.decided", "tool.completed", "=> answer r1 Deny"]
+    );
+    // What the backend still tells of it changes nothing.
+    assert!(world.says(calls("a")).is_empty());
+    assert!(world.says(done("a")).is_empty());
+    assert_eq!(world.says(asks("r2", Some("a"))), ["=> answer r2 Deny"]);
+}
+
+#[test]
+fn an_allowance_can_hold_for_the_turn() {
+    let mut world = at_work();
+    world.says(asks("r1", Some("a")));
+    world.play(AllowRest("a"));
+    world.says(calls("b"));
+    assert_eq!(world.says(asks("r2", Some("b"))), ["=> answer r2 Allow"]);
+}
+
+#[test]
+fn a_request_without_a_call_is_one_by_itself() {
+    let mut world = at_work();
+    world.says(asks("r1", None));
+    assert_eq!(
+        world.play(Allow("r1")),
+        ["approval.decided", "tool.completed", "=> answer r1 Allow"]
+    );
+    world.says(asks("r2", None));
+    let withdrawn = BackendEvent::PermissionWithdrawn {
+        request_id: "r2".to_owned(),
+    };
+    assert_eq!(
+        world.says(withdrawn),
+        ["approval.decided", "tool.completed"]
+    );
+}
+
+#[test]
+fn a_withdrawn_request_leaves_its_call_running() {
+    let mut world = at_work();
+    world.says(asks("r1", Some("a")));
+    world.says(BackendEvent::PermissionWithdrawn {
+        request_id: "r1".to_owned(),
+    });
+    assert_eq!(world.says(done("a")), ["tool.completed"]);
+    world.says(asks("r2", Some("b")));
+    assert_eq!(
+        world.says(done("b")),
+        ["approval.decided", "tool.completed"]
+    );
+}
+
+#[test]
+fn nobody_decides_in_time() {
+    let patient = TurnPlan {
+        wait_timeout: Some(std::time::Duration::from_secs(5)),
+        ..agent_plan()
+    };
+    let mut world = World::after(patient, &[Say("hi")]);
+    world.says(established("s1"));
+    world.says(asks("r1", Some("a")));
+    assert_eq!(
+        world.play(After(6)),
+        [
+            "approval.timeout",
+            "approval.decided",
+            "tool.completed",
+            "=> answer r1 Deny"
+        ]
+    );
+}
+
+#[test]
+fn a_steer_that_is_taken_stands_where_it_was_taken() {
+    let mut world = at_work();
+    world.says(text("first"));
+    assert_eq!(
+        world.play(Steer("wait")),
+        ["turn.steered", "input.message", "=> steer wait"]
+    );
+    let message_id = world.thread.turn().unwrap().steered[0].id;
+    let exec_id = run_of(&world.thread);
+    world.given(Input::BackendSteered {
+        exec_id,
+        message_id,
+    });
+    world.says(text("then"));
+    let end = world.ends_with(ends(BackendEnd::Completed));
+    assert_eq!(end.last().unwrap(), "session.idled");
+    assert_eq!(
+        world.transcript(),
+        ["user hi", "agent first", "user wait", "agent then"]
+    );
+}
+
+#[test]
+fn a_steer_that_is_not_taken_is_the_next_prompt() {
+    let mut world = at_work();
+    world.play(Steer("wait"));
+    world.says(text("first"));
+    let end = world.ends_with(ends(BackendEnd::Completed));
+    assert_eq!(
+        end,
+        [
+            "output.message.completed",
+            "backend.completed",
+            "backend.started",
+            "=> backend resume s1 Words"
+        ]
+    );
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "wait");
+    assert_eq!(world.transcript(), ["user hi", "agent first", "user wait"]);
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_said_and_ends_what_is_open() {
+    let mut world = at_work();
+    world.says(calls("a"));
+    world.says(asks("r1", Some("b")));
+    world.says(text("half"));
+    assert_eq!(
+        world.play(Interrupt),
+        [
+            "turn.interrupt_requested",
+            "tool.completed",
+            "approval.decided",
+            "tool.completed",
+            "output.message.completed",
+            "backend.completed",
+            "turn.cancelled",
+            "session.idled",
+            "=> stop backend"
+        ]
+    );
+    assert_eq!(
+        world.play(Say("more")).last().unwrap(),
+        "=> backend resume s1 Words"
+    );
+}
+
+#[test]
+fn a_failure_fails_the_turn_and_says_why() {
+    let mut world = at_work();
+    assert_eq!(
+        world.ends_with(fails(BackendErrorKind::Auth)),
+        [
+            "output.message.completed",
+            "backend.completed",
+            "turn.failed",
+            "session.idled"
+        ]
+    );
+    let EventData::TurnFailed(data) = world.last("turn.failed") else {
+        unreachable!()
+    };
+    assert_eq!(data.error_code.as_deref(), Some("backend_auth"));
+}
+
+#[test]
+fn a_session_that_is_not_known_any_more_is_begun_anew_once() {
+    let mut world = at_work();
+    world.ends_with(ends(BackendEnd::Completed));
+    world.play(Say("more"));
+    let refused = world.ends_with(fails(BackendErrorKind::ResumeRefused));
+    assert_eq!(
+        refused,
+        [
+            "backend.completed",
+            "backend.notice",
+            "backend.started",
+            "=> backend new History"
+        ]
+    );
+    let text = world.thread.backend_prompt(1_000).unwrap().text;
+    assert!(
+        text.contains("User: hi") && text.ends_with("more"),
+        "{text}"
+    );
+    let again = world.ends_with(fails(BackendErrorKind::ResumeRefused));
+    assert!(again.contains(&"turn.failed".to_owned()), "{again:?}");
+}
+
+#[test]
+fn aborts_before_the_session_is_there_are_tried_again_five_times() {
+    let mut world = World::after(agent_plan(), &[Say("hi")]);
+    let mut aborted = fails(BackendErrorKind::Killed(6));
+    aborted.aborted_signal = true;
+    for _ in 0..4 {
+        let tried = world.ends_with(aborted.clone());
+        assert_eq!(tried.last().unwrap(), "=> backend new History");
+        assert_eq!(world.thread.backend_prompt(9).unwrap().text, "hi");
+    }
+    let given_up = world.ends_with(aborted);
+    assert!(given_up.contains(&"turn.failed".to_owned()), "{given_up:?}");
+}
+
+fn limited(reset_in: Option<i64>, world: &World) -> BackendOutcome {
+    let mut outcome = fails(BackendErrorKind::RateLimit);
+    outcome.rate_limit_exit = true;
+    let now = world.events.last().unwrap().ts;
+    outcome.rate_limit_reset_at = reset_in.map(|s| now + chrono::Duration::seconds(s));
+    outcome
+}
+
+#[test]
+fn a_limit_waits_until_it_is_over() {
+    let mut world = at_work();
+    let outcome = limited(Some(60), &world);
+    assert_eq!(
+        world.ends_with(outcome),
+        ["backend.completed", "backend.waiting"]
+    );
+    assert!(world.pending().is_empty());
+    assert!(world.play(After(30)).is_empty());
+    assert_eq!(world.play(Crash), ["turn.resumed"]);
+    assert_eq!(
+        world.play(After(30)),
+        ["backend.started", "=> backend resume s1 GoOn"]
+    );
+    assert_eq!(world.thread.turn().unwrap().crashes, 0);
+    // Without a time, the waits become longer.
+    let outcome = limited(None, &world);
+    world.ends_with(outcome);
+    assert!(
+        world.play(After(30)).is_empty(),
+        "the second wait is longer"
+    );
+    assert_eq!(world.play(After(30)).len(), 2);
+}
+
+#[test]
+fn a_wait_for_a_limit_can_be_interrupted() {
+    let mut world = at_work();
+    let outcome = limited(None, &world);
+    world.ends_with(outcome);
+    assert_eq!(
+        world.play(Interrupt),
+        [
+            "turn.interrupt_requested",
+            "turn.cancelled",
+            "session.idled"
+        ]
+    );
+}
+
+#[test]
+fn late_words_of_a_run_are_stale() {
+    let mut world = at_work();
+    let exec_id = run_of(&world.thread);
+    world.ends_with(ends(BackendEnd::Completed));
+    for input in [
+        Input::BackendSaid {
+            exec_id,
+            event: Box::new(text("late")),
+        },
+        Input::BackendPause { exec_id },
+        Input::BackendEnded {
+            exec_id,
+            outcome: Box::new(ends(BackendEnd::Completed)),
+        },
+    ] {
+        assert!(world.decide(input).is_err());
+    }
+}
+
+#[test]
+fn notices_are_recorded_and_change_nothing() {
+    let mut world = at_work();
+    let before = world.transcript();
+    let notice = BackendEvent::Notice(BackendNotice::Warning("careful".to_owned()));
+    assert_eq!(world.says(notice), ["backend.notice"]);
+    assert_eq!(world.transcript(), before);
+}
+
+#[test]
+fn what_was_tried_is_on_record() {
+    let mut world = World::after(agent_plan(), &[Say("hi")]);
+    let mut aborted = fails(BackendErrorKind::Killed(6));
+    aborted.aborted_signal = true;
+    world.ends_with(aborted);
+    let EventData::BackendStarted(data) = world.last("backend.started") else {
+        unreachable!()
+    };
+    let expected = Attempts {
+        aborts_in_a_row: 1,
+        has_started_fresh: false,
+    };
+    assert_eq!(data.attempts, expected);
+    let _: Value = serde_json::to_value(data).unwrap();
+}
