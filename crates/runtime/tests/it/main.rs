@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod agents;
 mod bad_input;
 mod cancellation;
 mod context;

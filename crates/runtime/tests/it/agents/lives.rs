@@ -1,0 +1,200 @@
+//! An agent's turn over several lives of the process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::events::{EventData, ToolStatus};
+use windlass_runtime::{MemoryJournal, StopReason, World};
+
+use super::fake::{Fake, Script};
+use super::{count, failure, life, recorded, run, submit, transcript};
+use crate::support::{Fixture, Gate, Setup, TestWorld, soon};
+
+/// Leaves a turn behind in which the agent got as far as the script.
+async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) -> Fixture {
+    let gate = Gate::shut();
+    let fake = Fake::new([script.wait(&gate)]);
+    let first = life(journal, &fake, Setup::new([])).await;
+    drop(submit(&first, "go").await);
+    gate.reached(1).await;
+    recorded(&first, until).await;
+    first
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_from_every_stage() {
+    let stages = [
+        (
+            Script::default().silent(),
+            "backend.session_chosen",
+            "new s1",
+            "go",
+        ),
+        (
+            Script::default(),
+            "backend.established",
+            "resume s1",
+            "You were stopped",
+        ),
+        (
+            Script::says("half"),
+            "output.message.delta",
+            "resume s1",
+            "You were stopped",
+        ),
+        (
+            Script::default().call("a"),
+            "tool.started",
+            "resume s1",
+            "You were stopped",
+        ),
+        (
+            Script::default().call("a").done("a"),
+            "tool.completed",
+            "resume s1",
+            "You were stopped",
+        ),
+    ];
+    for (script, until, session, told) in stages {
+        let journal = Arc::new(MemoryJournal::new());
+        let first = left_behind(&journal, script, until).await;
+        let fake = Fake::new([Script::says("whole")]);
+        let next = life(&journal, &fake, Setup::new([])).await;
+        let turn = soon(next.resume().await.unwrap().wait()).await.unwrap();
+        assert_eq!(turn.response, "whole", "{until}");
+        assert_eq!(fake.opened(), [session], "{until}");
+        assert!(
+            fake.prompts()[0].starts_with(told),
+            "{until}: {:?}",
+            fake.prompts()
+        );
+        let repeated = usize::from(until == "backend.session_chosen");
+        assert_eq!(count(&next, "backend.notice").await, repeated, "{until}");
+        next.assert_sound().await;
+        drop(first);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_open_has_an_unknown_outcome() {
+    let journal = Arc::new(MemoryJournal::new());
+    let _first = left_behind(&journal, Script::says("I look").call("a"), "tool.started").await;
+    let fake = Fake::new([Script::says("whole")]);
+    let next = life(&journal, &fake, Setup::new([])).await;
+    soon(next.resume().await.unwrap().wait()).await.unwrap();
+    let events = next.events().await;
+    let statuses = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolCompleted(data) => Some(data.status),
+        _ => None,
+    });
+    assert_eq!(statuses.collect::<Vec<_>>(), [ToolStatus::Unknown]);
+    assert_eq!(
+        transcript(&next).await,
+        ["user go", "agent I look [a]", "tool_result", "agent whole"]
+    );
+}
+
+#[tokio::test]
+async fn three_crashes_in_a_row_fail_the_turn() {
+    let journal = Arc::new(MemoryJournal::new());
+    let mut lives = vec![left_behind(&journal, Script::default(), "backend.established").await];
+    for _ in 0..2 {
+        let gate = Gate::shut();
+        let fake = Fake::new([Script::default().wait(&gate)]);
+        let next = life(&journal, &fake, Setup::new([])).await;
+        drop(next.resume().await.unwrap());
+        gate.reached(1).await;
+        lives.push(next);
+    }
+    let last = life(&journal, &Fake::new([]), Setup::new([])).await;
+    let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
+    assert!(!turn.success);
+    assert_eq!(failure(&last).await.as_deref(), Some("crashed"));
+    last.assert_sound().await;
+}
+
+#[tokio::test]
+async fn a_stop_in_order_is_no_crash_and_ends_the_process() {
+    let journal = Arc::new(MemoryJournal::new());
+    for n in 0..4 {
+        let gate = Gate::shut();
+        let fake = Fake::new([Script::says("half").wait(&gate)]);
+        let next = life(&journal, &fake, Setup::new([])).await;
+        match n {
+            0 => drop(submit(&next, "go").await),
+            _ => drop(next.resume().await.unwrap()),
+        }
+        gate.reached(1).await;
+        recorded(&next, "output.message.delta").await;
+        next.runtime.shutdown(Duration::ZERO).await;
+        assert_eq!(
+            *fake.processes.borrow(),
+            0,
+            "no process outlives its runtime"
+        );
+    }
+    let fake = Fake::new([Script::says("whole")]);
+    let last = life(&journal, &fake, Setup::new([])).await;
+    let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
+    assert_eq!(turn.response, "whole");
+}
+
+#[tokio::test]
+async fn an_approval_waits_over_a_restart_and_holds_when_the_agent_asks_again() {
+    let journal = Arc::new(MemoryJournal::new());
+    let first = Fake::new([Script::default().call("a").ask("r1", "a")]);
+    let before = life(&journal, &first, Setup::new([])).await;
+    assert_eq!(
+        run(&before, "go").await.stop_reason,
+        StopReason::WaitingForApproval
+    );
+
+    let fake = Fake::new([Script::default()
+        .call("b")
+        .ask("r2", "b")
+        .done("b")
+        .text("done")]);
+    let next = life(&journal, &fake, Setup::new([])).await;
+    drop(next.resume().await.unwrap());
+    assert!(
+        fake.opened().is_empty(),
+        "nothing runs while somebody is asked"
+    );
+    let decided = next
+        .runtime
+        .decide_tool_call(next.session, "a", true)
+        .await
+        .unwrap();
+    assert_eq!(soon(decided.wait()).await.unwrap().response, "done");
+    assert_eq!(fake.opened(), ["resume s1"]);
+    assert_eq!(*fake.answers.lock().unwrap(), [("r2".to_owned(), true)]);
+    next.assert_sound().await;
+}
+
+#[tokio::test]
+async fn a_limit_is_waited_for_over_a_restart() {
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let setup = || {
+        let mut setup = Setup::new([]);
+        setup.world = world.clone();
+        setup
+    };
+    let until = world.now() + chrono::Duration::seconds(60);
+    let first = Fake::new([Script::limited(Some(until))]);
+    let before = life(&journal, &first, setup()).await;
+    drop(submit(&before, "go").await);
+    recorded(&before, "backend.waiting").await;
+    before.runtime.shutdown(Duration::ZERO).await;
+
+    let fake = Fake::new([Script::says("at last")]);
+    let next = life(&journal, &fake, setup()).await;
+    let handle = next.resume().await.unwrap();
+    world.advance(Duration::from_secs(30));
+    tokio::task::yield_now().await;
+    assert!(fake.opened().is_empty());
+    world.advance(Duration::from_secs(31));
+    assert_eq!(soon(handle.wait()).await.unwrap().response, "at last");
+    assert_eq!(fake.opened(), ["resume s1"]);
+    next.assert_sound().await;
+}

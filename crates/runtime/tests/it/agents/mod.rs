@@ -1,0 +1,105 @@
+//! Turns that a whole agent carries, as an application meets them.
+
+mod fake;
+mod lives;
+mod processes;
+mod talk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::backend::BackendSpec;
+use windlass_core::events::EventData;
+use windlass_core::message::InputMessage;
+use windlass_core::turn_request::TurnRequest;
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{BackendRequest, MemoryJournal, RuntimeBackends, TurnHandle, TurnResult};
+
+use crate::support::{Fixture, Setup, soon};
+use fake::{Agent, Fake};
+
+/// A process on the journal of earlier ones, with the agent of them all.
+async fn life(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, setup: Setup) -> Fixture {
+    let setup = setup
+        .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
+        .session(|session| session.session_id(SessionId::from_seed(7)));
+    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let host = |request: BackendRequest| {
+        let mut spec = BackendSpec::new("test", "/");
+        spec.model = request.model;
+        Ok(spec)
+    };
+    let agent = Arc::new(Agent(Arc::clone(fake)));
+    let builder = setup.builder().backend(agent, Arc::new(host));
+    let runtime = builder.build().await.unwrap();
+    Fixture {
+        session: SessionId::from_seed(7),
+        runtime,
+        model,
+        world,
+    }
+}
+
+async fn only_life(fake: &Arc<Fake>) -> Fixture {
+    life(&Arc::new(MemoryJournal::new()), fake, Setup::new([])).await
+}
+
+fn to_agent(text: &str) -> InputMessage {
+    InputMessage::user(text).with_turn_request(TurnRequest {
+        backend: Some("fake".to_owned()),
+        ..TurnRequest::default()
+    })
+}
+
+async fn submit(fixture: &Fixture, text: &str) -> TurnHandle {
+    let submitted = fixture.runtime.submit(fixture.session, to_agent(text));
+    soon(submitted).await.unwrap()
+}
+
+async fn run(fixture: &Fixture, text: &str) -> TurnResult {
+    let handle = submit(fixture, text).await;
+    soon(handle.wait()).await.unwrap()
+}
+
+/// The conversation in short lines.
+async fn transcript(fixture: &Fixture) -> Vec<String> {
+    let messages = fixture.messages().await;
+    let lines = messages.iter().map(|message| {
+        let calls = message.tool_calls();
+        let calls = calls.iter().map(|call| format!(" [{}]", call.id));
+        let text = message.text().unwrap_or_default();
+        format!("{} {text}{}", message.role, calls.collect::<String>())
+    });
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// How many events of a type there are.
+async fn count(fixture: &Fixture, kind: &str) -> usize {
+    let events = fixture.events().await;
+    events
+        .iter()
+        .filter(|event| event.event_type == kind)
+        .count()
+}
+
+/// Waits until the journal has an event of a type.
+async fn recorded(fixture: &Fixture, kind: &str) {
+    soon(async {
+        while count(fixture, kind).await == 0 {
+            if kind.ends_with(".delta") {
+                fixture.world.advance(Duration::from_millis(32));
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// How the last turn failed.
+async fn failure(fixture: &Fixture) -> Option<String> {
+    let events = fixture.events().await;
+    events.iter().rev().find_map(|event| match &event.data {
+        EventData::TurnFailed(data) => data.error_code.clone(),
+        _ => None,
+    })
+}

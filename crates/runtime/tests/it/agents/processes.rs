@@ -1,0 +1,151 @@
+//! Whose an agent's process is, and when it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::backend::BackendErrorKind;
+use windlass_runtime::{ForkAt, ForkOptions};
+
+use super::fake::{Fake, Script};
+use super::{count, failure, only_life, run, submit, to_agent};
+use crate::support::{Call, Gate, soon};
+
+async fn gone(fake: &Arc<Fake>) {
+    let mut processes = fake.processes.subscribe();
+    soon(processes.wait_for(|count| *count == 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_serves_several_turns() {
+    let fake = Fake::new(["a", "b", "c"].map(Script::says));
+    let fixture = only_life(&fake).await;
+    for text in ["a", "b", "c"] {
+        assert_eq!(run(&fixture, "more").await.response, text);
+    }
+    assert_eq!(fake.opened(), ["new s1"]);
+    assert_eq!(fake.prompts(), ["more", "more", "more"]);
+    assert_eq!(count(&fixture, "backend.established").await, 3);
+}
+
+#[tokio::test]
+async fn a_process_ends_when_nobody_uses_it() {
+    let fake = Fake::new([Script::says("a"), Script::says("b")]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "go").await;
+    assert_eq!(*fake.processes.borrow(), 1);
+    fixture.world.advance(Duration::from_secs(601));
+    gone(&fake).await;
+    // The next turn takes the session up in another one.
+    assert_eq!(run(&fixture, "more").await.response, "b");
+    assert_eq!(fake.opened(), ["new s1", "resume s1"]);
+}
+
+#[tokio::test]
+async fn a_process_ends_with_the_runtime_and_with_the_session() {
+    let fake = Fake::new([Script::says("a")]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "go").await;
+    fixture.runtime.shutdown(Duration::ZERO).await;
+    assert_eq!(*fake.processes.borrow(), 0);
+
+    let gate = Gate::shut();
+    let fake = Fake::new([Script::says("a"), Script::default().wait(&gate)]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "go").await;
+    let _running = submit(&fixture, "more").await;
+    gate.reached(1).await;
+    fixture
+        .runtime
+        .remove_session(fixture.session)
+        .await
+        .unwrap();
+    assert_eq!(*fake.processes.borrow(), 0);
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_known_any_more_begins_anew_with_the_conversation() {
+    let fake = Fake::new([
+        Script::says("hello"),
+        Script::refuses(),
+        Script::says("again"),
+    ]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "hi").await;
+    fixture.world.advance(Duration::from_secs(601));
+    gone(&fake).await;
+    assert_eq!(run(&fixture, "more").await.response, "again");
+    assert_eq!(fake.opened(), ["new s1", "resume s1", "new s2"]);
+    let told = fake.prompts().pop().unwrap();
+    assert!(
+        told.contains("User: hi") && told.contains("Assistant: hello"),
+        "{told}"
+    );
+    assert!(told.ends_with("more"), "{told}");
+    assert_eq!(count(&fixture, "backend.notice").await, 1);
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn five_aborts_in_a_row_are_too_many() {
+    let fake = Fake::new((0..5).map(|_| Script::aborts()));
+    let fixture = only_life(&fake).await;
+    assert!(!run(&fixture, "go").await.success);
+    assert_eq!(failure(&fixture).await.as_deref(), Some("backend_killed"));
+    assert_eq!(fake.opened().len(), 5);
+
+    let scripts = (0..4)
+        .map(|_| Script::aborts())
+        .chain([Script::says("well")]);
+    let fake = Fake::new(scripts);
+    let fixture = only_life(&fake).await;
+    assert_eq!(run(&fixture, "go").await.response, "well");
+    assert_eq!(fake.prompts(), ["go"; 5]);
+}
+
+#[tokio::test]
+async fn after_a_fork_a_rewind_or_another_turn_the_agent_is_told_the_conversation() {
+    let fake = Fake::new(["one", "two", "three", "four"].map(Script::says));
+    let fixture = only_life(&fake).await;
+    let first = submit(&fixture, "1").await;
+    let turn_id = first.turn_id();
+    soon(first.wait()).await.unwrap();
+
+    let forked = fixture
+        .runtime
+        .fork_session(fixture.session, ForkAt::Latest, ForkOptions::new());
+    let fork = soon(forked).await.unwrap();
+    let handle = fixture.runtime.submit(fork, to_agent("2")).await.unwrap();
+    assert_eq!(soon(handle.wait()).await.unwrap().response, "two");
+    assert_eq!(fake.opened(), ["new s1", "new s2"]);
+    assert!(fake.prompts()[1].contains("Assistant: one"));
+
+    fixture
+        .runtime
+        .rewind_session(fixture.session, turn_id)
+        .await
+        .unwrap();
+    run(&fixture, "3").await;
+    assert_eq!(fake.opened().pop().unwrap(), "new s3");
+    assert!(fake.prompts()[2].contains("Assistant: one"));
+
+    // A turn of the model's is nothing that the agent knows.
+    fixture.model.rewrite([Call::answer("from the model")]);
+    fixture.run("aside").await;
+    run(&fixture, "4").await;
+    assert_eq!(fake.opened().pop().unwrap(), "new s4");
+    assert!(fake.prompts()[3].contains("from the model"));
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_start_fails_the_turn() {
+    let fake = Fake::new([Script::default()
+        .silent()
+        .fails(BackendErrorKind::BadInvocation)]);
+    let fixture = only_life(&fake).await;
+    assert!(!run(&fixture, "go").await.success);
+    assert_eq!(
+        failure(&fixture).await.as_deref(),
+        Some("backend_bad_invocation")
+    );
+    gone(&fake).await;
+}

@@ -1,0 +1,208 @@
+//! What an agent says, does and asks.
+
+use std::sync::atomic::Ordering;
+
+use windlass_core::backend::{BackendErrorKind, BackendEvent};
+use windlass_core::error::AgentLoopError;
+use windlass_core::message::InputMessage;
+use windlass_core::turn_request::TurnRequest;
+use windlass_runtime::StopReason;
+
+use super::fake::{Fake, Script};
+use super::{count, failure, only_life, run, submit, to_agent, transcript};
+use crate::support::{Gate, soon};
+
+#[tokio::test]
+async fn text_and_calls_of_an_agent_are_a_turn_like_others() {
+    let script = Script::says("I ")
+        .text("look.")
+        .call("a")
+        .done("a")
+        .tell(BackendEvent::Thinking {
+            text: "hm".to_owned(),
+            parent: None,
+        })
+        .text("One file.");
+    let fake = Fake::new([script]);
+    let fixture = only_life(&fake).await;
+    let turn = run(&fixture, "what is there?").await;
+    assert_eq!((turn.success, turn.response.as_str()), (true, "One file."));
+    assert_eq!(
+        transcript(&fixture).await,
+        [
+            "user what is there?",
+            "agent I look. [a]",
+            "tool_result",
+            "agent One file."
+        ]
+    );
+    assert_eq!(fake.opened(), ["new s1"]);
+    assert_eq!(fake.prompts(), ["what is there?"]);
+    assert_eq!(fixture.model.calls(), 0);
+    let session = fixture.runtime.session(fixture.session).await.unwrap();
+    assert_eq!(session.usage.unwrap().output_tokens, 3);
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn pieces_are_joined_into_chunks() {
+    let mut script = Script::default();
+    for _ in 0..200 {
+        script = script.text("word ");
+    }
+    let fake = Fake::new([script]);
+    let fixture = only_life(&fake).await;
+    let turn = run(&fixture, "talk").await;
+    assert_eq!(turn.response, "word ".repeat(200));
+    assert!(count(&fixture, "output.message.delta").await < 20);
+}
+
+#[tokio::test]
+async fn messages_that_the_agent_tells_apart_stay_apart() {
+    let piece = |text: &str, message: &str| BackendEvent::Text {
+        text: text.to_owned(),
+        message: Some(message.to_owned()),
+        parent: None,
+    };
+    let script = Script::default()
+        .tell(piece("on", "m1"))
+        .tell(piece("e", "m1"))
+        .tell(piece("two", "m2"));
+    let fake = Fake::new([script]);
+    let fixture = only_life(&fake).await;
+    assert_eq!(run(&fixture, "count").await.response, "two");
+    assert_eq!(
+        transcript(&fixture).await,
+        ["user count", "agent one", "agent two"]
+    );
+}
+
+#[tokio::test]
+async fn a_permission_waits_for_somebody() {
+    for is_allowed in [true, false] {
+        let script = Script::default().call("a").ask("r1", "a").text("after");
+        let fake = Fake::new([script]);
+        let fixture = only_life(&fake).await;
+        let parked = run(&fixture, "go").await;
+        assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);
+        let runtime = &fixture.runtime;
+        let decided = runtime
+            .decide_tool_call(fixture.session, "a", is_allowed)
+            .await;
+        let turn = soon(decided.unwrap().wait()).await.unwrap();
+        assert_eq!(turn.response, "after");
+        assert_eq!(
+            *fake.answers.lock().unwrap(),
+            [("r1".to_owned(), is_allowed)]
+        );
+        fixture.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_allows_all_asks_nobody() {
+    let fake = Fake::new([Script::default().ask("r1", "a").text("done")]);
+    let fixture = only_life(&fake).await;
+    let input = InputMessage::user("go").with_turn_request(TurnRequest {
+        backend: Some("fake".to_owned()),
+        approve_all: true,
+        ..TurnRequest::default()
+    });
+    let handle = fixture
+        .runtime
+        .submit(fixture.session, input)
+        .await
+        .unwrap();
+    assert_eq!(soon(handle.wait()).await.unwrap().response, "done");
+    assert_eq!(count(&fixture, "approval.required").await, 0);
+}
+
+#[tokio::test]
+async fn a_steer_is_taken_or_is_the_next_prompt() {
+    for is_taken in [true, false] {
+        let gate = Gate::shut();
+        let first = Script::says("first").wait(&gate).call("a").done("a");
+        let fake = Fake::new([first, Script::says("second")]);
+        fake.takes_steers.store(is_taken, Ordering::SeqCst);
+        let fixture = only_life(&fake).await;
+        let handle = submit(&fixture, "go").await;
+        gate.reached(1).await;
+        let steered = fixture
+            .runtime
+            .steer(fixture.session, to_agent("more"))
+            .await;
+        drop(steered.unwrap());
+        soon(async {
+            while fake.steers.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        gate.open();
+        let turn = soon(handle.wait()).await.unwrap();
+        let said = transcript(&fixture).await;
+        match is_taken {
+            true => {
+                assert_eq!(fake.prompts(), ["go"]);
+                assert_eq!(count(&fixture, "backend.steered").await, 1);
+                assert!(said.contains(&"user more".to_owned()), "{said:?}");
+            }
+            false => {
+                assert_eq!(turn.response, "second");
+                assert_eq!(fake.prompts(), ["go", "more"]);
+                assert_eq!(said.last().unwrap(), "agent second");
+            }
+        }
+        assert_eq!(fake.opened(), ["new s1"], "one process serves both");
+        fixture.assert_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_keeps_what_was_said_and_the_process() {
+    let gate = Gate::shut();
+    let fake = Fake::new([
+        Script::says("half").call("a").wait(&gate),
+        Script::says("next"),
+    ]);
+    let fixture = only_life(&fake).await;
+    let handle = submit(&fixture, "go").await;
+    gate.reached(1).await;
+    super::recorded(&fixture, "tool.started").await;
+    fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+    let turn = soon(handle.wait()).await.unwrap();
+    assert_eq!(turn.stop_reason, StopReason::Cancelled);
+    assert_eq!(run(&fixture, "again").await.response, "next");
+    assert_eq!(fake.opened(), ["new s1"]);
+    assert_eq!(fake.prompts(), ["go", "again"]);
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn what_fails_says_why_and_the_session_stays_usable() {
+    let fake = Fake::new([
+        Script::default().fails(BackendErrorKind::Auth),
+        Script::says("now"),
+    ]);
+    let fixture = only_life(&fake).await;
+    let turn = run(&fixture, "go").await;
+    assert!(!turn.success);
+    assert_eq!(failure(&fixture).await.as_deref(), Some("backend_auth"));
+    assert_eq!(run(&fixture, "again").await.response, "now");
+    fixture.assert_usable().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_known_refuses_the_turn() {
+    let fixture = only_life(&Fake::new([])).await;
+    let input = InputMessage::user("go").with_turn_request(TurnRequest {
+        backend: Some("nobody".to_owned()),
+        ..TurnRequest::default()
+    });
+    let refused = fixture.runtime.submit(fixture.session, input).await;
+    let Err(AgentLoopError::Configuration(why)) = refused else {
+        panic!("the turn is taken")
+    };
+    assert!(why.contains("nobody") && why.contains("fake"), "{why}");
+    assert!(fixture.events().await.is_empty());
+}
