@@ -98,7 +98,8 @@ impl Actor {
         self.decide(Input::BackendSaid { exec_id, event }).await
     }
 
-    /// Joins pieces into chunks, as those of a model. What begins another message ends the one before.
+    /// Joins pieces into chunks, as those of a model. What begins another message ends the one before; so does what would make one
+    /// larger than an answer may be, because a message is kept whole.
     async fn hear(
         &mut self,
         exec_id: ExecId,
@@ -106,7 +107,17 @@ impl Actor {
         spoken: Spoken,
         is_next: bool,
     ) -> Result<()> {
-        if is_next {
+        let max_bytes = self.inner.settings.max_answer_bytes;
+        let is_full = self.backend.as_mut().is_some_and(|run| {
+            let bytes = if is_next { 0 } else { run.bytes };
+            run.bytes = bytes.saturating_add(text.len());
+            let is_full = bytes > 0 && run.bytes > max_bytes;
+            if is_full {
+                run.bytes = text.len();
+            }
+            is_full
+        });
+        if is_next || is_full {
             self.pending.flush = None;
             self.decide(Input::BackendPause { exec_id }).await?;
         }

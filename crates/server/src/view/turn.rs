@@ -38,6 +38,7 @@ pub(crate) fn turn(view: &TurnView) -> Turn {
     let provider = labels.and_then(|labels| labels.provider.clone());
     let created_at = outline.created_at.or(outline.started_at);
     let provider = provider.or_else(|| outline.provider.clone());
+    let provider = provider.or_else(|| outline.backend.clone());
     let waiting_for: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
     let ended_usage = view.is_ended().then(|| view.usage.unwrap_or_default());
     Turn {

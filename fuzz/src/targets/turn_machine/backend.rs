@@ -11,8 +11,8 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::{Input, Rejected};
 
 use super::Owner;
-use crate::bytes::Bytes;
 use super::inputs::{tail, text};
+use crate::targets::bytes::Bytes;
 
 const IDS: &[&str] = &["a", "b", "c", "d"];
 

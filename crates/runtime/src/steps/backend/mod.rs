@@ -54,6 +54,8 @@ pub(crate) struct BackendRun {
     pub(crate) message: Option<String>,
     /// Whether the last piece that it told was text.
     pub(crate) has_spoken: bool,
+    /// How many bytes its message has so far.
+    pub(crate) bytes: usize,
     /// How many of its notices were recorded.
     pub(crate) notices: usize,
     say: mpsc::UnboundedSender<Say>,
@@ -99,6 +101,7 @@ impl BackendRun {
             exec_id,
             message: None,
             has_spoken: false,
+            bytes: 0,
             notices: 0,
             say,
             told,

@@ -1,16 +1,17 @@
 //! What an agent says, does and asks.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::backend::{BackendErrorKind, BackendEvent};
 use windlass_core::error::AgentLoopError;
 use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
-use windlass_runtime::StopReason;
+use windlass_runtime::{MemoryJournal, StopReason};
 
 use super::fake::{Fake, Script};
-use super::{count, failure, only_life, run, submit, to_agent, transcript};
-use crate::support::{Gate, soon};
+use super::{count, failure, life, only_life, run, submit, to_agent, transcript};
+use crate::support::{Gate, Setup, soon};
 
 #[tokio::test]
 async fn text_and_calls_of_an_agent_are_a_turn_like_others() {
@@ -205,4 +206,19 @@ async fn an_agent_that_is_not_known_refuses_the_turn() {
     };
     assert!(why.contains("nobody") && why.contains("fake"), "{why}");
     assert!(fixture.events().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_kept_in_messages_of_bounded_size() {
+    let mut script = Script::default();
+    for _ in 0..10 {
+        script = script.text("0123456789");
+    }
+    let fake = Fake::new([script]);
+    let setup = Setup::new([]).settings(|settings| settings.max_answer_bytes = 25);
+    let fixture = life(&Arc::new(MemoryJournal::new()), &fake, setup).await;
+    run(&fixture, "talk").await;
+    let said = transcript(&fixture).await;
+    assert_eq!(said.len(), 6, "{said:?}");
+    fixture.assert_sound().await;
 }
