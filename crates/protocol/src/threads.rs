@@ -82,6 +82,9 @@ pub struct Thread {
     /// Whether nobody is asked because an answer was to be remembered; forks ask again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approvals_remembered: bool,
+    /// The agent of others that carries its turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.
@@ -179,6 +182,8 @@ pub struct CreateThread {
     pub environments: Option<Vec<TurnEnvironmentParams>>,
     /// What becomes of an open turn when the daemon starts again.
     pub on_restart: Option<OnRestart>,
+    /// The agent of others that carries its turns, such as `claude-code`; absent is the daemon's own.
+    pub backend: Option<String>,
 }
 
 /// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.

@@ -1,5 +1,6 @@
 //! What an operator can set.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,6 +162,8 @@ pub struct Settings {
     pub agent_id: Option<AgentId>,
     /// The models that clients can name.
     pub models: Models,
+    /// The agents of others that threads can be given; the runtime must know them.
+    pub backends: BTreeSet<String>,
     /// How much clients may ask for.
     pub limits: Limits,
     /// How long connections may take to end when the server stops.
@@ -186,6 +189,7 @@ impl Settings {
             harness_id,
             agent_id: None,
             models: Models::default(),
+            backends: BTreeSet::new(),
             limits: Limits::default(),
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),

@@ -71,7 +71,24 @@ impl Asked {
             on_restart: request.on_restart,
             agent: self.caller.agent().map(str::to_owned),
             approvals_remembered: false,
+            backend: self.backend(filled(request.backend))?,
         })
+    }
+
+    /// Checks that an agent of others is one that can carry turns here.
+    fn backend(&self, named: Option<String>) -> Result<Option<String>> {
+        let known = &self.settings.backends;
+        match named {
+            Some(name) if !known.contains(&name) => {
+                let known: Vec<_> = known.iter().map(String::as_str).collect();
+                let text = format!(
+                    "there is no backend `{name}`; there are: {}",
+                    known.join(", ")
+                );
+                Err(ApiError::field("/backend", text))
+            }
+            named => Ok(named),
+        }
     }
 
     /// Resolves a directory inside of the environment `local`.

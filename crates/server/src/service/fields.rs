@@ -22,7 +22,8 @@ macro_rules! fields {
 
 fields! {
     wire::CreateThread: "model" "model_provider" "model_provider_id" "workspace" "mode" "allow_shell" "trust_mode"
-        "auto_approve" "archived" "system_prompt" "task_id" "title" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
+        "auto_approve" "archived" "system_prompt" "task_id" "title" "reasoning_effort" "dynamic_tools" "environments" "on_restart"
+        "backend";
     wire::PatchThread: "archived" "allow_shell" "trust_mode" "auto_approve" "model" "mode" "title" "system_prompt"
         "workspace" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
     wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"

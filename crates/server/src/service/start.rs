@@ -82,7 +82,7 @@ impl Asked {
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
             labels: self.labels(thread),
-            backend: None,
+            backend: thread.backend.clone(),
         };
         let effort = request
             .reasoning_effort

@@ -234,7 +234,8 @@ fn failure_of(error: &BackendError) -> Failure {
     Failure {
         code: code(error.kind).to_owned(),
         message: error.to_string(),
-        user_message: format!("The agent could not complete the turn: {}.", error.kind),
+        // What the agent says is mostly what to do: log in, wait, install it.
+        user_message: format!("The agent could not complete the turn: {error}"),
         fields: None,
     }
 }

@@ -1,6 +1,7 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
 mod place;
+mod start;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,13 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
 use place::BackendPlaces;
+pub(crate) use start::Starts;
 
 /// How long an agent may be silent while it works, unless its entry says otherwise: longer than the longest pause between its tries.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// Where programs are, where the daemon itself was not told.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The names that need no entry.
 const USUAL: [(&str, BackendKind); 3] = [
@@ -114,7 +119,7 @@ impl ConfiguredBackend {
             backend,
             entry,
             home,
-            path: std::env::var("PATH").unwrap_or_default(),
+            path: std::env::var("PATH").unwrap_or_else(|_| PATH.to_owned()),
         })
     }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Home, Sandbox};
+use crate::support::{Daemon, Home, Sandbox};
 
 /// Puts a program there that tells what it sees when it is asked for its version.
 fn agent(home: &Path, script: &str) -> String {
@@ -128,5 +128,133 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
         let (status, _, told) = checked(&home, &["list"]);
         assert_eq!(status, Some(2), "{entry}: {told}");
         assert!(told.contains(named), "{entry}: {told}");
+    }
+}
+
+/// Speaks as Claude Code does: one turn for each line, with a tool of its own. It waits at `SLOW`, once.
+const CLAUDE: &str = r#"
+session=none
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --session-id|--resume) echo "$1" >> started; session=$2; shift;;
+    --version) echo 2.1.0; exit;;
+  esac
+  shift
+done
+say() { printf '%s\n' "$1"; }
+while IFS= read -r line; do
+  case "$line" in
+    *'"type":"user"'*)
+      say "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$session\",\"model\":\"fake\",\"tools\":[]}"
+      say "{\"type\":\"assistant\",\"message\":{\"id\":\"m1\",\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"Bash\",\"input\":{\"command\":\"true\"}}]},\"session_id\":\"$session\"}"
+      case "$line" in *SLOW*) if [ ! -e waited ]; then : > waited; sleep 600; fi;; esac
+      say "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"tool_use_id\":\"t1\",\"type\":\"tool_result\",\"content\":\"done\",\"is_error\":false}]},\"session_id\":\"$session\"}"
+      say "{\"type\":\"assistant\",\"message\":{\"id\":\"m2\",\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"Carried by another.\"}]},\"session_id\":\"$session\"}"
+      say "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"Carried by another.\",\"session_id\":\"$session\",\"total_cost_usd\":0.01,\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}";;
+  esac
+done
+"#;
+
+/// A daemon with such an agent, and a thread on it.
+fn with_claude(home: &Home, sandbox: Sandbox) -> (Daemon, String) {
+    let root = home.path().join("work");
+    fs::create_dir_all(&root).unwrap();
+    let command = agent(&root, CLAUDE);
+    home.configure(&format!(
+        "[shell]\nsandbox = '{}'\n[backends.claude-code]\ncommand = '{command}'\nhome = 'own'",
+        sandbox.name()
+    ));
+    let daemon = home.start();
+    let environment = json!({"id": "work", "root": root, "policy": {"network": "inherit"}});
+    daemon
+        .client
+        .post("/v1/environments", &environment)
+        .expect(201);
+    let at = json!([{"environment_id": "work", "cwd": ""}]);
+    let thread = daemon.thread(&json!({"backend": "claude-code", "environments": at}));
+    (daemon, thread)
+}
+
+#[test]
+fn a_thread_is_carried_by_an_agent_of_others() {
+    for sandbox in Sandbox::all("a_thread_is_carried_by_an_agent_of_others") {
+        let home = Home::new();
+        let (daemon, thread) = with_claude(&home, sandbox);
+        let mut events = daemon.client.events(&thread, 0);
+        for _ in 0..2 {
+            daemon.turn(&thread, "hello");
+            events.until("turn.completed");
+        }
+        let detail = daemon.detail(&thread);
+        assert_eq!(detail["thread"]["backend"], "claude-code");
+        for turn in detail["turns"].as_array().unwrap() {
+            assert_eq!(turn["status"], "completed", "{sandbox:?}: {detail}");
+        }
+        let items = detail["items"].to_string();
+        assert!(
+            items.contains("Carried by another."),
+            "{sandbox:?}: {items}"
+        );
+        assert!(items.contains("Bash"), "{sandbox:?}: {items}");
+        // Both turns had one process.
+        let started = fs::read_to_string(home.path().join("work/started")).unwrap();
+        assert_eq!(started, "--session-id\n", "{sandbox:?}");
+        daemon.stop();
+    }
+}
+
+#[test]
+fn an_agent_of_others_goes_on_with_its_session_after_a_kill_of_the_daemon() {
+    for sandbox in Sandbox::all("an_agent_of_others_goes_on_with_its_session") {
+        let home = Home::new();
+        let (daemon, thread) = with_claude(&home, sandbox);
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "SLOW");
+        // Its session is recorded when its call is.
+        while !events.next().unwrap().data.to_string().contains("Bash") {}
+        drop(events);
+        daemon.kill();
+        let daemon = home.start();
+        let mut events = daemon.client.events(&thread, 0);
+        let frames = events.until("turn.completed");
+        assert_eq!(
+            daemon.detail(&thread)["turns"][0]["status"],
+            "completed",
+            "{sandbox:?}"
+        );
+        assert!(frames.len() > 3);
+        let started = fs::read_to_string(home.path().join("work/started")).unwrap();
+        assert_eq!(started, "--session-id\n--resume\n", "{sandbox:?}");
+        daemon.stop();
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_there_or_has_no_network_is_told() {
+    if Sandbox::all("a_backend_that_is_not_there").is_empty() {
+        return;
+    }
+    let home = Home::new();
+    let daemon = home.start();
+    let refused = daemon
+        .client
+        .post("/v1/threads", &json!({"backend": "nobody"}));
+    assert_eq!(refused.status, 422);
+    let root = home.path().join("work");
+    fs::create_dir_all(&root).unwrap();
+    let shut = json!({"id": "shut", "root": root, "policy": {"network": "none"}});
+    daemon.client.post("/v1/environments", &shut).expect(201);
+    for (environment, told) in [("local", "npm install"), ("shut", "no network")] {
+        let at = json!([{"environment_id": environment, "cwd": ""}]);
+        let thread = daemon.thread(&json!({"backend": "codex", "environments": at}));
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "hello");
+        events.until("turn.completed");
+        let detail = daemon.detail(&thread);
+        assert_eq!(detail["turns"][0]["status"], "failed");
+        assert!(detail.to_string().contains(told), "{told}: {detail}");
+        // The thread can still be used.
+        daemon.turn(&thread, "again");
+        events.until("turn.completed");
     }
 }

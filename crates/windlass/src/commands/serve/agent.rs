@@ -18,6 +18,7 @@ use windlass_runtime::{
 use windlass_server::Models;
 
 use super::tools::Tools;
+use crate::backends::{ConfiguredBackend, Starts};
 use crate::cli::note;
 use crate::config::{Config, UnknownModels};
 use crate::model::{self, Choice};
@@ -39,6 +40,8 @@ pub(super) struct Agent<'a> {
     pub(super) tools: Tools<'a>,
     pub(super) model: Option<&'a str>,
     pub(super) recovery: RecoveryPolicy,
+    /// Agents of others that can carry turns in its place.
+    pub(super) backends: Vec<ConfiguredBackend>,
 }
 
 /// The runtime, and how the server reaches into it.
@@ -78,7 +81,13 @@ impl Agent<'_> {
         let builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
-            .environments(self.tools.environments, self.tools.shell);
+            .environments(self.tools.environments, self.tools.shell.clone());
+        let (environments, shell) = (self.tools.environments, self.tools.shell);
+        let builder = self.backends.into_iter().fold(builder, |builder, backend| {
+            let carried = Arc::clone(&backend.backend);
+            let host = Starts::new(backend, environments.clone(), shell.clone());
+            builder.backend(carried, Arc::new(host))
+        });
         let builder = match changed {
             Some(harness) => builder.harness(harness),
             None => builder,

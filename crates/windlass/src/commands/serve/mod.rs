@@ -23,6 +23,7 @@ use windlass_server::{
 };
 use windlass_tools::Environments;
 
+use crate::backends::{self, Surroundings};
 use crate::cli::note;
 use crate::config;
 use crate::log::{self, LogFormat};
@@ -175,7 +176,18 @@ impl Serve {
         let tools = tools::Tools::of(&directory, &own_files, &config.shell, &environments);
         tools::warn_of_hidden(&workspace, &environments);
         let shell = tools.shell.clone();
+        let around = Surroundings {
+            data: &directory,
+            environments: &environments,
+            shell: &shell,
+        };
+        let backends = backends::all(&config.backends, &around)?;
+        let backend_names = backends
+            .iter()
+            .map(|backend| backend.name.clone())
+            .collect();
         let agent = agent::Agent {
+            backends,
             config: &config,
             tools,
             model: self.model.as_deref(),
@@ -192,6 +204,7 @@ impl Serve {
         settings.environments = environments;
         settings.shell = shell;
         settings.models = models;
+        settings.backends = backend_names;
         settings.limits = limits;
         settings.allowed_hosts = self.allowed_hosts;
         settings.cors_origins = self.cors_origins;
