@@ -126,5 +126,9 @@ fn tell(told: &mut String, message: &Message) {
 }
 
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_CALL_BYTES)]
+    let mut end = text.len().min(MAX_CALL_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

@@ -64,7 +64,9 @@ impl Job {
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
             true => taken.leave(process, &*self.world, self.idle_time).await,
-            false => drop(process.session.close().await),
+            false => {
+                process.session.close().await;
+            }
         }
         if let Some(outcome) = outcome {
             let _ = tell.send(Told::Ended(Box::new(outcome))).await;
@@ -199,8 +201,12 @@ impl Job {
         let stopping = Arc::clone(session);
         let stopping = tokio::spawn(async move {
             match is_closed {
-                true => drop(stopping.close().await),
-                false => drop(stopping.interrupt().await),
+                true => {
+                    stopping.close().await;
+                }
+                false => {
+                    let _ = stopping.interrupt().await;
+                }
             }
         });
         let mut patience = self.world.sleep(STOP_PATIENCE);

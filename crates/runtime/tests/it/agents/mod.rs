@@ -1,6 +1,7 @@
 //! Turns that a whole agent carries, as an application meets them.
 
 mod fake;
+mod lists;
 mod lives;
 mod processes;
 mod talk;

@@ -83,7 +83,10 @@ pub(super) trait Backend {
 }
 
 pub(super) fn run_of(thread: &Thread) -> windlass_core::typed_id::ExecId {
-    thread.turn().and_then(|turn| turn.run()).unwrap().exec_id
+    let Some(run) = thread.turn().and_then(|turn| turn.run()) else {
+        panic!("no backend runs")
+    };
+    run.exec_id
 }
 
 impl Backend for World {
@@ -107,8 +110,8 @@ impl Backend for World {
         let decision = self.decide(input).unwrap_or_else(|why| panic!("{why}"));
         let said = self.take(decision);
         let id = self.thread.session_id();
-        let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref)).unwrap();
-        assert_eq!(folded, self.thread, "the fold differs");
+        let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
+        assert_eq!(folded.as_ref(), Ok(&self.thread), "the fold differs");
         said
     }
 }
@@ -517,8 +520,10 @@ fn aborts_before_the_session_is_there_are_tried_again_five_times() {
 fn limited(reset_in: Option<i64>, world: &World) -> BackendOutcome {
     let mut outcome = fails(BackendErrorKind::RateLimit);
     outcome.rate_limit_exit = true;
-    let now = world.events.last().unwrap().ts;
-    outcome.rate_limit_reset_at = reset_in.map(|s| now + chrono::Duration::seconds(s));
+    let now = world.events.last().map(|event| event.ts);
+    outcome.rate_limit_reset_at = now
+        .zip(reset_in)
+        .map(|(now, seconds)| now + chrono::Duration::seconds(seconds));
     outcome
 }
 
