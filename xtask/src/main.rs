@@ -7,6 +7,7 @@
 
 mod accept;
 mod api;
+mod backends;
 mod car;
 mod command;
 mod crash;
@@ -45,6 +46,7 @@ const WORDS: &[Word] = &[
     crash::WORD,
     soak::WORD,
     hostile::WORD,
+    backends::WORD,
     race::WORD,
     fake_models::WORD,
     accept::WORD,

@@ -11,6 +11,8 @@ const KEY: &str = "sk-not-to-be-shown";
 
 const DATE: &str = "2026-01-02T03:04:05Z";
 
+const LARGE: [&str; 2] = ["18446744073709551615", "9223372036854775808"];
+
 const SECTIONS: [&str; 12] = [
     "limits",
     "runs",
@@ -68,6 +70,8 @@ pub fn configuration(data: &[u8]) {
         }
         // A table gives a date away as a text, where a text is wanted; the text of the file does not.
         (Err(_), Ok(_)) if text.contains(DATE) => {}
+        // A table holds no number of 64 bits without a sign; the text of the file does.
+        (Ok(_), Err(_)) if LARGE.iter().any(|number| text.contains(number)) => {}
         _ => panic!("the order of keys counts: {read:?}, {ordered:?}: {text}"),
     }
     let shown = match &read {
@@ -119,9 +123,9 @@ fn value(bytes: &mut Bytes<'_>) -> String {
         "0",
         "1",
         "-1",
-        "18446744073709551615",
+        LARGE[0],
         "9223372036854775807",
-        "9223372036854775808",
+        LARGE[1],
         "-9223372036854775808",
         "1e400",
         "nan",

@@ -74,7 +74,12 @@ pub(crate) async fn check(
     let ended = running.end().await;
     let ended = ended.map_err(|error| not_started(&error, how_to_install))?;
     let (text, _) = said.text();
-    let text = cut_text(text.trim(), 512);
+    // Warnings come before it.
+    let text = match ended.status.is_some_and(|status| status.success()) {
+        true => text.trim().lines().next_back().unwrap_or_default(),
+        false => text.trim(),
+    };
+    let text = cut_text(text, 512);
     match ended.status.is_some_and(|status| status.success()) {
         true => Ok(BackendVersion { version: text }),
         false => {

@@ -13,6 +13,7 @@ mod operations;
 mod out_of_reach;
 mod own_runs;
 mod readme;
+mod real_agents;
 mod run;
 mod runs;
 mod serve;

@@ -236,3 +236,34 @@ fn a_failure_from_outside_tells_the_model_at_least_that() {
     });
     assert_eq!(told, Some(serde_json::json!({"error": "broken"})));
 }
+
+#[test]
+fn a_host_notes_what_is_about_the_session_alone() {
+    let mut world = World::after(plan(), &[Say("x"), Model("a", &[])]);
+    let of_turn = world.last("turn.completed").clone();
+    assert!(world.decide(Input::Note { data: of_turn }).is_err());
+    let before = world.events.len();
+    let noted = SessionUpdatedData {
+        title: None,
+        record: None,
+        changes: None,
+    };
+    let decision = world.decide(Input::Note { data: noted.into() }).unwrap();
+    world.take(decision);
+    assert_eq!(world.events.len(), before + 1);
+}
+
+#[test]
+fn a_question_that_nobody_answers_in_time_is_taken_back() {
+    let plan = TurnPlan {
+        wait_timeout: Some(std::time::Duration::from_secs(5)),
+        ..plan()
+    };
+    let given = [Say("x"), Model("", &[("a", "once")]), Asks("a"), After(6)];
+    let world = World::after(plan, &given);
+    let EventData::UserInputCanceled(data) = world.last("user_input.canceled") else {
+        panic!("another event")
+    };
+    assert_eq!(data.reason, "timeout");
+    assert_eq!(world.count("tool.call_timeout"), 0);
+}
