@@ -3,6 +3,8 @@
 mod fake;
 mod lists;
 mod lives;
+#[cfg(feature = "sqlite")]
+mod on_disk;
 mod processes;
 mod talk;
 
