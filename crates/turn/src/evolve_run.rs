@@ -75,16 +75,23 @@ impl Thread {
         if data.end != BackendRunEnd::Failed {
             turn.limit_waits = 0;
         }
-        // A session that was never established has not heard what was said.
-        self.session = match (&data.session_id, run.is_established) {
-            (Some(session_id), true) => Some(KnownSession {
-                backend: Arc::clone(&run.backend),
-                session_id: session_id.clone(),
-                totals: data.totals.unwrap_or_default(),
-                messages: self.history.len(),
-            }),
-            _ => None,
-        };
+        match (&data.session_id, run.is_established) {
+            (Some(session_id), true) => {
+                self.session = Some(KnownSession {
+                    backend: Arc::clone(&run.backend),
+                    session_id: session_id.clone(),
+                    totals: data.totals.unwrap_or_default(),
+                    messages: self.history.len(),
+                    is_current: true,
+                });
+            }
+            // A session that was not established has not heard what was said.
+            _ => {
+                if let Some(session) = &mut self.session {
+                    session.is_current = false;
+                }
+            }
+        }
     }
 
     /// Keeps in mind by which name a backend asks for a call.

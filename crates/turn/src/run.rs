@@ -96,6 +96,8 @@ pub struct KnownSession {
     pub totals: SessionTotals,
     /// How many messages the conversation had when the backend last knew all of them.
     pub(crate) messages: usize,
+    /// Whether it has heard all that was said to the last run. One that has not is still to be counted with.
+    pub(crate) is_current: bool,
 }
 
 /// What somebody decided about a call whose process was gone by then: it holds when the backend asks again.

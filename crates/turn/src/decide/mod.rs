@@ -9,6 +9,7 @@ mod compact;
 mod emit;
 mod end;
 mod note;
+mod permission;
 mod quota;
 mod reason;
 mod recover;

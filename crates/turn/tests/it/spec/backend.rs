@@ -554,6 +554,29 @@ fn a_limit_waits_until_it_is_over() {
 }
 
 #[test]
+fn what_was_counted_of_a_session_outlives_a_run_that_did_not_reach_it() {
+    let mut world = at_work();
+    let mut outcome = ends(BackendEnd::Completed);
+    outcome.totals.cost_usd = Some(0.5);
+    world.ends_with(outcome);
+    world.play(Say("more"));
+    let outcome = limited(Some(5), &world);
+    world.ends_with(outcome);
+    assert_eq!(
+        world.play(After(5)).last().unwrap(),
+        "=> backend resume s1 Words"
+    );
+    let known = world.thread.backend_session().unwrap();
+    assert_eq!(known.totals.cost_usd, Some(0.5));
+    // What it never heard, it is told with the rest.
+    world.ends_with(fails(BackendErrorKind::Auth));
+    assert_eq!(
+        world.play(Say("again")).last().unwrap(),
+        "=> backend new History"
+    );
+}
+
+#[test]
 fn a_wait_for_a_limit_can_be_interrupted() {
     let mut world = at_work();
     let outcome = limited(None, &world);
