@@ -8,7 +8,7 @@ use windlass_runtime::{MemoryJournal, StopReason, World};
 
 use super::fake::{Fake, Script};
 use super::{count, failure, life, recorded, run, submit, transcript};
-use crate::support::{Fixture, Gate, Setup, TestWorld, soon};
+use crate::support::{Fixture, Gate, Setup, SpyJournal, TestWorld, soon};
 
 /// Leaves a turn behind in which the agent got as far as the script.
 async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) -> Fixture {
@@ -197,4 +197,27 @@ async fn a_limit_is_waited_for_over_a_restart() {
     assert_eq!(soon(handle.wait()).await.unwrap().response, "at last");
     assert_eq!(fake.opened(), ["resume s1"]);
     next.assert_sound().await;
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_for_a_while_costs_neither_the_turn_nor_the_process() {
+    let journal = SpyJournal::new(MemoryJournal::new());
+    let (gate, stuck) = (Gate::shut(), Gate::shut());
+    let first = Script::default().wait(&gate).call("a").wait(&stuck);
+    let fake = Fake::new([first, Script::says("whole")]);
+    let fixture = life(&journal, &fake, Setup::new([])).await;
+    drop(submit(&fixture, "go").await);
+    gate.reached(1).await;
+    recorded(&fixture, "backend.established").await;
+    // There is no room for the call.
+    journal.fail_after(0);
+    gate.open();
+    let pause = Duration::from_secs(5);
+    fixture.world.asleep_for(pause).await;
+    fixture.world.advance(pause);
+    recorded(&fixture, "turn.completed").await;
+    assert_eq!(transcript(&fixture).await, ["user go", "agent whole"]);
+    assert_eq!(fake.opened(), ["new s1"]);
+    assert!(fake.prompts()[1].starts_with("You were stopped"));
+    fixture.assert_sound().await;
 }

@@ -16,13 +16,15 @@ use windlass_core::events::EventData;
 use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
-use windlass_runtime::{BackendRequest, MemoryJournal, RuntimeBackends, TurnHandle, TurnResult};
+use windlass_runtime::{
+    BackendRequest, Journal, MemoryJournal, RuntimeBackends, TurnHandle, TurnResult,
+};
 
 use crate::support::{Fixture, Setup, soon};
 use fake::{Agent, Fake};
 
 /// A process on the journal of earlier ones, with the agent of them all.
-async fn life(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, setup: Setup) -> Fixture {
+async fn life<J: Journal + 'static>(journal: &Arc<J>, fake: &Arc<Fake>, setup: Setup) -> Fixture {
     let setup = setup
         .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
         .session(|session| session.session_id(SessionId::from_seed(7)));
