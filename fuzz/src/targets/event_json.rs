@@ -53,6 +53,8 @@ const FIELDS: &str = r#"{
     "usage": { "input_tokens": 1, "output_tokens": 2, "actual_cost_usd": 0.1 },
     "prompt": { "message_count": 1, "digest": "00" }, "tools": ["tool"], "output": { "text": "o" },
     "metadata": { "model": "m", "success": true }, "error_fields": { "a": 1 }, "payload": {}, "answer": 1,
+    "backend": "b", "session_id": "s", "kind": "retry", "end": "failed", "until": "2026-01-02T03:04:05Z", "waits": 2,
+    "attempts": { "aborts_in_a_row": 1, "has_started_fresh": true },
     "details": {}, "input_content": [{ "type": "text", "text": "x" }],
     "result": [{ "type": "tool_result", "tool_call_id": "c0", "result": null }]
 }"#;
@@ -190,7 +192,8 @@ mod tests {
                 }
             }
         }
-        // `subagent.completed` wants a text where `tool.completed` wants parts.
-        assert_eq!(decoded, EVENT_TYPES.len() - 1);
+        // `subagent.completed` wants a text where `tool.completed` wants parts, and `backend.started` a word where `reason.started` wants
+        // an object.
+        assert_eq!(decoded, EVENT_TYPES.len() - 2);
     }
 }
