@@ -1,11 +1,11 @@
 //! Small things that records say and that others read: whose turn, whose step, how many.
 
 use windlass_core::events::{Event, EventData, SessionUpdatedData, ToolStatus};
-use windlass_core::message::ContentPart;
+use windlass_core::message::{ContentPart, ExecutionPhase};
 use windlass_core::tool_types::ToolResultImage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
-use windlass_turn::{Input, ToolOutcome, TurnPlan};
+use windlass_turn::{Answer, Input, ToolOutcome, TurnPlan};
 
 use crate::world::Step::*;
 use crate::world::{World, check, plan};
@@ -266,4 +266,96 @@ fn a_question_that_nobody_answers_in_time_is_taken_back() {
     };
     assert_eq!(data.reason, "timeout");
     assert_eq!(world.count("tool.call_timeout"), 0);
+}
+
+#[test]
+fn a_message_keeps_all_that_the_model_said_beside_its_text() {
+    let mut world = World::after(plan(), &[Say("x")]);
+    let answer = Answer {
+        text: "hello".to_owned(),
+        thinking: Some("hm".to_owned()),
+        thinking_signature: Some("signed".to_owned()),
+        reasoning_items: vec![serde_json::json!({"id": "r"})],
+        phase: Some(ExecutionPhase::FinalAnswer),
+        ..Answer::default()
+    };
+    let finished = Input::ModelFinished {
+        exec_id: world.model(),
+        answer: Box::new(answer),
+    };
+    let decision = world.decide(finished).unwrap();
+    world.take(decision);
+    let message = world.thread.history().last().unwrap();
+    assert_eq!(message.thinking.as_deref(), Some("hm"));
+    assert_eq!(message.thinking_signature.as_deref(), Some("signed"));
+    assert_eq!(message.reasoning_items, [serde_json::json!({"id": "r"})]);
+    assert_eq!(message.phase, Some(ExecutionPhase::FinalAnswer));
+}
+
+#[test]
+fn an_answer_says_whether_it_has_calls() {
+    for (calls, has_calls) in [(&[][..], false), (&[("a", "once")][..], true)] {
+        let calls: &'static [(&str, &str)] = calls;
+        let world = World::after(plan(), &[Say("x"), Model("t", calls)]);
+        let EventData::ReasonCompleted(data) = world.last("reason.completed") else {
+            panic!("another event")
+        };
+        assert_eq!(
+            (data.has_tool_calls, data.tool_call_count),
+            (has_calls, calls.len())
+        );
+    }
+}
+
+#[test]
+fn a_result_that_nobody_brings_in_time_says_how_long_it_had() {
+    let plan = TurnPlan {
+        wait_timeout: Some(std::time::Duration::from_secs(5)),
+        ..plan()
+    };
+    let given = [Say("x"), Model("", &[("a", "client")]), After(6)];
+    let world = World::after(plan, &given);
+    let EventData::ToolCallTimeout(data) = world.last("tool.call_timeout") else {
+        panic!("another event")
+    };
+    assert_eq!(data.timeout_ms, Some(5000));
+}
+
+#[test]
+fn only_a_turn_in_which_nothing_was_said_thought_or_called_has_no_output() {
+    let fails = |given: &[crate::world::Step], answer: Answer| {
+        let plan = TurnPlan {
+            needs_output: true,
+            ..plan()
+        };
+        let mut world = World::after(plan, &[&[Say("x")], given].concat());
+        let finished = Input::ModelFinished {
+            exec_id: world.model(),
+            answer: Box::new(answer),
+        };
+        let decision = world.decide(finished).unwrap();
+        world.take(decision);
+        world.count("turn.failed") == 1
+    };
+    let nothing = Answer::default;
+    assert!(fails(&[], nothing()));
+    for given in [
+        &[Streams("a")][..],
+        &[Thinks("a")],
+        &[Tail("a")],
+        &[Steer("more")],
+        &[Model("", &[("a", "once")]), Done("a")],
+    ] {
+        assert!(!fails(given, nothing()), "{given:?}");
+    }
+    let thinks = Answer {
+        thinking: Some("hm".to_owned()),
+        ..Answer::default()
+    };
+    let says = Answer {
+        text: "hello".to_owned(),
+        ..Answer::default()
+    };
+    assert!(!fails(&[], thinks));
+    assert!(!fails(&[], says));
 }
