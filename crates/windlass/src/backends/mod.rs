@@ -73,6 +73,13 @@ pub(crate) fn all(
 
 impl ConfiguredBackend {
     fn new(name: &str, entry: BackendEntry, around: &Surroundings<'_>) -> Result<Self> {
+        // A home of its own is named after it.
+        let is_good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
+            bail!(
+                "a backend cannot be called {name:?}: a name has up to 64 letters, digits, `-` and `_`"
+            );
+        }
         let usual = USUAL.iter().find(|(usual, _)| *usual == name);
         let kind = entry.kind.or(usual.map(|(_, kind)| *kind));
         let Some(kind) = kind else {

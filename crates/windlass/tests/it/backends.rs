@@ -123,6 +123,10 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
         ("[backends.mine]\nkind = 'acp'", "command"),
         ("[backends.mine]\nkind = 'telepathy'", "telepathy"),
         ("[backends.codex]\ncomand = 'codex'", "comand"),
+        (
+            "[backends.'../../home']\nkind = 'codex'\nhome = 'own'",
+            "cannot be called",
+        ),
     ] {
         fs::write(&config, entry).unwrap();
         let (status, _, told) = checked(&home, &["list"]);

@@ -21,10 +21,12 @@ const QUIET: [(&str, &str); 5] = [
 ];
 
 fn claude() -> PathBuf {
-    let found = std::env::var_os(VARIABLE);
-    found
-        .expect("`cargo xtask backends` installs Claude Code and says where it is")
-        .into()
+    match std::env::var_os(VARIABLE) {
+        Some(program) => program.into(),
+        None => panic!(
+            "{VARIABLE} is not set: `cargo xtask backends` installs Claude Code and says where it is"
+        ),
+    }
 }
 
 /// A model that calls the shell when it is asked to, and says something else otherwise. Side requests declare no tools.
