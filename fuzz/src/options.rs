@@ -20,6 +20,9 @@ Targets:
   stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
   stream_gemini       what Gemini may send is heard the same however it is cut
   rpc_frames          any frames on a socket are answered once each, in order, and runs keep their rules
+  agent_claude        whatever Claude Code prints, calls and turns keep their order
+  agent_codex         whatever Codex's app-server prints, calls and turns keep their order
+  agent_acp           whatever an agent says over ACP, calls and turns keep their order
   globs               any pattern of glob and grep is answered or refused, and both read it alike
   ignore_files        whatever ignore files say, glob and grep answer and agree
   schemas             any schema of a tool is taken or refused with a reason
