@@ -80,7 +80,8 @@ fn an_agent_sees_of_the_home_what_it_needs_and_no_variable_that_is_not_named() {
         let home = home.path().canonicalize().unwrap();
         let command = agent(
             &home,
-            "cat $HOME/private/letter $HOME/.ssh/id 2>&1; echo \"k=$NAMED_KEY o=$OTHER_KEY\"; : > $HOME/.claude/made && echo made",
+            "seen=$(cat $HOME/private/letter $HOME/.ssh/id 2>&1 | tr '\\n' ' '); made=$(: > $HOME/.claude/made && echo made)
+            echo \"$seen k=$NAMED_KEY o=$OTHER_KEY $made\"",
         );
         for (name, content) in [
             ("private/letter", "dear"),
@@ -105,7 +106,7 @@ fn an_agent_sees_of_the_home_what_it_needs_and_no_variable_that_is_not_named() {
             .env("OTHER_KEY", "o");
         let out = all.output().unwrap();
         let told = String::from_utf8(out.stdout).unwrap();
-        assert!(told.contains("k=n o=\\nmade"), "{sandbox:?}: {told}");
+        assert!(told.contains("k=n o= made"), "{sandbox:?}: {told}");
         assert!(
             !told.contains("dear") && !told.contains("a key"),
             "{sandbox:?}: {told}"
