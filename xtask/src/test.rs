@@ -1,7 +1,6 @@
 //! `test`: everything CI checks.
 
 use crate::api;
-use crate::backends;
 use crate::car;
 use crate::failure::Failure;
 use crate::fake_models;
@@ -63,7 +62,6 @@ const STEPS: &[Step] = &[
     // The daemon that these drive was built with the tests.
     Step::Own("cargo xtask car", car::check),
     Step::Own("cargo xtask api", api::check),
-    Step::Own("cargo xtask backends", backends::check),
     Step::Own("cargo xtask fake-models", fake_models::check),
 ];
 
