@@ -12,7 +12,7 @@ pub(crate) const WORD: Word = Word {
     name: "backends",
     summary: "installs Claude Code and lets it carry turns of the daemon against a fake model",
     help: "\
-Installs Claude Code from npm into target/backends, in the version that was tried, and runs the tests that need it: a turn with text, a
+Installs Claude Code from npm into target/backends (so the checkout must not be below /tmp, of which a sandbox has its own), in the version that was tried, and runs the tests that need it: a turn with text, a
 tool that was allowed, a second turn, and a kill of the daemon in the middle. The model is a fake on loopback, and no account is needed. Where there
 is no npm, or the package cannot be had, this says so and succeeds.
 
@@ -59,6 +59,9 @@ fn install() -> Result<PathBuf, String> {
         return Err("the package that was tried is for Linux on x86-64".to_owned());
     }
     let place = command::root().join("target").join("backends");
+    if place.starts_with("/tmp") {
+        return Err("the checkout is below /tmp, of which a sandbox has its own".to_owned());
+    }
     let program = place.join("node_modules").join(PACKAGE).join("claude");
     let is_there = |version: &str| {
         let asked = Command::new(&program).arg("--version").output();

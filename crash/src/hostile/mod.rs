@@ -24,11 +24,12 @@ use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RuntimeBackends, RuntimeSettings,
     SessionBuilder,
 };
-use windlass_store::sqlite::{SqliteOptions, SqliteRetention, SqliteStore};
+use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_tools::{Confinement, FilesCapability, ShellCapability, ShellSettings, end_leftovers};
 
 use crate::child::harness_id;
 use crate::series::{self, Table};
+use crate::soak::RETENTION;
 use crate::usage::Usage;
 use model::{TwoMinds, honest_file, honest_text};
 use place::Place;
@@ -46,13 +47,6 @@ const COMMAND_TIME: Duration = Duration::from_secs(2);
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// By which commands of this trial are found when it is over.
 const OWNER: &str = "windlass-hostile";
-
-/// Short enough that the store does not grow with what was tried.
-const RETENTION: SqliteRetention = SqliteRetention {
-    text_chunks: Some(Duration::from_secs(1)),
-    max_age: Some(Duration::from_secs(4)),
-    max_bytes: Some(16 * 1024 * 1024),
-};
 
 /// What a trial is for.
 #[derive(Debug, Clone, Copy)]

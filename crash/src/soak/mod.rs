@@ -24,7 +24,7 @@ const SAMPLES: u32 = 60;
 const MAINTAIN_EVERY: Duration = Duration::from_millis(500);
 
 /// Short enough that even a short soak removes most of what it writes.
-const RETENTION: SqliteRetention = SqliteRetention {
+pub(crate) const RETENTION: SqliteRetention = SqliteRetention {
     text_chunks: Some(Duration::from_secs(1)),
     max_age: Some(Duration::from_secs(4)),
     max_bytes: Some(16 * 1024 * 1024),

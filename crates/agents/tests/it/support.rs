@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -145,13 +144,6 @@ pub(crate) fn text(events: &[BackendEvent]) -> String {
         _ => None,
     });
     pieces.collect()
-}
-
-/// A number of seconds that only one test sleeps, so that its processes can be told from others.
-pub(crate) fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("86400.{:07}{next:03}", std::process::id())
 }
 
 /// Returns the living processes with such a word in their command line.

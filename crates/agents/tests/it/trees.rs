@@ -3,8 +3,9 @@
 use tokio::sync::mpsc;
 use windlass_core::backend::{BackendErrorKind, BackendEvent, BackendStatus};
 use windlass_process::{Confinement, adopt_orphans};
+use windlass_testkit::unique_sleep;
 
-use crate::support::{BOTH, NOBODY, Tongue, World, processes_with, prompt, unique_sleep};
+use crate::support::{BOTH, NOBODY, Tongue, World, processes_with, prompt};
 
 /// All worlds that this machine has.
 fn worlds(tongue: Tongue) -> Vec<World> {

@@ -157,10 +157,9 @@ impl Mask {
     fn settled(&self, text: &str) -> usize {
         let forms = || self.secrets.iter().flat_map(|secret| secret.forms());
         let begun = |form: &str| {
-            let starts = text.char_indices().map(|(at, _)| at);
-            let near = text.len().saturating_sub(form.len() - 1);
-            let mut starts = starts.skip_while(|at| *at < near);
-            starts.find(|at| form.starts_with(&text[*at..]))
+            // Only what is shorter than the form can be the beginning of it.
+            let mut near = text.len().saturating_sub(form.len() - 1)..text.len();
+            near.find(|at| text.is_char_boundary(*at) && form.starts_with(&text[*at..]))
         };
         let mut settled = forms().filter_map(begun).min().unwrap_or(text.len());
         // A whole secret is not cut in two for the sake of another that may begin inside of it.

@@ -85,7 +85,7 @@ async fn what_a_command_leaves_in_the_background_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_daemon_without_parent_group_session_and_variables_ends_with_the_call() {
+async fn a16_a_daemon_without_parent_group_session_and_variables_ends_with_the_call() {
     for way in sandboxes() {
         let place = Place::confined(way, Policy::default());
         let seconds = unique_sleep();

@@ -235,3 +235,30 @@ async fn a_command_sets_no_limits_of_other_processes() {
         skipped("a_command_sets_no_limits_of_other_processes", &why);
     }
 }
+
+/// Landlock does not govern modes and times; there the daemon's own are mended at its start.
+#[tokio::test]
+async fn a9_in_bubblewrap_a_command_changes_no_modes_and_no_times_outside() {
+    let Some(way) = sandboxes()
+        .into_iter()
+        .find(|way| *way == Confinement::Bubblewrap)
+    else {
+        return;
+    };
+    let place = Place::confined(way, Policy::default());
+    // Not below `/tmp`, of which the sandbox has its own.
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let kept = outside.path().join("kept");
+    fs::write(&kept, "kept").unwrap();
+    let look = || {
+        let there = fs::metadata(&kept).unwrap();
+        (there.permissions(), there.modified().unwrap())
+    };
+    let before = look();
+    let path = kept.display();
+    let change = format!("cat {path} && {{ chmod 777 {path}; touch -d 2001-01-01 {path}; }}");
+    let tried = place.shell(&change).await.unwrap();
+    // It was there to be changed.
+    assert!(tried.to_string().contains("kept"), "{tried}");
+    assert_eq!(look(), before);
+}

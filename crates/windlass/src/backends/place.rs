@@ -43,7 +43,7 @@ impl Places for BackendPlaces {
             .map_err(|error| refused(format!("cannot make {}: {error}", writable.display())))?;
         if !self.is_own {
             let seen = self.seen(&place, spec);
-            let hidden = others_in(&self.home, &seen);
+            let hidden = others_in(&self.home, &place.bounds.root, &seen);
             let hidden = place
                 .bounds
                 .hidden
@@ -82,11 +82,12 @@ impl BackendPlaces {
     }
 }
 
-/// Returns what lies in a home directory, but for what leads to something that is to be seen.
-fn others_in(home: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
+/// Returns what lies in a home directory, but for what leads to something that is to be seen, and for what is in the root.
+fn others_in(home: &Path, root: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
     let entries = fs::read_dir(home).into_iter().flatten().flatten();
     let others = entries.map(|entry| entry.path());
     others
+        .filter(|other| !other.starts_with(root))
         .filter(|other| !seen.iter().any(|seen| seen.starts_with(other)))
         .collect()
 }
@@ -103,8 +104,10 @@ mod tests {
             fs::create_dir_all(at(name)).unwrap();
         }
         let seen = [at("work/project"), at(".claude"), at(".nvm/bin")];
-        let mut hidden = others_in(home.path(), &seen);
+        let mut hidden = others_in(home.path(), &seen[0], &seen);
         hidden.sort();
         assert_eq!(hidden, [at(".config"), at("private")]);
+        // Who works in the home itself sees what is there, but for keys, which are hidden from all.
+        assert!(others_in(home.path(), home.path(), &seen).is_empty());
     }
 }

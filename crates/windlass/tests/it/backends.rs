@@ -146,6 +146,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+cat "$HOME/../../secrets.key" "$HOME/../../tokens.json" "$HOME/../other/login" > stolen 2>/dev/null
+ls "$HOME/.." >> stolen 2>/dev/null
 say() { printf '%s\n' "$1"; }
 while IFS= read -r line; do
   case "$line" in
@@ -169,6 +171,9 @@ fn with_claude(home: &Home, sandbox: Sandbox) -> (Daemon, String) {
         "[shell]\nsandbox = '{}'\n[backends.claude-code]\ncommand = '{command}'\nhome = 'own'",
         sandbox.name()
     ));
+    let login = home.data().join("backends/other/login");
+    fs::create_dir_all(login.parent().unwrap()).unwrap();
+    fs::write(login, "the login of another").unwrap();
     let daemon = home.start();
     let environment = json!({"id": "work", "root": root, "policy": {"network": "inherit"}});
     daemon
@@ -201,6 +206,13 @@ fn a_thread_is_carried_by_an_agent_of_others() {
             "{sandbox:?}: {items}"
         );
         assert!(items.contains("Bash"), "{sandbox:?}: {items}");
+        // It sees nothing of the data that its home is in.
+        let stolen = fs::read_to_string(home.path().join("work/stolen")).unwrap();
+        let stolen = stolen.trim();
+        assert!(
+            stolen.is_empty() || stolen == "claude-code",
+            "{sandbox:?}: {stolen}"
+        );
         // Both turns had one process.
         let started = fs::read_to_string(home.path().join("work/started")).unwrap();
         assert_eq!(started, "--session-id\n", "{sandbox:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model};
+use crate::support::{Daemon, Home, Model, Stream};
 
 /// Names the program of Claude Code.
 const VARIABLE: &str = "WINDLASS_CLAUDE";
@@ -61,98 +61,84 @@ fn home(model: &Model, program: &Path) -> Home {
     home
 }
 
-fn on_claude(daemon: &Daemon) -> String {
-    daemon.thread(&json!({"backend": "claude-code"}))
+/// A daemon with a thread on Claude Code, and what the thread tells.
+fn on_claude(home: &Home) -> (Daemon, String, Stream) {
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"backend": "claude-code"}));
+    let events = daemon.client.events(&thread, 0);
+    (daemon, thread, events)
 }
 
-fn status(daemon: &Daemon, thread: &str) -> Value {
+/// Waits until somebody is asked, and returns what to answer to; `None` when the turn ends before.
+fn asked(events: &mut Stream) -> Option<String> {
+    loop {
+        let frame = events.next().unwrap();
+        match frame.event.as_str() {
+            "approval.required" => {
+                let id = frame.data["payload"]["approval_id"].as_str().unwrap();
+                return Some(format!("/v1/approvals/{id}"));
+            }
+            "turn.completed" => return None,
+            _ => {}
+        }
+    }
+}
+
+#[track_caller]
+fn assert_completed(daemon: &Daemon, thread: &str) {
     let detail = daemon.detail(thread);
-    detail["turns"].as_array().unwrap().last().unwrap()["status"].clone()
+    let newest = detail["turns"].as_array().unwrap().last().unwrap();
+    assert_eq!(newest["status"], "completed", "{detail}");
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
 fn claude_code_answers_uses_a_tool_that_was_allowed_and_answers_again() {
-    let program = claude();
     let model = model();
-    let home = home(&model, &program);
-    let daemon = home.start();
-    let thread = on_claude(&daemon);
-    let mut events = daemon.client.events(&thread, 0);
+    let home = home(&model, &claude());
+    let (daemon, thread, mut events) = on_claude(&home);
     daemon.turn(&thread, "hello");
     let frames = events.until("turn.completed");
     assert!(frames.iter().any(|frame| frame.event == "item.delta"));
-    assert_eq!(
-        status(&daemon, &thread),
-        "completed",
-        "{}",
-        daemon.detail(&thread)
-    );
+    assert_completed(&daemon, &thread);
 
     daemon.turn(&thread, "use the tool");
-    let asked = events.until("approval.required").pop().unwrap();
-    let id = asked.data["payload"]["approval_id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let Some(approval) = asked(&mut events) else {
+        panic!("nobody was asked: {}", daemon.detail(&thread))
+    };
     let allow = json!({"decision": "allow"});
-    daemon
-        .client
-        .post(&format!("/v1/approvals/{id}"), &allow)
-        .expect(200);
+    daemon.client.post(&approval, &allow).expect(200);
     events.until("turn.completed");
-    let detail = daemon.detail(&thread);
-    assert_eq!(status(&daemon, &thread), "completed", "{detail}");
-    assert!(
-        detail["items"].to_string().contains("from-the-tool"),
-        "{detail}"
-    );
+    assert_completed(&daemon, &thread);
+    let items = daemon.detail(&thread)["items"].to_string();
+    assert!(items.contains("from-the-tool"), "{items}");
     daemon.turn(&thread, "and now");
     events.until("turn.completed");
-    assert_eq!(status(&daemon, &thread), "completed");
+    assert_completed(&daemon, &thread);
     daemon.stop();
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
 fn claude_code_takes_its_session_up_after_a_kill_of_the_daemon() {
-    let program = claude();
     let model = model();
-    let home = home(&model, &program);
-    let daemon = home.start();
-    let thread = on_claude(&daemon);
-    let mut events = daemon.client.events(&thread, 0);
+    let home = home(&model, &claude());
+    let (daemon, thread, mut events) = on_claude(&home);
     daemon.turn(&thread, "use the tool");
     // In the middle of a turn: somebody is asked.
-    events.until("approval.required");
+    assert!(asked(&mut events).is_some(), "{}", daemon.detail(&thread));
     drop(events);
     daemon.kill();
     let daemon = home.start();
     let mut events = daemon.client.events(&thread, 0);
-    // The question of the process that is gone goes with it, or is asked again by the new one.
-    loop {
-        let frame = events.next().unwrap();
-        match frame.event.as_str() {
-            "turn.completed" => break,
-            "approval.required" => {
-                let id = frame.data["payload"]["approval_id"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned();
-                let allow = json!({"decision": "allow"});
-                daemon.client.post(&format!("/v1/approvals/{id}"), &allow);
-            }
-            _ => {}
-        }
+    // The question still stands, and may be asked again by the new process.
+    let allow = json!({"decision": "allow"});
+    while let Some(approval) = asked(&mut events) {
+        daemon.client.post(&approval, &allow);
     }
-    assert_eq!(
-        status(&daemon, &thread),
-        "completed",
-        "{}",
-        daemon.detail(&thread)
-    );
+    assert_completed(&daemon, &thread);
     daemon.turn(&thread, "hello again");
     events.until("turn.completed");
-    assert_eq!(status(&daemon, &thread), "completed");
+    assert_completed(&daemon, &thread);
     daemon.stop();
 }

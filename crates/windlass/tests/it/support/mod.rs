@@ -5,7 +5,7 @@ mod daemon;
 mod model;
 mod world;
 
-pub(crate) use client::{Client, Frame};
+pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
 pub(crate) use world::Sandbox;
