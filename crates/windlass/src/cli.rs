@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
+use crate::commands::acp::Acp;
 use crate::commands::backends::Backends;
 use crate::commands::config::ConfigWords;
 use crate::commands::runs::Runs;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Serves threads to an editor that speaks the Agent Client Protocol, over standard input and output.
+    Acp(Acp),
     /// Shows what agents did.
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
@@ -59,7 +62,10 @@ pub(crate) enum Command {
 impl Command {
     /// Tells whether the configuration file says something about this command.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Serve(_) | Self::Backends(_))
+        matches!(
+            self,
+            Self::Run(_) | Self::Serve(_) | Self::Acp(_) | Self::Backends(_)
+        )
     }
 }
 

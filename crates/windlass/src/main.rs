@@ -4,12 +4,15 @@ mod backends;
 mod cli;
 mod commands;
 mod config;
+mod daemon;
 mod data;
 mod data_modes;
+mod follow;
 mod log;
 mod model;
 mod own_file;
 mod private_file;
+mod reach;
 mod sandbox;
 mod trust;
 
@@ -32,6 +35,7 @@ async fn main() -> ExitCode {
     }
     let done = match command {
         Command::Run(arguments) => commands::run::run(arguments, config).await,
+        Command::Acp(acp) => acp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
         Command::Store(store) => store.carry_out().await,

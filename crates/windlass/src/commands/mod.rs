@@ -1,5 +1,6 @@
 //! The words of the command line, one file each.
 
+pub(crate) mod acp;
 pub(crate) mod backends;
 pub(crate) mod config;
 pub(crate) mod run;

@@ -35,25 +35,25 @@ const PROMPT: &str = "You are a helpful agent. Be brief.";
 const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
 
 /// What the agent is made from.
-pub(super) struct Agent<'a> {
-    pub(super) config: &'a Config,
-    pub(super) tools: Tools<'a>,
-    pub(super) model: Option<&'a str>,
-    pub(super) recovery: RecoveryPolicy,
+pub(crate) struct Agent<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) tools: Tools<'a>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) recovery: RecoveryPolicy,
     /// Agents of others that can carry turns in its place.
-    pub(super) backends: Vec<ConfiguredBackend>,
+    pub(crate) backends: Vec<ConfiguredBackend>,
 }
 
 /// The runtime, and how the server reaches into it.
-pub(super) struct BuiltAgent {
-    pub(super) runtime: InProcessRuntime,
-    pub(super) harness_id: HarnessId,
-    pub(super) models: Models,
+pub(crate) struct BuiltAgent {
+    pub(crate) runtime: InProcessRuntime,
+    pub(crate) harness_id: HarnessId,
+    pub(crate) models: Models,
 }
 
 impl Agent<'_> {
     /// Makes the runtime on a store. When this returns, the turns of an earlier life go on.
-    pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
+    pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
             .with_capability("files")
