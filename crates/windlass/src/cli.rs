@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
 use crate::commands::backends::Backends;
 use crate::commands::config::ConfigWords;
+use crate::commands::run::Run;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::store::Store;
@@ -40,8 +41,8 @@ wrong, 130 it was interrupted.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Answers one prompt and streams the answer to stdout.
-    Run(RunArguments),
+    /// Gives an agent something to do, and shows what it does.
+    Run(Run),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
@@ -67,24 +68,6 @@ impl Command {
             Self::Run(_) | Self::Serve(_) | Self::Acp(_) | Self::Backends(_)
         )
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunArguments {
-    /// What to ask; `-` reads it from standard input.
-    pub(crate) prompt: String,
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
-    #[arg(long, env = "WINDLASS_MODEL")]
-    pub(crate) model: Option<String>,
-    /// Instructions for the model.
-    #[arg(long, default_value = "You are a helpful assistant.")]
-    pub(crate) system: String,
-    /// How much the model should think, such as low or high.
-    #[arg(long)]
-    pub(crate) effort: Option<String>,
-    /// Writes every event as a line of JSON instead of the answer's text.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Says what went wrong and why. A cause that the words before it have told already is not told again.

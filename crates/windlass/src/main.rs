@@ -7,6 +7,7 @@ mod config;
 mod daemon;
 mod data;
 mod data_modes;
+mod demonstration;
 mod follow;
 mod log;
 mod model;
@@ -14,6 +15,8 @@ mod own_file;
 mod private_file;
 mod reach;
 mod sandbox;
+mod talk;
+mod terminal;
 mod trust;
 
 use std::process::ExitCode;
@@ -34,7 +37,7 @@ async fn main() -> ExitCode {
         cli::note("--config has no effect on this command");
     }
     let done = match command {
-        Command::Run(arguments) => commands::run::run(arguments, config).await,
+        Command::Run(run) => run.carry_out(workspace, config).await,
         Command::Acp(acp) => acp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),

@@ -63,8 +63,8 @@ pub(crate) enum Choice {
 }
 
 /// What people are told when nothing is configured.
-pub(crate) const DEMONSTRATION: &str = "no model is configured: the built-in demonstration model answers; set \
-OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model";
+pub(crate) const DEMONSTRATION: &str =
+    "no model is set up: the demonstration model answers (see `windlass doctor`)";
 
 /// Chooses by name, else by the first key that is set.
 pub(crate) fn choose(

@@ -19,11 +19,11 @@ use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Access, Inside, Server, Token, TokenBook};
 use windlass_store::SqliteError;
 
-use crate::cli::printable;
+use crate::cli::{note, printable};
 use crate::commands::serve::access;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions, made_token};
-use crate::{data_modes, own_file};
+use crate::{data_modes, model, own_file};
 
 /// How often a daemon that is starting is looked for.
 const TRIES: u32 = 20;
@@ -115,6 +115,9 @@ impl Reach {
             on_lost_commits: OnLostCommits::Refuse,
         };
         let daemon = options.open().await?;
+        if daemon.is_demonstration {
+            note(model::DEMONSTRATION);
+        }
         let (token, _) = made_token::kept(&self.data)?;
         let stored = Arc::new(TokenBook::new(&self.data));
         let operator = Some(Token::new(token.clone()));

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use windlass_core::HarnessStore;
 use windlass_core::digest::Digest128;
 use windlass_core::in_memory::InMemoryLlmProviderStore;
-use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
@@ -19,8 +20,8 @@ use windlass_server::Models;
 
 use super::tools::Tools;
 use crate::backends::{ConfiguredBackend, Starts};
-use crate::cli::note;
 use crate::config::{Config, UnknownModels};
+use crate::demonstration::{self, Demonstration};
 use crate::model::{self, Choice};
 
 /// How long a turn waits for somebody.
@@ -49,6 +50,8 @@ pub(crate) struct BuiltAgent {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) harness_id: HarnessId,
     pub(crate) models: Models,
+    /// Whether nothing is configured, so that the demonstration answers.
+    pub(crate) is_demonstration: bool,
 }
 
 impl Agent<'_> {
@@ -93,7 +96,9 @@ impl Agent<'_> {
             None => builder,
         };
         let variable = |name: &str| std::env::var(name).ok();
-        let (builder, models) = match model::choose(self.model, self.config, variable)? {
+        let choice = model::choose(self.model, self.config, variable)?;
+        let is_demonstration = matches!(choice, Choice::Demonstration);
+        let (builder, models) = match choice {
             Choice::Real(model) => {
                 let further = model::further(self.model, self.config, variable)?;
                 let models = Models {
@@ -107,21 +112,38 @@ impl Agent<'_> {
                     .default_model(model);
                 (builder, models)
             }
-            choice => {
-                if matches!(choice, Choice::Demonstration) {
-                    note(model::DEMONSTRATION);
-                }
+            Choice::Simulator => {
                 let models = Models {
                     unknown: unknown_models(self.config.unknown_models),
                     ..Models::default()
                 };
                 (builder.llm_sim(LlmSimConfig::echo()), models)
             }
+            Choice::Demonstration => {
+                let models = Models {
+                    default: demonstration::NAME.to_owned(),
+                    unknown: unknown_models(self.config.unknown_models),
+                    ..Models::default()
+                };
+                let mut drivers = DriverRegistry::new();
+                drivers.register(ProviderType::LlmSim, |_, _| Box::new(Demonstration));
+                let model = ModelWithProvider {
+                    model: demonstration::NAME.to_owned(),
+                    provider_type: LlmProviderType::LlmSim,
+                    api_key: None,
+                    base_url: None,
+                };
+                (
+                    builder.driver_registry(drivers).default_model(model),
+                    models,
+                )
+            }
         };
         Ok(BuiltAgent {
             runtime: builder.build().await?,
             harness_id: HARNESS,
             models,
+            is_demonstration,
         })
     }
 }

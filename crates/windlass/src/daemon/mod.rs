@@ -51,6 +51,8 @@ pub(crate) struct Daemon {
     pub(crate) store: SqliteStore,
     pub(crate) runtime: InProcessRuntime,
     pub(crate) wire: HostWireStore,
+    /// Whether no model is configured, so that the demonstration answers.
+    pub(crate) is_demonstration: bool,
     workspace: PathBuf,
     harness_id: HarnessId,
     models: Models,
@@ -120,6 +122,7 @@ impl DaemonOptions<'_> {
             runtime,
             harness_id,
             models,
+            is_demonstration,
         } = agent.on(&store).await?;
         Ok(Daemon {
             store,
@@ -128,6 +131,7 @@ impl DaemonOptions<'_> {
             workspace: self.workspace,
             harness_id,
             models,
+            is_demonstration,
             backends,
             environments,
             shell,

@@ -13,7 +13,7 @@ use crate::follow::{self, Follower};
 use crate::reach::Link;
 
 /// Nobody in an editor can answer the questions of this tool: the protocol has no word for them.
-const NOT_OFFERED: [&str; 1] = ["ask_user"];
+const NOT_OFFERED: [&str; 1] = ["request_user_input"];
 
 /// A thread that an editor has open.
 pub(super) struct Session {

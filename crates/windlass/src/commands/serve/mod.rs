@@ -17,6 +17,7 @@ use crate::cli::note;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::log::{self, LogFormat};
+use crate::model;
 use crate::{data, data_modes};
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
@@ -144,6 +145,9 @@ impl Serve {
             on_lost_commits: self.on_lost_commits(),
         };
         let daemon = options.open().await?;
+        if daemon.is_demonstration {
+            note(model::DEMONSTRATION);
+        }
         // Only now: the file of another daemon on this directory is not touched.
         let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
         let mut settings = daemon.settings(access);
