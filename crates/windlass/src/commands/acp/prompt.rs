@@ -41,7 +41,7 @@ fn one(block: &Value) -> Result<String, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::text;
 
     #[test]
     fn text_links_and_files_are_put_together_and_the_rest_is_refused() {
@@ -50,9 +50,9 @@ mod tests {
             {"type": "resource_link", "name": "a.rs", "uri": "file:///a.rs"},
             {"type": "resource", "resource": {"uri": "file:///b", "text": "fn b() {}"}},
         ]);
-        let text = super::text(&blocks).unwrap();
+        let told = text(&blocks).unwrap();
         assert_eq!(
-            text,
+            told,
             "Look at\n[a.rs](file:///a.rs)\n<resource uri=\"file:///b\">\nfn b() {}\n</resource>"
         );
         for odd in [
@@ -62,7 +62,7 @@ mod tests {
             json!([{"type": "image", "data": ""}]),
             json!([{"type": "resource", "resource": {"uri": "x", "blob": ""}}]),
         ] {
-            assert!(super::text(&odd).is_err(), "{odd}");
+            assert!(text(&odd).is_err(), "{odd}");
         }
     }
 }
