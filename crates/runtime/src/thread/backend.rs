@@ -10,6 +10,7 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::Input;
 
 use super::actor::{Actor, CHUNK_BYTES, pieces};
+use crate::steps::arguments::recordable;
 use crate::steps::backend::{BackendRun, Told};
 use crate::steps::output;
 
@@ -84,6 +85,14 @@ impl Actor {
                 Some(notice) => self.tell(exec_id, BackendEvent::Notice(notice)).await,
                 None => Ok(()),
             },
+            BackendEvent::ToolStarted(mut call) => {
+                call.arguments = recordable(call.arguments);
+                self.tell(exec_id, BackendEvent::ToolStarted(call)).await
+            }
+            BackendEvent::Permission(mut request) => {
+                request.arguments = recordable(request.arguments);
+                self.tell(exec_id, BackendEvent::Permission(request)).await
+            }
             BackendEvent::ToolCompleted(result) => {
                 let result = self.capped(result);
                 self.tell(exec_id, BackendEvent::ToolCompleted(result))
@@ -137,7 +146,8 @@ impl Actor {
 
     /// Cuts a result as those of our own tools.
     fn capped(&self, observed: ObservedResult) -> ObservedResult {
-        let mut result = ToolResult::success(&observed.call_id, observed.output);
+        let output = recordable(observed.output);
+        let mut result = ToolResult::success(&observed.call_id, output);
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         ObservedResult {
             output: result.result.unwrap_or_default(),
