@@ -281,6 +281,15 @@ fn gemini_by_acp_asks_before_it_tells_of_a_call() {
         "ended Completed",
     ];
     assert_eq!(all_worded(&player.steps), expected);
+    let asked = player.steps.iter().find_map(|step| match step {
+        Step::Event(BackendEvent::Permission(request)) => Some(request),
+        _ => None,
+    });
+    // It has no field for what the call is made with.
+    let arguments = &asked.unwrap().arguments;
+    assert_eq!(arguments["title"], "touch /srv/project/acp_gemini");
+    let shown = &arguments["content"][0]["content"]["text"];
+    assert_eq!(shown, "[current working directory /srv/project]");
     let usage = last_usage(&player.steps).unwrap();
     assert_eq!((usage.input_tokens, usage.output_tokens), (28, 14));
 }
