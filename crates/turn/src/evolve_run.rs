@@ -82,6 +82,7 @@ impl Thread {
                     session_id: session_id.clone(),
                     totals: data.totals.unwrap_or_default(),
                     messages: self.history.len(),
+                    unread: Arc::default(),
                     is_current: true,
                 });
             }

@@ -96,6 +96,8 @@ pub struct KnownSession {
     pub totals: SessionTotals,
     /// How many messages the conversation had when the backend last knew all of them.
     pub(crate) messages: usize,
+    /// What was said to its last turn behind these, and what it never read.
+    pub(crate) unread: Arc<[MessageId]>,
     /// Whether it has heard all that was said to the last run. One that has not is still to be counted with.
     pub(crate) is_current: bool,
 }

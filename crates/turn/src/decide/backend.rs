@@ -31,16 +31,19 @@ impl Draft<'_> {
             // Nothing may have been said meanwhile but what it is told now.
             *known.backend == *backend.name
                 && known.is_current
-                && known.messages + 1 == self.thread.history.len()
+                && known.messages + known.unread.len() + 1 == self.thread.history.len()
         });
+        let mut told = Vec::new();
         let (session, prompt) = match known {
             Some(known) => {
                 let id = known.session_id.clone();
+                told.extend(known.unread.iter().copied());
                 (SessionChoice::Resume { id }, BackendPrompt::Words)
             }
             None => (SessionChoice::New { id: None }, BackendPrompt::History),
         };
-        self.start_run(session, prompt, vec![input], Attempts::default(), 1);
+        told.push(input);
+        self.start_run(session, prompt, told, Attempts::default(), 1);
     }
 
     /// Tells the backend what was said to the turn while it worked.

@@ -436,6 +436,31 @@ fn a_steer_that_is_not_taken_is_the_next_prompt() {
 }
 
 #[test]
+fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
+    let mut world = at_work();
+    world.says(text("first"));
+    world.play(Steer("wait"));
+    world.play(Interrupt);
+    assert_eq!(
+        world.play(Say("more")).last().unwrap(),
+        "=> backend resume s1 Words"
+    );
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "wait\n\nmore");
+    // The backend does not know the session any more: then too they are told once.
+    world.ends_with(fails(BackendErrorKind::ResumeRefused));
+    let told = world.thread.backend_prompt(1_000).unwrap().text;
+    assert!(
+        told.contains("User: hi") && !told.contains("User: wait"),
+        "{told}"
+    );
+    assert!(told.ends_with("wait\n\nmore"), "{told}");
+    world.says(established("s2"));
+    world.ends_with(ends(BackendEnd::Completed));
+    world.play(Say("last"));
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "last");
+}
+
+#[test]
 fn an_interrupt_keeps_what_was_said_and_ends_what_is_open() {
     let mut world = at_work();
     world.says(calls("a"));
