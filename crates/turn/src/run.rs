@@ -34,7 +34,7 @@ pub struct Run {
     pub started_at: DateTime<Utc>,
     /// The id of its session, as far as it is known.
     pub session_id: Option<String>,
-    /// Whether the backend has that session.
+    /// Whether the backend has that session, and was seen to have heard what it was told.
     pub is_established: bool,
     /// Whether its process is gone. It still may wait for somebody.
     pub is_lost: bool,

@@ -145,7 +145,7 @@ impl Draft<'_> {
         if !is_established {
             self.record(BackendNoticeData {
                 kind: BackendNoticeKind::PromptRepeated,
-                message: "The process stopped before the agent's session was established; it is told the same once more"
+                message: "The process stopped before the agent was seen to have heard what it was told; it is told the same once more"
                     .to_owned(),
             });
         }
