@@ -1,12 +1,12 @@
 //! The task that looks after one process: the only one that reads it, writes to it and ends it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
@@ -14,7 +14,7 @@ use windlass_core::backend::{
 };
 use windlass_process::{End, Feed, FeedError, LineTooLong, Lines, Output, ProcessError, Running};
 
-use super::clock::{Clock, Over};
+use super::clock::{Clock, Over, Silence};
 use super::finish::{self, Ending};
 use super::outbox::Outbox;
 use super::start::Started;
@@ -25,6 +25,9 @@ use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
 const STRAGGLING: Duration = Duration::from_secs(5);
 /// How many requests to the host run at once.
 const MAX_HOST_CALLS: usize = 64;
+
+/// How a request to the host ended.
+type HostAnswered = Result<(Id, Result<HostAnswer, HostAccessError>), JoinError>;
 
 /// The turn that runs.
 struct Turn {
@@ -64,7 +67,9 @@ pub(super) struct Actor {
     turn: Option<Turn>,
     /// Who waits to learn whether a steering text was taken, oldest first.
     steers: VecDeque<oneshot::Sender<Steered>>,
-    host_calls: JoinSet<(Value, Result<HostAnswer, HostAccessError>)>,
+    host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
+    /// The agent's own names of these, by task.
+    host_requests: HashMap<Id, Value>,
     ending: Option<Stopping>,
     /// Whether somebody waits for the end and for nothing else.
     is_closing: bool,
@@ -111,6 +116,7 @@ impl Actor {
             turn: None,
             steers: VecDeque::new(),
             host_calls: JoinSet::new(),
+            host_requests: HashMap::new(),
             ending: None,
             is_closing: false,
             was_asked: false,
@@ -142,12 +148,7 @@ impl Actor {
                 () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
                 line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
                 text = self.complaints.fresh(), if self.are_complaints_open => self.hear_complaint(text),
-                Some(answered) = self.host_calls.join_next() => {
-                    if let Ok((request, answer)) = answered {
-                        let steps = self.protocol.host_answer(request, answer);
-                        self.act(steps);
-                    }
-                }
+                Some(answered) = self.host_calls.join_next_with_id() => self.answer_host_call(answered),
                 ended = self.running.end(), if self.end.is_none() => {
                     self.end = Some(ended);
                     self.half_ended = Some(Instant::now());
@@ -236,11 +237,12 @@ impl Actor {
     fn due(&self) -> Option<(Instant, Due)> {
         let mut all = Vec::new();
         let is_watched = self.is_turn_running() && self.ending.is_none() && self.end.is_none();
-        if is_watched && let Some((at, over)) = self.clock.deadline() {
-            let is_excused = !self.host_calls.is_empty() || self.outbox.can_tell();
-            if over == Over::Turn || !is_excused {
-                all.push((at, Due::Over(over)));
-            }
+        let silence = match self.host_calls.is_empty() && !self.outbox.can_tell() {
+            true => Silence::Counts,
+            false => Silence::IsExcused,
+        };
+        if is_watched && let Some((at, over)) = self.clock.deadline(silence) {
+            all.push((at, Due::Over(over)));
         }
         let readiness = self.protocol.readiness();
         if let (true, Readiness::WhenQuiet(quiet)) = (self.is_prompt_waiting(), readiness) {
@@ -516,16 +518,28 @@ impl Actor {
         let host = self.spec.host.clone();
         match host.filter(|_| self.host_calls.len() < MAX_HOST_CALLS) {
             Some(host) => {
-                self.host_calls.spawn(async move {
-                    let answer = host::perform(host.as_ref(), ask).await;
-                    (request, answer)
-                });
+                let performing = async move { host::perform(host.as_ref(), ask).await };
+                let task = self.host_calls.spawn(performing);
+                self.host_requests.insert(task.id(), request);
             }
             None => {
                 let refused = HostAccessError::NotAllowed("the host offers no such thing".into());
                 let steps = self.protocol.host_answer(request, Err(refused));
                 self.act(steps);
             }
+        }
+    }
+
+    /// The agent waited for us until now, so its silence counts from here.
+    fn answer_host_call(&mut self, answered: HostAnswered) {
+        self.clock.hear(Instant::now());
+        let (task, answer) = answered.unwrap_or_else(|error| {
+            let failed = HostAccessError::Failed("the host failed".to_owned());
+            (error.id(), Err(failed))
+        });
+        if let Some(request) = self.host_requests.remove(&task) {
+            let steps = self.protocol.host_answer(request, answer);
+            self.act(steps);
         }
     }
 

@@ -14,6 +14,13 @@ pub(super) enum Over {
     Turn,
 }
 
+/// Whether it matters now that an agent says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    Counts,
+    IsExcused,
+}
+
 /// The clock of a turn. While a person is waited for, it stands.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -73,15 +80,14 @@ impl Clock {
         }
     }
 
-    /// Returns when something is over, and what.
-    pub(super) fn deadline(&self) -> Option<(Instant, Over)> {
+    /// Returns when something is over, and what. Silence is excused while the agent waits for us.
+    pub(super) fn deadline(&self, silence: Silence) -> Option<(Instant, Over)> {
         if self.stands_since.is_some() {
             return None;
         }
         let from = self.heard.max(self.announced.unwrap_or(self.heard));
-        let silence = self
-            .max_silence
-            .and_then(|silence| from.checked_add(silence));
+        let max_silence = self.max_silence.filter(|_| silence == Silence::Counts);
+        let silence = max_silence.and_then(|silence| from.checked_add(silence));
         let silence = silence.map(|at| (at, Over::Silence));
         let turn = self.turn_ends.map(|at| (at, Over::Turn));
         silence.into_iter().chain(turn).min_by_key(|(at, _)| *at)
@@ -101,7 +107,8 @@ mod tests {
     }
 
     fn check(clock: &Clock, start: Instant, seconds: u32, over: Over) {
-        assert_eq!(clock.deadline(), Some((start + seconds * SECOND, over)));
+        let deadline = clock.deadline(Silence::Counts);
+        assert_eq!(deadline, Some((start + seconds * SECOND, over)));
     }
 
     #[test]
@@ -123,7 +130,7 @@ mod tests {
         let start = Instant::now();
         let mut clock = clock(start);
         clock.stand(start + 5 * SECOND, true);
-        assert_eq!(clock.deadline(), None);
+        assert_eq!(clock.deadline(Silence::Counts), None);
         clock.stand(start + 1005 * SECOND, false);
         check(&clock, start, 1015, Over::Silence);
         clock.announce(start, 5000 * SECOND);
@@ -131,10 +138,18 @@ mod tests {
     }
 
     #[test]
+    fn an_excused_silence_does_not_stop_the_clock_of_the_turn() {
+        let start = Instant::now();
+        let clock = clock(start);
+        let deadline = clock.deadline(Silence::IsExcused);
+        assert_eq!(deadline, Some((start + 100 * SECOND, Over::Turn)));
+    }
+
+    #[test]
     fn nothing_is_over_without_limits() {
         let start = Instant::now();
         let mut clock = Clock::new(Some(Duration::ZERO), None, start);
         clock.begin_turn(start);
-        assert_eq!(clock.deadline(), None);
+        assert_eq!(clock.deadline(Silence::Counts), None);
     }
 }
