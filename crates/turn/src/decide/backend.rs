@@ -11,6 +11,7 @@ use windlass_core::events::{
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId};
 
+use super::end::WaitEndCause;
 use super::reason::UnfinishedText;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
@@ -134,6 +135,10 @@ impl Draft<'_> {
 
     pub(super) fn backend_pause(&mut self, exec_id: ExecId) -> Result<(), Rejected> {
         self.running_backend(exec_id)?;
+        if let Some(failure) = self.quota_failure() {
+            self.end_full_run(&failure);
+            return Ok(());
+        }
         self.flush_running_tail();
         self.close_part(UnfinishedText::Whole, None);
         Ok(())
@@ -162,6 +167,10 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let run = self.running_backend(exec_id)?;
         let (part, is_established) = (run.part.exec_id, run.is_established);
+        if let Some(failure) = self.quota_failure().filter(|_| adds_more(&event)) {
+            self.end_full_run(&failure);
+            return Ok(());
+        }
         match event {
             BackendEvent::Started { .. } if is_established => {}
             BackendEvent::Started { session_id, model } => {
@@ -208,6 +217,13 @@ impl Draft<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A backend may go on without end: it is stopped where the session is full.
+    fn end_full_run(&mut self, failure: &Failure) {
+        let why = "cancelled: the session has reached its limit";
+        self.stop_steps(why, WaitEndCause::TurnEnded);
+        self.fail_turn(failure);
     }
 
     fn observe_output(
@@ -320,6 +336,22 @@ impl Draft<'_> {
             };
             self.says.push(command);
         }
+    }
+}
+
+/// Tells whether an event begins or prolongs something. What ends something, or comes a few times only, always has its place.
+fn adds_more(event: &BackendEvent) -> bool {
+    match event {
+        BackendEvent::ToolStarted(_)
+        | BackendEvent::ToolOutput { .. }
+        | BackendEvent::Permission(_)
+        | BackendEvent::Text { .. }
+        | BackendEvent::Thinking { .. } => true,
+        BackendEvent::Started { .. }
+        | BackendEvent::ToolCompleted(_)
+        | BackendEvent::PermissionWithdrawn { .. }
+        | BackendEvent::Usage(_)
+        | BackendEvent::Notice(_) => false,
     }
 }
 

@@ -6,7 +6,7 @@ use windlass_core::backend::{
     BackendOutcome, BackendUsage, ObservedCall, ObservedResult, PermissionRequest,
 };
 use windlass_core::events::{EventData, ToolOrigin};
-use windlass_turn::{BackendPlan, Input, Thread, TurnPlan};
+use windlass_turn::{BackendPlan, Input, Limits, Thread, TurnPlan};
 
 use crate::world::Step::*;
 use crate::world::{World, plan};
@@ -502,6 +502,47 @@ fn a_failure_fails_the_turn_and_says_why() {
         unreachable!()
     };
     assert_eq!(data.error_code.as_deref(), Some("backend_auth"));
+}
+
+#[test]
+fn a_session_that_is_full_stops_the_run_before_it_adds_more() {
+    let held = |max_events| TurnPlan {
+        limits: Limits {
+            max_messages: None,
+            max_events,
+        },
+        ..agent_plan()
+    };
+    let mut world = World::after(held(Some(8)), &[Say("hi")]);
+    world.says(established("s1"));
+    // 5 events so far; a call that has begun comes to its end.
+    world.says(calls("a"));
+    assert_eq!(world.says(done("a")), ["tool.completed"]);
+    assert_eq!(
+        world.says(calls("b")),
+        [
+            "backend.completed",
+            "turn.failed",
+            "session.idled",
+            "=> stop backend"
+        ]
+    );
+    let EventData::TurnFailed(data) = world.last("turn.failed") else {
+        unreachable!()
+    };
+    assert_eq!(data.error_code.as_deref(), Some("quota_exceeded"));
+
+    // So does text without end, where one message follows the other.
+    let mut world = World::after(held(Some(5)), &[Say("hi")]);
+    world.says(established("s1"));
+    let exec_id = run_of(&world.thread);
+    let paused = world.given(Input::BackendPause { exec_id });
+    assert!(paused.contains(&"turn.failed".to_owned()), "{paused:?}");
+    // One that can say it all in one answer is heard to its end.
+    let mut world = World::after(held(Some(5)), &[Say("hi")]);
+    world.says(established("s1"));
+    let end = world.ends_with(ends(BackendEnd::Completed));
+    assert!(end.contains(&"turn.completed".to_owned()), "{end:?}");
 }
 
 #[test]
