@@ -620,6 +620,49 @@ fn a_limit_waits_until_it_is_over() {
 }
 
 #[test]
+fn a_time_that_the_agent_says_is_bounded_and_believed_once() {
+    const DAY: i64 = 24 * 3600;
+    let wait = |world: &mut World, reset_in| {
+        let outcome = limited(reset_in, world);
+        world.ends_with(outcome);
+        let EventData::BackendWaiting(data) = world.last("backend.waiting") else {
+            unreachable!()
+        };
+        let now = world.events.last().unwrap().ts;
+        (data.until - now).num_seconds()
+    };
+    let mut world = at_work();
+    assert_eq!(wait(&mut world, Some(900 * DAY)), 8 * DAY);
+    let mut world = at_work();
+    assert_eq!(wait(&mut world, Some(1)), 1);
+    world.play(After(1));
+    // It was not over by then.
+    assert_eq!(wait(&mut world, Some(1)), 60);
+    world.play(After(60));
+    assert_eq!(wait(&mut world, Some(3600)), 3600);
+}
+
+#[test]
+fn a_limit_that_is_never_over_fails_the_turn() {
+    let mut world = at_work();
+    let mut waits = 0;
+    loop {
+        let outcome = limited(Some(1), &world);
+        let said = world.ends_with(outcome);
+        if said.contains(&"turn.failed".to_owned()) {
+            break;
+        }
+        waits += 1;
+        world.play(After(3600));
+    }
+    assert_eq!(waits, 50);
+    let EventData::TurnFailed(data) = world.last("turn.failed") else {
+        unreachable!()
+    };
+    assert_eq!(data.error_code.as_deref(), Some("backend_rate_limit"));
+}
+
+#[test]
 fn what_was_counted_of_a_session_outlives_a_run_that_did_not_reach_it() {
     let mut world = at_work();
     let mut outcome = ends(BackendEnd::Completed);
