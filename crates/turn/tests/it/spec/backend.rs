@@ -359,6 +359,36 @@ fn a_request_without_a_call_is_one_by_itself() {
 }
 
 #[test]
+fn a_name_of_a_request_that_is_used_again_is_asked_again() {
+    let mut world = at_work();
+    world.says(calls("a"));
+    world.says(asks("r1", Some("a")));
+    assert!(
+        world.says(asks("r1", Some("a"))).is_empty(),
+        "it still waits"
+    );
+    world.play(Allow("a"));
+    world.says(calls("b"));
+    assert_eq!(world.says(asks("r1", Some("b"))), ["approval.required"]);
+    assert_eq!(
+        world.play(Deny("b")),
+        ["approval.decided", "tool.completed", "=> answer r1 Deny"]
+    );
+    // Also where the request itself is the call.
+    for _ in 0..2 {
+        assert_eq!(
+            world.says(asks("r2", None)).last().unwrap(),
+            "approval.required"
+        );
+        assert_eq!(
+            world.play(Allow("r2")).last().unwrap(),
+            "=> answer r2 Allow"
+        );
+    }
+    world.ends_with(ends(BackendEnd::Completed));
+}
+
+#[test]
 fn a_withdrawn_request_leaves_its_call_running() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
