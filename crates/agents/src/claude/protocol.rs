@@ -144,6 +144,8 @@ impl Claude {
                     self.streamed.insert((message_id.clone(), kind));
                 }
                 let piece = piece.filter(|piece| !piece.is_empty());
+                // A window may be used up and the provider let it go on, for more money.
+                self.limits.go_on();
                 let step = piece.map(|piece| told(kind, piece, message_id, parent(message)));
                 step.into_iter().collect()
             }
@@ -161,6 +163,7 @@ impl Claude {
             info.and_then(|info| self.limits.window_event(info));
             return Vec::new();
         }
+        self.limits.go_on();
         let message_id = id(message, "id").map(str::to_owned);
         let mut steps = Vec::new();
         for block in blocks(message) {

@@ -10,7 +10,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
-    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, Steered,
+    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, ObservedCall, Steered,
 };
 use windlass_process::{End, Feed, FeedError, LineTooLong, Lines, Output, ProcessError, Running};
 
@@ -499,6 +499,12 @@ impl Actor {
             | BackendEvent::Notice(_) => self.last_seen.clone(),
         };
         self.last_seen = seen;
+        if let BackendEvent::Text { parent: None, .. }
+        | BackendEvent::Thinking { parent: None, .. }
+        | BackendEvent::ToolStarted(ObservedCall { parent: None, .. }) = &event
+        {
+            self.clock.go_on();
+        }
         if self.is_turn_running() {
             match &event {
                 BackendEvent::Notice(BackendNotice::Limit { reset_at }) => {

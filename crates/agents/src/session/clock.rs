@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest silence that an agent can announce. Windows of use last a week.
-const MAX_SILENCE: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_SILENCE: Duration = Duration::from_secs(8 * 24 * 3600);
 
 /// What is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +60,15 @@ impl Clock {
         self.heard = now;
     }
 
-    /// The agent will be silent for so long. It is not taken back by what it says meanwhile.
+    /// The agent will be silent for so long. It is taken back only by [`go_on`](Self::go_on).
     pub(super) fn announce(&mut self, now: Instant, silence: Duration) {
         let until = now.checked_add(silence.min(MAX_SILENCE));
         self.announced = self.announced.max(until);
+    }
+
+    /// The agent works again, so that it is not silent for long any more.
+    pub(super) fn go_on(&mut self) {
+        self.announced = None;
     }
 
     /// Lets the clock stand or go.
@@ -123,6 +128,8 @@ mod tests {
         check(&clock, start, 35, Over::Silence);
         clock.announce(start + 6 * SECOND, Duration::MAX);
         check(&clock, start, 100, Over::Turn);
+        clock.go_on();
+        check(&clock, start, 16, Over::Silence);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is found in recorded lines of the real programs.
 
+use serde_json::json;
 use windlass_agents::{
     Acp, AcpSettings, Claude, Codex, CodexExec, CodexSettings, GeminiStream, Protocol, Step,
 };
@@ -103,6 +104,20 @@ fn a_limit_of_claude_keeps_its_reset_time() {
         // In a later turn of the same process the event does not come again.
         lines.retain(|line| !line.contains("rate_limit_event"));
     }
+}
+
+#[test]
+fn a_limit_after_which_claude_goes_on_is_none() {
+    let lines = fixture("claude-rate-limit-rejected.jsonl");
+    let is_limit = |line: &&String| line.contains("rate_limit_event");
+    let mut protocol = claude(None);
+    protocol.prompt("x");
+    protocol.line(lines.iter().find(is_limit).unwrap().as_bytes());
+    assert!(protocol.limit().is_some());
+    let message = json!({"id": "m", "model": "m", "content": [{"type": "text", "text": "on"}]});
+    let line = json!({"type": "assistant", "message": message});
+    protocol.line(line.to_string().as_bytes());
+    assert_eq!(protocol.limit(), None);
 }
 
 #[test]
