@@ -51,6 +51,8 @@ enum Due {
     Stop,
     GiveUpPipe,
 }
+    /// The process has closed its output and lives on.
+    Straggler,
 
 pub(super) struct Actor {
     spec: BackendSpec,
@@ -253,7 +255,7 @@ impl Actor {
             // A pipe that still brings something is no straggler.
             let at = since.max(self.last_line) + STRAGGLING;
             match self.end {
-                None => all.push((at, Due::Stop)),
+                None => all.push((at, Due::Straggler)),
                 Some(_) if self.are_lines_open && self.outbox.has_room() => {
                     all.push((at, Due::GiveUpPipe));
                 }
@@ -295,6 +297,14 @@ impl Actor {
         match command {
             Some(Command::Prompt {
                 prompt,
+            Due::Straggler => {
+                self.half_ended = None;
+                // What it said before still tells more than that.
+                let stderr = finish::last_complaints(&self.complaints);
+                let why = self.protocol.why_ended(&BackendExit::default(), &stderr);
+                let message = "it closed its output and did not end";
+                self.end_by(BackendError::new(why.kind, message));
+            }
                 events,
                 reply,
             }) => self.begin_turn(prompt, events, reply),
