@@ -23,6 +23,8 @@ use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
+/// How long it is waited for that an agent has repeated a conversation. One that never falls silent is asked all the same.
+const LONGEST_REPEAT: Duration = Duration::from_secs(5);
 /// How many requests to the host run at once.
 const MAX_HOST_CALLS: usize = 64;
 
@@ -84,6 +86,8 @@ pub(super) struct Actor {
     last_line: Instant,
     /// What was told last, for who asks why there is silence.
     last_seen: String,
+    /// Since when the agent may be repeating what was said before.
+    repeats_since: Option<Instant>,
     is_inbox_open: bool,
     are_complaints_open: bool,
     are_lines_open: bool,
@@ -128,6 +132,7 @@ impl Actor {
             last_seen: "nothing".to_owned(),
             is_inbox_open: true,
             are_complaints_open: true,
+            repeats_since: None,
             are_lines_open: true,
             end: None,
             half_ended: None,
@@ -175,8 +180,10 @@ impl Actor {
     fn settle(&mut self) {
         let now = Instant::now();
         self.clock.stand(now, self.protocol.waits_for_person());
-        if self.is_prompt_waiting() && self.protocol.readiness() == Readiness::Ready {
-            self.say_prompt();
+        match self.protocol.readiness() {
+            Readiness::WhenQuiet(_) => self.repeats_since = self.repeats_since.or(Some(now)),
+            Readiness::Ready if self.is_prompt_waiting() => self.say_prompt(),
+            Readiness::Ready | Readiness::NotYet => {}
         }
         let is_told = !self.outbox.can_tell();
         if is_told && self.turn.as_ref().is_some_and(|turn| turn.result.is_some()) {
@@ -248,7 +255,9 @@ impl Actor {
         }
         let readiness = self.protocol.readiness();
         if let (true, Readiness::WhenQuiet(quiet)) = (self.is_prompt_waiting(), readiness) {
-            all.push((self.last_line + quiet, Due::Quiet));
+            let at = self.last_line + quiet;
+            let latest = self.repeats_since.map(|since| since + LONGEST_REPEAT);
+            all.push((latest.map_or(at, |latest| at.min(latest)), Due::Quiet));
         }
         all.extend(self.stop_at.map(|at| (at, Due::Stop)));
         if let Some(since) = self.half_ended {
