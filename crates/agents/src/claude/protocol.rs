@@ -9,7 +9,7 @@ use windlass_core::backend::{
     BackendUsage, ObservedCall, PermissionDecision, SessionChoice, SessionTotals,
 };
 
-use super::permission::Permissions;
+use super::permission::{self, Permissions};
 use super::result::{self, Seen};
 use crate::calls::Calls;
 use crate::ended::Known;
@@ -293,6 +293,8 @@ impl Protocol for Claude {
         match text(&message, "type") {
             Some("system") => self.system(&message, line),
             Some("result") => self.result(&message, line),
+            // Nobody is there to decide between turns.
+            Some("control_request") if !self.is_in_turn => permission::refuse(&message),
             Some("control_request") => self.permissions.ask(&message),
             Some("control_cancel_request") => {
                 let request = text(&message, "request_id").unwrap_or_default();

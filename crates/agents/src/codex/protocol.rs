@@ -432,7 +432,10 @@ impl Protocol for Codex {
         };
         match Message::read(message) {
             Message::Request { id, method, params } => {
-                if let Some(step) = self.approvals.ask(&id, &method, &params) {
+                // Nobody is there to decide between turns.
+                if self.is_in_turn
+                    && let Some(step) = self.approvals.ask(&id, &method, &params)
+                {
                     return vec![step];
                 }
                 let refusal = self.requests.refusal(&id, NO_SUCH_METHOD, "not supported");
