@@ -15,7 +15,7 @@ use crate::calls::Calls;
 use crate::ended::Known;
 use crate::json::{id, notice, object, raw, raw_unless_blank, status, text, warning};
 use crate::limits::{Limit, Limits};
-use crate::protocol::{Protocol, Readiness, Step};
+use crate::protocol::{Protocol, Readiness, SteerId, Step};
 use crate::usage::Meter;
 
 /// How many messages are remembered as told in pieces.
@@ -334,7 +334,7 @@ impl Protocol for Claude {
 
     /// A line that comes while a tool runs is taken with its result; one that comes later begins a turn of its own. Nothing tells
     /// which, so it is better said after the end.
-    fn steer(&mut self, _text: &str) -> Option<Vec<Step>> {
+    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
         None
     }
 

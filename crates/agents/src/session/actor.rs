@@ -1,6 +1,6 @@
 //! The task that looks after one process: the only one that reads it, writes to it and ends it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::finish::{self, Ending};
 use super::outbox::Outbox;
 use super::start::Started;
 use super::{Command, SessionSettings, host};
-use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
+use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
@@ -51,10 +51,10 @@ enum Due {
     Over(Over),
     Quiet,
     Stop,
-    GiveUpPipe,
-}
     /// The process has closed its output and lives on.
     Straggler,
+    GiveUpPipe,
+}
 
 pub(super) struct Actor {
     spec: BackendSpec,
@@ -69,8 +69,10 @@ pub(super) struct Actor {
     clock: Clock,
     outbox: Outbox,
     turn: Option<Turn>,
-    /// Who waits to learn whether a steering text was taken, oldest first.
-    steers: VecDeque<oneshot::Sender<Steered>>,
+    /// Who waits to learn whether a text was taken that was said to the turn.
+    steers: HashMap<SteerId, oneshot::Sender<Steered>>,
+    /// How many such texts there were.
+    steer_count: u64,
     host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
     /// The agent's own names of these, by task.
     host_requests: HashMap<Id, Value>,
@@ -84,10 +86,10 @@ pub(super) struct Actor {
     /// Whether the last turn failed.
     has_failed: bool,
     last_line: Instant,
-    /// What was told last, for who asks why there is silence.
-    last_seen: String,
     /// Since when the agent may be repeating what was said before.
     repeats_since: Option<Instant>,
+    /// What was told last, for who asks why there is silence.
+    last_seen: String,
     is_inbox_open: bool,
     are_complaints_open: bool,
     are_lines_open: bool,
@@ -120,7 +122,8 @@ impl Actor {
             clock,
             outbox: Outbox::default(),
             turn: None,
-            steers: VecDeque::new(),
+            steers: HashMap::new(),
+            steer_count: 0,
             host_calls: JoinSet::new(),
             host_requests: HashMap::new(),
             ending: None,
@@ -129,10 +132,10 @@ impl Actor {
             stop_at: None,
             has_failed: false,
             last_line: now,
+            repeats_since: None,
             last_seen: "nothing".to_owned(),
             is_inbox_open: true,
             are_complaints_open: true,
-            repeats_since: None,
             are_lines_open: true,
             end: None,
             half_ended: None,
@@ -210,6 +213,10 @@ impl Actor {
             return;
         };
         self.outbox.end_turn();
+        // What it did not confirm until now, it takes no more.
+        for (_, reply) in self.steers.drain() {
+            let _ = reply.send(Steered::NotTaken);
+        }
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
             let outcome = self.ending().outcome(result, None);
@@ -290,6 +297,14 @@ impl Actor {
                 self.half_ended = None;
                 self.running.stop();
             }
+            Due::Straggler => {
+                self.half_ended = None;
+                // What it said before still tells more than that.
+                let stderr = finish::last_complaints(&self.complaints);
+                let why = self.protocol.why_ended(&BackendExit::default(), &stderr);
+                let message = "it closed its output and did not end";
+                self.end_by(BackendError::new(why.kind, message));
+            }
             Due::GiveUpPipe => self.are_lines_open = false,
         }
     }
@@ -306,14 +321,6 @@ impl Actor {
         match command {
             Some(Command::Prompt {
                 prompt,
-            Due::Straggler => {
-                self.half_ended = None;
-                // What it said before still tells more than that.
-                let stderr = finish::last_complaints(&self.complaints);
-                let why = self.protocol.why_ended(&BackendExit::default(), &stderr);
-                let message = "it closed its output and did not end";
-                self.end_by(BackendError::new(why.kind, message));
-            }
                 events,
                 reply,
             }) => self.begin_turn(prompt, events, reply),
@@ -376,9 +383,11 @@ impl Actor {
     fn steer(&mut self, text: &str, reply: oneshot::Sender<Steered>) {
         let is_said = self.turn.as_ref().is_some_and(|turn| turn.prompt.is_none());
         let can = is_said && self.is_turn_running() && self.ending.is_none();
-        match can.then(|| self.protocol.steer(text)).flatten() {
+        self.steer_count += 1;
+        let id = SteerId(self.steer_count);
+        match can.then(|| self.protocol.steer(id, text)).flatten() {
             Some(steps) => {
-                self.steers.push_back(reply);
+                self.steers.insert(id, reply);
                 self.act(steps);
             }
             None => {
@@ -464,8 +473,8 @@ impl Actor {
                     let left = left.unwrap_or(Duration::ZERO);
                     self.clock.announce(Instant::now(), left);
                 }
-                Step::Steered(steered) => {
-                    if let Some(reply) = self.steers.pop_front() {
+                Step::Steered(id, steered) => {
+                    if let Some(reply) = self.steers.remove(&id) {
                         let _ = reply.send(steered);
                     }
                 }
