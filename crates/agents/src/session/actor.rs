@@ -157,7 +157,7 @@ impl Actor {
                 command = self.inbox.recv(), if self.is_inbox_open => self.obey(command),
                 () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
                 line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
-                text = self.complaints.fresh(), if self.are_complaints_open => self.hear_complaint(text),
+                text = self.complaints.fresh(), if self.are_complaints_open && self.outbox.has_room() => self.hear_complaint(text),
                 Some(answered) = self.host_calls.join_next_with_id() => self.answer_host_call(answered),
                 ended = self.running.end(), if self.end.is_none() => {
                     self.end = Some(ended);
