@@ -157,15 +157,16 @@ impl Job {
             tokio::select! {
                 biased;
                 () = tell.closed() => break None,
-                Some(event) = told.recv() => {
-                    note_session(process, &event);
-                    hearing.pass(event, tell).await;
+                // An agent can talk without a pause, so it comes behind what it is told.
+                Some(words) = said.recv() => {
+                    saying.spawn(say(Arc::clone(&session), words));
                 }
                 Some(joined) = saying.join_next(), if !saying.is_empty() => {
                     report(joined, tell).await;
                 }
-                Some(words) = said.recv() => {
-                    saying.spawn(say(Arc::clone(&session), words));
+                Some(event) = told.recv() => {
+                    note_session(process, &event);
+                    hearing.pass(event, tell).await;
                 }
                 outcome = &mut prompting => break Some(outcome),
             }
