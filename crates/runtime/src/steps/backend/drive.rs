@@ -58,9 +58,15 @@ impl Job {
                 return;
             }
         };
-        let outcome = self.carry(&mut process, hearing, &tell, &mut said).await;
-        if let Some(outcome) = &outcome {
+        let mut outcome = self.carry(&mut process, hearing, &tell, &mut said).await;
+        if let Some(outcome) = &mut outcome {
             process.session_id = outcome.session_id.clone().or(process.session_id);
+            if let Some(before) = process.unbooked.take() {
+                outcome.usage.get_or_insert_default().add(&before);
+            }
+            if tell.is_closed() {
+                process.unbooked = outcome.usage;
+            }
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
             true => taken.leave(process, &*self.world, self.idle_time).await,
@@ -115,6 +121,7 @@ impl Job {
             session_id: None,
             started,
             session: session.into(),
+            unbooked: None,
         };
         Ok((process, Hearing::NotYet(None)))
     }

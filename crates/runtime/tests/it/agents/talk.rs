@@ -266,6 +266,9 @@ async fn an_interrupt_keeps_what_was_said_and_the_process() {
     assert_eq!(run(&fixture, "again").await.response, "next");
     assert_eq!(fake.opened(), ["new s1"]);
     assert_eq!(fake.prompts(), ["go", "again"]);
+    // What the interrupted run used is told too late for it, and booked with the next.
+    let session = fixture.runtime.session(fixture.session).await.unwrap();
+    assert_eq!(session.usage.unwrap().output_tokens, 5);
     fixture.assert_sound().await;
 }
 
