@@ -55,7 +55,7 @@ impl Permissions {
             id: request.to_string(),
             call_id: id(call, "toolCallId").map(str::to_owned),
             name: text(call, "kind").or(title).unwrap_or("unknown").to_owned(),
-            arguments: call.get("rawInput").cloned().unwrap_or(Value::Null),
+            arguments: arguments(call),
             title: title.map(str::to_owned),
             can_allow_always,
         })))
@@ -95,6 +95,16 @@ impl Permissions {
             .map(|(name, open)| (open.id, name))
             .collect()
     }
+}
+
+/// Returns what a call is to be made with. Gemini does not tell it: there the title and the changes to files say what is asked.
+fn arguments(call: &Value) -> Value {
+    let told = |field: &str| call.get(field).filter(|value| !value.is_null()).cloned();
+    told("rawInput").unwrap_or_else(|| {
+        let fields = ["title", "content", "locations"].into_iter();
+        let fields = fields.filter_map(|field| Some((field.to_owned(), told(field)?)));
+        Value::Object(fields.collect())
+    })
 }
 
 impl Open {
