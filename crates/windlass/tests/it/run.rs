@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass_testkit::{Answer, FakeServer, Reply, Wire};
+use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
 /// Runs the binary with these variables and no others, in an empty directory.
 pub(crate) fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -41,6 +41,7 @@ fn reply(status: u16, chunks: Vec<String>) -> Reply {
         status,
         headers: Vec::new(),
         chunks,
+        after: After::End,
     }
 }
 
