@@ -36,16 +36,19 @@ fn codex_takes_what_is_said_to_a_running_turn() {
     let model = Model::start();
     let home = CODEX.home(&model);
     let mut it = Conversation::begin(&CODEX, &home);
-    model.next(Act::Hold);
+    model.next(Act::CallLong);
     let turn = it.say("a long story");
-    it.until_it_speaks();
+    it.until(|frame| frame.data["payload"]["item"]["kind"] == "tool_call");
     let path = format!("{turn}/steer");
     let words = json!({"prompt": "make it short"});
     let answer = it.daemon.client.post(&path, &words);
     assert!(answer.status < 300, "{}", answer.body);
-    it.until(|frame| frame.event == "turn.steered");
-    it.interrupt(&turn);
-    it.until_end("interrupted");
+    it.until_recorded("backend.steered");
+    std::fs::write(home.workspace.join("go"), "").unwrap();
+    it.until_end("completed");
+    // It was told with the result of the command, and needed no prompt of its own.
+    assert_eq!(model.asked(), 2, "{}", model.last_asked());
+    assert_eq!(model.most_often_told("make it short"), 1);
     it.daemon.stop();
 }
 

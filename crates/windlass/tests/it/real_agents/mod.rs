@@ -3,6 +3,7 @@
 //!
 //! What every agent has to do is in `scenes.rs`; the file of an agent says which of it that one does, and what is its own.
 
+mod alike;
 mod claude;
 mod codex;
 mod gemini;
@@ -10,13 +11,18 @@ mod model;
 mod scenes;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use windlass_testkit::pids_of;
 
 use crate::support::{Daemon, Frame, Home, Stream, text};
 use model::Model;
+
+/// Turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An agent, and how it is brought to ask the fake model.
 pub(super) struct Cli {
@@ -76,6 +82,8 @@ impl Cli {
             let file = self.own_home(home).join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
+            let only_ours = fs::Permissions::from_mode(0o700);
+            fs::set_permissions(home.data(), only_ours).unwrap();
         }
     }
 
@@ -231,6 +239,22 @@ impl<'a> Conversation<'a> {
     /// Returns the texts of all items.
     fn items(&self) -> String {
         self.detail()["items"].to_string()
+    }
+
+    /// Waits for a record that the wire does not show.
+    #[track_caller]
+    fn until_recorded(&self, kind: &str) {
+        let database = rusqlite::Connection::open(self.home.data().join("windlass.db")).unwrap();
+        let find = "SELECT count(*) FROM records WHERE instr(body, CAST(?1 AS BLOB)) > 0";
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            let found: u32 = database.query_row(find, [kind], |row| row.get(0)).unwrap();
+            if found > 0 {
+                return;
+            }
+            assert!(Instant::now() < given_up, "no {kind}: {}", self.detail());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn interrupt(&self, turn: &str) {

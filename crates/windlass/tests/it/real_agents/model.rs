@@ -14,6 +14,9 @@ pub(super) const COMMAND: &str = "printf by-command-%s 42 > made; cat made";
 /// What that prints.
 pub(super) const PRINTED: &str = "by-command-42";
 
+/// A command that goes on until there is a file `go`.
+const LONG_COMMAND: &str = "until [ -e go ]; do sleep 0.05; done";
+
 /// What the model does with a request.
 #[derive(Debug, Clone)]
 pub(super) enum Act {
@@ -21,6 +24,8 @@ pub(super) enum Act {
     Say,
     /// Calls for a command, which makes a file and prints something.
     Call,
+    /// Calls for a command that ends when a file `go` is made.
+    CallLong,
     /// Begins to answer and says no more.
     Hold,
     /// Fails as the provider does.
@@ -84,6 +89,11 @@ impl Model {
         counts.max().unwrap_or(0)
     }
 
+    /// Returns how many requests there were.
+    pub(super) fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked.len()
+    }
+
     /// Returns the newest request as text.
     pub(super) fn last_asked(&self) -> String {
         let state = self.state.lock().unwrap();
@@ -122,14 +132,8 @@ fn answer(request: &Request, state: &Mutex<State>) -> Reply {
             let (first, rest) = SAID.split_at(8);
             stream(wire, &Answer::text(&[first, rest]))
         }
-        Act::Call => {
-            let arguments = (tool.arguments)(COMMAND).to_string();
-            let id = format!("call_{}", state.asked.len());
-            stream(
-                wire,
-                &Answer::default().with_call(&id, tool.name, &[&arguments]),
-            )
-        }
+        Act::Call => stream(wire, &tool.call(COMMAND, state.asked.len())),
+        Act::CallLong => stream(wire, &tool.call(LONG_COMMAND, state.asked.len())),
         Act::Hold => {
             let mut reply = stream(wire, &Answer::text(&["The beginning", " of it."]));
             let said = reply
@@ -151,7 +155,15 @@ struct Shell {
     arguments: fn(&str) -> Value,
 }
 
-const SHELLS: [Shell; 4] = [
+impl Shell {
+    fn call(&self, command: &str, number: usize) -> Answer {
+        let arguments = (self.arguments)(command).to_string();
+        let id = format!("call_{number}");
+        Answer::default().with_call(&id, self.name, &[&arguments])
+    }
+}
+
+const SHELLS: [Shell; 5] = [
     Shell {
         name: "Bash",
         arguments: |command| json!({"command": command, "description": "makes a file"}),
@@ -162,6 +174,11 @@ const SHELLS: [Shell; 4] = [
     },
     Shell {
         name: "shell_command",
+        arguments: |command| json!({"command": command}),
+    },
+    // The daemon's own.
+    Shell {
+        name: "shell",
         arguments: |command| json!({"command": command}),
     },
     Shell {
