@@ -135,6 +135,9 @@ fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
     if has("claude") && has("codex") {
         cargo.arg("real_agents::alike::");
     }
+    if has("claude") && extent == Extent::Whole {
+        cargo.arg("real_agents::kills::");
+    }
     command::run_tests(cargo, tally)
 }
 

@@ -3,6 +3,7 @@
 use crate::api;
 use crate::backends;
 use crate::car;
+use crate::crash;
 use crate::failure::Failure;
 use crate::fake_models;
 use crate::map;
@@ -64,6 +65,7 @@ const STEPS: &[Step] = &[
     Step::Own("cargo xtask car", car::check),
     Step::Own("cargo xtask api", api::check),
     Step::Own("cargo xtask fake-models", fake_models::check),
+    crash::BACKENDS,
     backends::QUICK,
 ];
 

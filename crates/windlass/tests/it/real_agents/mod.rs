@@ -7,6 +7,7 @@ mod alike;
 mod claude;
 mod codex;
 mod gemini;
+mod kills;
 mod model;
 mod scenes;
 
@@ -137,8 +138,15 @@ struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     fn begin(cli: &'a Cli, home: &'a Home) -> Self {
+        Self::begin_with(cli, home, &json!({}))
+    }
+
+    /// Begins a thread of which more is said.
+    fn begin_with(cli: &'a Cli, home: &'a Home, more: &Value) -> Self {
         let daemon = home.start();
-        let thread = daemon.thread(&json!({"backend": cli.backend}));
+        let mut thread = more.clone();
+        thread["backend"] = json!(cli.backend);
+        let thread = daemon.thread(&thread);
         let events = daemon.client.events(&thread, 0);
         Self {
             cli,
