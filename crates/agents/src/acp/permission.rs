@@ -114,3 +114,27 @@ impl Open {
         found.map(|(_, option)| option.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was asked for a command, whose arguments the agent does not tell.
+    fn asked(title: &str) -> PermissionRequest {
+        let call = json!({"toolCallId": "c", "title": title, "kind": "execute"});
+        let params = json!({"options": [], "toolCall": call});
+        match Permissions::default().ask(&json!(1), &params) {
+            Some(Step::Event(BackendEvent::Permission(request))) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A decision is found again by name and arguments, and one command is not another.
+    #[test]
+    fn two_commands_are_told_apart_where_an_agent_gives_only_their_titles() {
+        let (harmless, other) = (asked("touch x"), asked("rm -r ."));
+        assert_eq!(harmless.name, other.name);
+        assert_ne!(harmless.arguments, other.arguments);
+        assert_eq!(harmless.arguments, asked("touch x").arguments);
+    }
+}

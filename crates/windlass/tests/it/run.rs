@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use windlass_testkit::{Answer, FakeServer, Reply, Wire};
+use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
 use crate::support::{Home, Model, Sandbox};
 
@@ -74,6 +74,7 @@ fn reply(status: u16, chunks: Vec<String>) -> Reply {
         status,
         headers: Vec::new(),
         chunks,
+        after: After::End,
     }
 }
 
