@@ -1,9 +1,22 @@
 //! A sandbox of namespaces, made by the program `bwrap`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+#[cfg(target_os = "linux")]
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{Seek, Write},
+    os::unix::ffi::OsStrExt,
+};
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Bounds;
 use crate::network::Network;
@@ -97,6 +110,28 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     hidden.for_each(|path| arguments.path("--remount-ro", path));
     arguments.path("--chdir", &bounds.cwd);
     arguments.0
+}
+
+/// Writes down the variables of a program, to be read by the sandbox from an open file.
+#[cfg(target_os = "linux")]
+pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
+    let mut text = Vec::new();
+    for (name, value) in variables {
+        for word in [OsStr::new("--setenv"), name, value] {
+            text.extend_from_slice(word.as_bytes());
+            text.push(0);
+        }
+    }
+    let mut file = File::from(memfd_create("variables", MemfdFlags::CLOEXEC)?);
+    file.write_all(&text)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// Namespaces are a part of Linux.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn variables(_variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Tells whether a sandbox has nothing of the host's at a path.

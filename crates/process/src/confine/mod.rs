@@ -8,9 +8,12 @@ mod landlock;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -116,6 +119,12 @@ impl Bounds {
     }
 }
 
+/// A command, with the open file that it inherits, if it does.
+pub(crate) struct Prepared {
+    pub(crate) command: Command,
+    pub(crate) inherited: Option<OwnedFd>,
+}
+
 impl Confinement {
     /// Returns the name by which people know it.
     #[must_use]
@@ -146,23 +155,35 @@ impl Confinement {
         self != Self::Bubblewrap
     }
 
-    /// Makes the command that runs a program; the program's own arguments are still to be added.
-    pub(crate) fn command(self, bounds: &Bounds, program: &Path) -> Command {
-        let mut command = match self {
+    /// Makes the command that runs a program with these variables; the program's own arguments are still to be added.
+    pub(crate) fn command(
+        self,
+        bounds: &Bounds,
+        program: &Path,
+        variables: &BTreeMap<OsString, OsString>,
+    ) -> io::Result<Prepared> {
+        let mut prepared = match self {
             Self::Bubblewrap => {
+                // It runs outside of what it makes, so no variable of the program's may be its own: one of them can load a
+                // library. In the list of arguments everybody could read them.
+                let inherited = bubblewrap::variables(variables)?;
                 let mut command = Command::new(bubblewrap::program_or_usual());
-                command.args(bubblewrap::arguments(bounds));
+                command.env_clear().args(bubblewrap::arguments(bounds));
+                command.arg("--args").arg(inherited.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
-                command
+                let inherited = Some(inherited);
+                Prepared { command, inherited }
             }
             Self::Landlock | Self::Unconfined => {
                 let mut command = Command::new(program);
+                command.env_clear().envs(variables);
                 command.current_dir(&bounds.cwd);
-                command
+                let inherited = None;
+                Prepared { command, inherited }
             }
         };
-        command.process_group(0);
-        command
+        prepared.command.process_group(0);
+        Ok(prepared)
     }
 
     /// Puts a domain around the calling thread that keeps its signals inside, if there is such a thing.

@@ -113,3 +113,38 @@ async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_
         assert_eq!(keys.count(), 1, "{way:?}");
     }
 }
+
+#[tokio::test]
+async fn a_variable_of_a_program_does_nothing_outside_of_its_sandbox() {
+    for world in sandboxes() {
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (mut program, _) = world.script("printf %s \"$WORD\" > word");
+        // The loader writes what this names before the first word of any program.
+        let trace = outside.path().join("trace").into_os_string();
+        let values = [("LD_DEBUG", "all".into()), ("LD_DEBUG_OUTPUT", trace)];
+        let values = values.map(|(name, value)| (name.into(), value));
+        program.variables.extend(values);
+        program.variables.insert("WORD".into(), "two\nlines".into());
+        let mut running = program.start().await.unwrap();
+        let mut said = running.chunks().unwrap();
+        while said.next().await.is_some() {}
+        running.end().await.unwrap();
+        let way = world.way;
+        let word = fs::read_to_string(world.root().join("word"));
+        assert_eq!(word.unwrap_or_default(), "two\nlines", "{way:?}");
+        let written = fs::read_dir(&outside).unwrap().count();
+        assert_eq!(written, 0, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn variables_are_in_no_list_of_processes() {
+    for world in worlds() {
+        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        program.variables.insert("KEY".into(), "a-secret".into());
+        let running = crate::support::up(program, &errors).await;
+        let command = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();
+        let command = String::from_utf8_lossy(&command).into_owned();
+        assert!(!command.contains("a-secret"), "{:?}: {command}", world.way);
+    }
+}
