@@ -88,10 +88,13 @@ pub struct Bounds {
     pub cwd: PathBuf,
     /// Whether it may change what is in the root.
     pub is_writable: bool,
-    /// Directories beside the root that it may change, such as those with a program's own settings; links resolved. One may lie
-    /// below something hidden and is seen all the same; what is hidden inside of it stays so. None lies above the root.
+    /// Files and directories beside the root that it may change, such as a program's own settings; links resolved. One may be
+    /// hidden, or lie below what is, and is seen all the same; what is hidden inside of it stays so. None lies above the root.
     pub also_writable: Vec<PathBuf>,
-    /// What it cannot see; none of it lies above the root.
+    /// Files and directories that it sees although they lie below something hidden; links resolved. What is hidden inside of
+    /// them stays so.
+    pub also_seen: Vec<PathBuf>,
+    /// What it cannot see. Where the root lies below it, the root is seen all the same.
     pub hidden: Arc<Hidden>,
     /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
     pub held: Vec<PathBuf>,
@@ -111,6 +114,7 @@ impl Bounds {
             root,
             is_writable: true,
             also_writable: Vec::new(),
+            also_seen: Vec::new(),
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,
