@@ -22,22 +22,14 @@ const PROGRAM: &str = "codex";
 const HOW_TO_INSTALL: &str = "install it with `npm install -g @openai/codex`";
 
 /// What Codex may do by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CodexSettings {
-    /// When it asks for a permission, in its own words.
-    pub approval_policy: String,
+    /// When it asks for a permission, in its own words; `None` is before each command that is not known to change nothing, and
+    /// never in a turn that nobody is asked about.
+    pub approval_policy: Option<String>,
     /// Its own sandbox, in its own words; `None` is none where we confine it, since a sandbox inside of ours cannot be made, and
     /// `workspace-write` where nothing does.
     pub sandbox: Option<String>,
-}
-
-impl Default for CodexSettings {
-    fn default() -> Self {
-        Self {
-            approval_policy: "on-request".to_owned(),
-            sandbox: None,
-        }
-    }
 }
 
 /// Codex.
@@ -89,6 +81,15 @@ impl Backend for CodexBackend {
             Confinement::Bubblewrap | Confinement::Landlock => "danger-full-access",
         };
         codex.sandbox.get_or_insert_with(|| usual.to_owned());
+        // With `on-request` it asks only to leave its own sandbox, and here it has none.
+        let usual = if spec.approve_all {
+            "never"
+        } else {
+            "untrusted"
+        };
+        codex
+            .approval_policy
+            .get_or_insert_with(|| usual.to_owned());
         let protocol = Box::new(Codex::new(&spec, codex));
         let mut arguments: Vec<OsString> = spec.arguments.iter().map(Into::into).collect();
         arguments.push("app-server".into());

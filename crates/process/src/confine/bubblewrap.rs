@@ -184,7 +184,8 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
             || !is_empty(path)
     };
     let places = bounds.hidden.places().iter();
-    let hidden = places.filter(|path| !bounds.also_writable.contains(path));
+    let is_named = |path| bounds.also_writable.contains(path) || bounds.also_seen.contains(path);
+    let hidden = places.filter(|path| !is_named(path));
     let hidden = hidden.cloned().map(Cover::Hidden);
     let held = bounds.held.iter().cloned().map(Cover::Held);
     let shown = bounds.also_writable.iter().cloned().map(Cover::Shown);
@@ -231,7 +232,7 @@ fn root_below_cover(bounds: &Bounds) -> Option<Cover> {
     let mut laid = bounds.hidden.places().iter().chain(&bounds.also_seen);
     let is_below = laid.any(|above| bounds.root.starts_with(above));
     let root = bounds.root.clone();
-    is_below.then(|| match bounds.is_writable {
+    is_below.then_some(match bounds.is_writable {
         true => Cover::Shown(root),
         false => Cover::Seen(root),
     })

@@ -91,8 +91,8 @@ pub struct Bounds {
     /// Files and directories beside the root that it may change, such as a program's own settings; links resolved. One may be
     /// hidden, or lie below what is, and is seen all the same; what is hidden inside of it stays so. None lies above the root.
     pub also_writable: Vec<PathBuf>,
-    /// Files and directories that it sees although they lie below something hidden; links resolved. What is hidden inside of
-    /// them stays so.
+    /// Files and directories that it sees although they are hidden, or lie below what is; links resolved. What is hidden inside
+    /// of them stays so.
     pub also_seen: Vec<PathBuf>,
     /// What it cannot see. Where the root lies below it, the root is seen all the same.
     pub hidden: Arc<Hidden>,
