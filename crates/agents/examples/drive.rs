@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 spec.variables.insert(name.to_owned(), value.to_owned());
             }
             "--writable" => writable.push(PathBuf::from(value()?).canonicalize()?),
-            "--approval" => codex.approval_policy = value()?,
+            "--approval" => codex.approval_policy = Some(value()?),
             "--confined" => confinement = Confinement::Bubblewrap,
             _ => prompts.push(word),
         }

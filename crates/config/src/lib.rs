@@ -65,6 +65,8 @@ pub struct BackendEntry {
     pub variables: Vec<String>,
     /// Whose home directory it has.
     pub home: BackendHome,
+    /// The directory with its settings below the user's home, which it may change; only where it has that home.
+    pub settings: Option<PathBuf>,
     /// For how many seconds it may be silent while it works; 0 is for ever.
     pub silence_seconds: Option<u64>,
     /// How many seconds a turn may take.
@@ -102,11 +104,11 @@ impl BackendKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
-    /// The user's, of which it sees its own settings and where it works: its login is there.
+    /// One of its own in the data directory, another for each owner of threads. It has the user's login there.
     #[default]
-    User,
-    /// One of its own in the data directory.
     Own,
+    /// The user's, of which it sees where it works and its own settings. What it writes there the user's own program obeys.
+    User,
 }
 
 /// What becomes of the name of a model that is not configured.

@@ -52,6 +52,9 @@ pub struct TurnRequest {
     /// The whole agent that carries the turn in our place, by name; one that is not known refuses the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Whose work the turn is, where it is not the operator's: what it leaves behind is kept apart from that of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// What a caller wants to find on the records that begin and end its turn.

@@ -1,12 +1,12 @@
 //! The thread that starts a program, and then only waits for it.
 
 use std::io::{PipeReader, PipeWriter};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Sender, channel};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::confine::{Confinement, Domain};
+use crate::confine::{Confinement, Domain, Prepared};
 use crate::error::ProcessError;
 use crate::lifeline::Lifeline;
 use crate::orphans::{self, Brood, Known};
@@ -32,7 +32,7 @@ pub(crate) struct Launched {
 /// Starts the program in a thread of its own, which then waits for it without reaping it.
 pub(crate) fn launch(
     program: Program,
-    command: Command,
+    prepared: Prepared,
     pipes: Pipes,
     notes: Sender<Note>,
     lifeline: impl FnOnce(Confinement) -> Result<Option<Lifeline>, ProcessError> + Send + 'static,
@@ -44,7 +44,10 @@ pub(crate) fn launch(
             let lifeline = lifeline(program.confinement)?;
             let domain = program.confinement.enter(&program.bounds, &program.root);
             let domain = domain.map_err(ProcessError::Sandbox)?;
-            let mut command = command;
+            let Prepared {
+                mut command,
+                inherited,
+            } = prepared;
             let stdin = pipes.stdin.map_or_else(Stdio::null, Stdio::from);
             command
                 .stdin(stdin)
@@ -54,7 +57,10 @@ pub(crate) fn launch(
                 Confinement::Bubblewrap => Brood::Never,
                 Confinement::Landlock | Confinement::Unconfined => Brood::Possible,
             };
-            let spawned = orphans::spawn(&mut command, brood);
+            let spawned = match &inherited {
+                Some(inherited) => orphans::spawn_inheriting(&mut command, brood, inherited),
+                None => orphans::spawn(&mut command, brood),
+            };
             let (child, known) = spawned.map_err(ProcessError::io("start the command"))?;
             Ok(Launched {
                 child,

@@ -7,10 +7,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::processes::{Member, Table};
@@ -64,13 +66,30 @@ pub(crate) struct Known {
 pub(crate) fn spawn(command: &mut Command, brood: Brood) -> io::Result<(Child, Known)> {
     let _gate = GATE.read().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn()?;
+    Ok(remember(child, brood))
+}
+
+/// Starts a program that inherits an open file. Nobody else is started meanwhile, who would inherit it too.
+pub(crate) fn spawn_inheriting(
+    command: &mut Command,
+    brood: Brood,
+    inherited: &OwnedFd,
+) -> io::Result<(Child, Known)> {
+    let _gate = GATE.write().unwrap_or_else(PoisonError::into_inner);
+    fcntl_setfd(inherited, FdFlags::empty())?;
+    let child = command.spawn();
+    fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
+    Ok(remember(child?, brood))
+}
+
+fn remember(child: Child, brood: Brood) -> (Child, Known) {
     let pid = i32::try_from(child.id()).unwrap_or_default();
     let birth = Pid::from_raw(pid).and_then(Member::birth);
     // Where that is not told, any orphan may be its.
     let start = (brood == Brood::Possible).then(|| birth.unwrap_or(0));
     let known = start.map_or(Start::Childless, Start::Of);
     started().get_or_insert_default().insert(pid, known);
-    Ok((child, Known { pid, start }))
+    (child, Known { pid, start })
 }
 
 impl Drop for Known {

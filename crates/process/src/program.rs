@@ -6,13 +6,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::confine::{Bounds, Confinement};
+use crate::confine::{Bounds, Confinement, Prepared};
 use crate::error::ProcessError;
 use crate::ladder::Ladder;
 use crate::limits::{Limits, words_before};
@@ -125,7 +124,7 @@ impl Program {
     }
 
     /// Makes what the system starts. What it would refuse, or a sandbox only tell as an exit code, is told here.
-    pub(crate) fn command(&self, mark: &str) -> Result<Command, ProcessError> {
+    pub(crate) fn command(&self, mark: &str) -> Result<Prepared, ProcessError> {
         self.refuse_nul()?;
         let program = self.find()?;
         let directory = |source| ProcessError::Directory {
@@ -137,20 +136,17 @@ impl Program {
             return Err(directory(std::io::ErrorKind::NotADirectory.into()));
         }
         let before = words_before(self.limits, self.confinement);
-        let mut command = match before.split_first() {
-            None => self.confinement.command(&self.bounds, &program),
-            Some((first, rest)) => {
-                let mut command = self.confinement.command(&self.bounds, Path::new(first));
-                command.args(rest).arg(&program);
-                command
-            }
-        };
-        command
-            .args(&self.arguments)
-            .env_clear()
-            .envs(&self.variables)
-            .env(MARK, mark);
-        Ok(command)
+        let first = before.first().map_or(program.as_path(), Path::new);
+        let mut variables = self.variables.clone();
+        variables.insert(MARK.into(), mark.into());
+        let prepared = self.confinement.command(&self.bounds, first, &variables);
+        let mut prepared = prepared.map_err(ProcessError::io("hand over variables"))?;
+        if let Some((_, rest)) = before.split_first() {
+            prepared.command.args(rest).arg(&program);
+        }
+        // A sandbox is marked like what is in it.
+        prepared.command.args(&self.arguments).env(MARK, mark);
+        Ok(prepared)
     }
 
     fn refuse_nul(&self) -> Result<(), ProcessError> {

@@ -93,7 +93,7 @@ struct Supervised {
 impl Supervised {
     fn start(mut program: Program, notes: Sender<Note>) -> Result<(Self, Started), ProcessError> {
         let mark = program.new_mark();
-        let command = program.command(&mark)?;
+        let prepared = program.command(&mark)?;
         let scratch = program.scratch.take();
         let records = program.records.take();
         let (time, ladder) = (program.time, program.ladder.clone());
@@ -140,7 +140,7 @@ impl Supervised {
         let lifeline =
             move |mark: &str, around| Lifeline::start(mark, scratch_path.as_deref(), around);
         let mark_of_launch = mark.clone();
-        let launched = launch(program, command, pipes, notes, move |confinement| {
+        let launched = launch(program, prepared, pipes, notes, move |confinement| {
             if is_sandbox {
                 return Ok(None);
             }

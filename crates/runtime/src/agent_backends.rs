@@ -20,6 +20,10 @@ pub struct BackendRequest {
     pub environment: Option<TurnEnvironment>,
     /// The model that the turn asks for; `None` is the agent's usual one.
     pub model: Option<String>,
+    /// Whose work the turn is, where it is not the operator's.
+    pub owner: Option<String>,
+    /// Whether nobody is asked for permissions.
+    pub approve_all: bool,
 }
 
 /// Says how an agent is started: its program, directory, variables and limits. A function of a [`BackendRequest`] is one.

@@ -11,7 +11,7 @@ use windlass_core::backend::{
     HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput, TerminalRequest,
 };
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Output, Program, Running};
+use windlass_process::{Output, Place, Program, Running};
 
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
@@ -29,8 +29,12 @@ pub struct TurnHostAccess {
     environments: Environments,
     settings: ShellSettings,
     turn: Option<TurnEnvironment>,
+    walls: Option<Arc<Walls>>,
     terminals: Mutex<Terminals>,
 }
+
+/// What narrows the place of a program further than the environment does.
+type Walls = dyn Fn(&mut Place) -> Result<(), String> + Send + Sync;
 
 #[derive(Default)]
 struct Terminals {
@@ -65,8 +69,19 @@ impl TurnHostAccess {
             environments,
             settings,
             turn,
+            walls: None,
             terminals: Mutex::default(),
         }
+    }
+
+    /// Narrows the place of each program that the agent starts, as that of the agent itself.
+    #[must_use]
+    pub fn with_walls(
+        mut self,
+        walls: impl Fn(&mut Place) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.walls = Some(Arc::new(walls));
+        self
     }
 
     fn terminals(&self) -> MutexGuard<'_, Terminals> {
@@ -226,10 +241,15 @@ impl TurnHostAccess {
     ) -> Result<Program, HostAccessError> {
         let (environments, settings) = (self.environments.clone(), self.settings.clone());
         let (turn, output) = (self.turn.clone(), Arc::clone(output));
+        let walls = self.walls.clone();
         let made = tokio::task::spawn_blocking(move || {
             let cwd = request.cwd.as_deref().map(Path::to_string_lossy);
             let place = settings.place_of(&environments, turn.as_ref(), cwd.as_deref());
-            let place = place.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
+            let mut place =
+                place.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
+            if let Some(walls) = walls {
+                walls(&mut place).map_err(HostAccessError::NotAllowed)?;
+            }
             let mut program = match request.arguments.is_empty() {
                 true => {
                     let mut program = place.program(&settings.shell, output);

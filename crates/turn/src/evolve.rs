@@ -137,7 +137,7 @@ impl Thread {
                         };
                     }
                 });
-                self.note_request(event, data.request_id.as_deref());
+                self.note_request(event, data);
             }
             EventData::ApprovalDecided(data) => {
                 let allow = data.decision == Verdict::Allow;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use windlass_core::events::{
-    ApprovalDecidedData, BackendCompletedData, BackendRunEnd, BackendStartedData, Decision, Event,
+    ApprovalDecidedData, ApprovalRequiredData, BackendCompletedData, BackendRunEnd,
+    BackendStartedData, Decision, Event,
 };
 use windlass_core::typed_id::MessageId;
 
@@ -96,8 +97,8 @@ impl Thread {
     }
 
     /// Keeps in mind by which name a backend asks for a call.
-    pub(crate) fn note_request(&mut self, event: &Event, request_id: Option<&str>) {
-        let asked = event.context.exec_id.zip(request_id);
+    pub(crate) fn note_request(&mut self, event: &Event, data: &ApprovalRequiredData) {
+        let asked = event.context.exec_id.zip(data.request_id.as_deref());
         if let (Some(run), Some((exec_id, request_id))) = (self.run_mut(), asked) {
             // The newest request of a name, and the newest one for a call, are those that count.
             let is_older = |it: &Asked| it.exec_id == exec_id || it.request_id == request_id;
@@ -105,6 +106,7 @@ impl Thread {
             run.asked.push(Asked {
                 exec_id,
                 request_id: request_id.to_owned(),
+                digest: call_digest(&data.tool_call),
             });
         }
     }
@@ -125,7 +127,10 @@ impl Thread {
         let Some(call) = call.map(|call| Arc::clone(&call.call)) else {
             return;
         };
-        let digest = call_digest(&call);
+        let asked = run.asked.iter();
+        let mut asked = asked.filter(|asked| event.context.exec_id == Some(asked.exec_id));
+        let digest = asked.next().map(|asked| asked.digest);
+        let digest = digest.unwrap_or_else(|| call_digest(&call));
         let is_allowed = data.decision == Decision::Allow;
         match (run.is_lost, data.withdrawn) {
             (_, Some(true)) => {}

@@ -56,6 +56,8 @@ pub struct Run {
 pub(crate) struct Asked {
     pub(crate) exec_id: ExecId,
     pub(crate) request_id: String,
+    /// What it asks for.
+    pub(crate) digest: Digest128,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -189,6 +191,13 @@ impl Run {
         let mut asked = self.asked.iter();
         let asked = asked.find(|asked| asked.exec_id == exec_id);
         asked.map(|asked| asked.request_id.as_str())
+    }
+
+    /// Returns what was asked for a call, if it was.
+    pub(crate) fn asked_for(&self, exec_id: ExecId) -> Option<Digest128> {
+        let mut asked = self.asked.iter();
+        let asked = asked.find(|asked| asked.exec_id == exec_id);
+        asked.map(|asked| asked.digest)
     }
 
     /// Tells whether all that was begun has been recorded to its end.

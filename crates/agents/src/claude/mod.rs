@@ -20,7 +20,8 @@ pub use protocol::Claude;
 
 const PROGRAM: &str = "claude";
 const HOW_TO_INSTALL: &str = "install it with `npm install -g @anthropic-ai/claude-code`";
-/// How a process is started that takes one turn after the other, tells its text in pieces and asks for permissions.
+/// How a process is started that takes one turn after the other, tells its text in pieces and asks for permissions. It obeys the user's
+/// settings alone: without a terminal it does not ask whether a repository is trusted, whose settings can name programs to run.
 const ARGUMENTS: &[&str] = &[
     "-p",
     "--input-format",
@@ -31,6 +32,11 @@ const ARGUMENTS: &[&str] = &[
     "--include-partial-messages",
     "--permission-prompt-tool",
     "stdio",
+    "--setting-sources",
+    "user",
+    "--strict-mcp-config",
+    "--permission-mode",
+    "default",
 ];
 
 /// Claude Code.

@@ -16,6 +16,10 @@ use crate::turn_environment::TurnEnvironment;
 pub struct BackendSpec {
     /// Whose work this is, for logs.
     pub agent: String,
+    /// Whose work it is, where it is not the operator's.
+    pub owner: Option<String>,
+    /// Whether it may do everything without asking for a permission.
+    pub approve_all: bool,
     /// The program: a name or an absolute path; `None` is the backend's usual one.
     pub command: Option<PathBuf>,
     /// Arguments beside those by which the backend drives it.
@@ -45,6 +49,8 @@ impl BackendSpec {
     pub fn new(agent: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             agent: agent.into(),
+            owner: None,
+            approve_all: false,
             command: None,
             arguments: Vec::new(),
             cwd: cwd.into(),

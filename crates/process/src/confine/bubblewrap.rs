@@ -1,9 +1,22 @@
 //! A sandbox of namespaces, made by the program `bwrap`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+#[cfg(target_os = "linux")]
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::{Seek, Write},
+    os::unix::ffi::OsStrExt,
+};
+
+#[cfg(target_os = "linux")]
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::Bounds;
 use crate::network::Network;
@@ -88,7 +101,8 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
                 arguments.bind("--bind", directory);
             }
             Cover::Held(directory) => arguments.bind(how, directory),
-            Cover::Shown(directory) => arguments.bind("--bind", directory),
+            Cover::Shown(path) => arguments.bind("--bind", path),
+            Cover::Seen(path) => arguments.bind("--ro-bind", path),
             Cover::Hidden(path) => arguments.hide(path),
         }
     }
@@ -97,6 +111,28 @@ pub(super) fn arguments(bounds: &Bounds) -> Vec<OsString> {
     hidden.for_each(|path| arguments.path("--remount-ro", path));
     arguments.path("--chdir", &bounds.cwd);
     arguments.0
+}
+
+/// Writes down the variables of a program, to be read by the sandbox from an open file.
+#[cfg(target_os = "linux")]
+pub(super) fn variables(variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
+    let mut text = Vec::new();
+    for (name, value) in variables {
+        for word in [OsStr::new("--setenv"), name, value] {
+            text.extend_from_slice(word.as_bytes());
+            text.push(0);
+        }
+    }
+    let mut file = File::from(memfd_create("variables", MemfdFlags::CLOEXEC)?);
+    file.write_all(&text)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// Namespaces are a part of Linux.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn variables(_variables: &BTreeMap<OsString, OsString>) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Tells whether a sandbox has nothing of the host's at a path.
@@ -113,8 +149,10 @@ fn is_beside(bounds: &Bounds, path: &Path) -> bool {
 /// What is laid over the host's files. The order is that of two at the same path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cover {
-    /// A directory that may be changed beside the root.
+    /// What may be changed beside the root, or the root itself.
     Shown(PathBuf),
+    /// What can be read although it lies below something hidden.
+    Seen(PathBuf),
     /// A directory, over itself: what is mounted cannot be renamed, and with it what is hidden below.
     Held(PathBuf),
     Hidden(PathBuf),
@@ -123,48 +161,62 @@ enum Cover {
 impl Cover {
     fn path(&self) -> &Path {
         match self {
-            Self::Shown(path) | Self::Held(path) | Self::Hidden(path) => path,
+            Self::Shown(path) | Self::Seen(path) | Self::Held(path) | Self::Hidden(path) => path,
         }
     }
 
     fn hidden_directory(&self) -> Option<&Path> {
         match self {
             Self::Hidden(path) if path.is_dir() => Some(path),
-            Self::Hidden(_) | Self::Shown(_) | Self::Held(_) => None,
+            Self::Hidden(_) | Self::Shown(_) | Self::Seen(_) | Self::Held(_) => None,
         }
     }
 }
 
 /// Returns what is laid over the host's files, from the top down.
 fn covering(bounds: &Bounds) -> Vec<Cover> {
-    // What is empty in the sandbox hides everything in it, but for a root that is shown there.
-    let is_shown = |path: &Path| {
-        path.starts_with(&bounds.root) && bounds.root != Path::new("/")
+    // What is empty in the sandbox hides everything in it, but for what is shown there.
+    let is_shown = |cover: &Cover| {
+        let path = cover.path();
+        matches!(cover, Cover::Seen(_))
+            || path.starts_with(&bounds.root) && bounds.root != Path::new("/")
             || is_beside(bounds, path)
             || !is_empty(path)
     };
-    let hidden = bounds.hidden.places().iter().cloned().map(Cover::Hidden);
+    let places = bounds.hidden.places().iter();
+    let is_named = |path| bounds.also_writable.contains(path) || bounds.also_seen.contains(path);
+    let hidden = places.filter(|path| !is_named(path));
+    let hidden = hidden.cloned().map(Cover::Hidden);
     let held = bounds.held.iter().cloned().map(Cover::Held);
     let shown = bounds.also_writable.iter().cloned().map(Cover::Shown);
+    let seen = bounds.also_seen.iter().cloned().map(Cover::Seen);
     let mut all: Vec<_> = hidden
         .chain(held)
         .chain(shown)
-        .filter(|cover| is_shown(cover.path()))
+        .chain(seen)
+        .chain(root_below_cover(bounds))
+        .filter(is_shown)
         .collect();
     all.sort_by(|one, other| one.path().cmp(other.path()).then_with(|| one.cmp(other)));
     let mut covers = Covers::default();
     for cover in all {
         let is_below_hidden = covers.hides(cover.path());
-        if is_below_hidden && !matches!(cover, Cover::Shown(_)) {
-            continue;
-        }
         let beside = bounds.also_writable.iter();
         let root = bounds.is_writable.then_some(&bounds.root);
         let mut within = root
             .into_iter()
             .chain(beside)
             .filter(|above| cover.path().starts_with(above));
-        if let (false, Some(above)) = (is_below_hidden, within.next()) {
+        let within = within.next();
+        let is_needed = match &cover {
+            Cover::Shown(_) => true,
+            Cover::Seen(path) => is_below_hidden || is_empty(path) && within.is_none(),
+            Cover::Held(_) | Cover::Hidden(_) => !is_below_hidden,
+        };
+        if !is_needed {
+            continue;
+        }
+        if let (false, Some(above)) = (is_below_hidden, within) {
             covers.hold_above(cover.path(), above);
         }
         match cover {
@@ -173,6 +225,17 @@ fn covering(bounds: &Bounds) -> Vec<Cover> {
         }
     }
     covers.0
+}
+
+/// The root itself, where something is laid over what it lies in.
+fn root_below_cover(bounds: &Bounds) -> Option<Cover> {
+    let mut laid = bounds.hidden.places().iter().chain(&bounds.also_seen);
+    let is_below = laid.any(|above| bounds.root.starts_with(above));
+    let root = bounds.root.clone();
+    is_below.then_some(match bounds.is_writable {
+        true => Cover::Shown(root),
+        false => Cover::Seen(root),
+    })
 }
 
 #[derive(Default)]

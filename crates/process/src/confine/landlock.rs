@@ -12,7 +12,7 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
-use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::Bounds;
@@ -100,9 +100,9 @@ enum NoRules {
     Landlock(#[from] RulesetError),
     #[error("cannot look at /: {0}")]
     Top(#[from] rustix::io::Errno),
-    #[error("cannot look at {}: {source}", directory.display())]
+    #[error("cannot look at {}: {source}", path.display())]
     Beside {
-        directory: PathBuf,
+        path: PathBuf,
         source: rustix::io::Errno,
     },
 }
@@ -127,14 +127,17 @@ fn restrict(bounds: &Bounds, root: BorrowedFd<'_>) -> Result<RulesetStatus, NoRu
     let rules = parts(reading).allow(rules, top.as_fd(), Path::new("/"), 0)?;
     let rules = rules.add_rules(path_beneath_rules(DEVICES, on_devices))?;
     let mut rules = parts(on_root).allow(rules, root, &bounds.root, 0)?;
-    for directory in &bounds.also_writable {
-        let look = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let handle = openat(CWD, directory, look, Mode::empty());
-        let handle = handle.map_err(|source| NoRules::Beside {
-            directory: directory.clone(),
-            source,
-        })?;
-        rules = parts(everything).allow(rules, handle.as_fd(), directory, 0)?;
+    let beside = bounds.also_writable.iter().map(|path| (path, everything));
+    let seen = bounds.also_seen.iter().map(|path| (path, reading));
+    for (path, access) in beside.chain(seen) {
+        // Where it is hidden itself, it is seen all the same.
+        let places = places.iter().filter(|place| *place != path).cloned();
+        let parts = Parts {
+            hidden: &bounds.hidden,
+            places: &places.collect::<Vec<_>>(),
+            access,
+        };
+        rules = parts.allow_one(rules, path)?;
     }
     let rules = rules.add_rules(path_beneath_rules(&bounds.scratch, everything))?;
     Ok(rules.restrict_self()?.ruleset)
@@ -150,6 +153,25 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    /// Allows a directory or a file that no link leads to.
+    fn allow_one(&self, rules: RulesetCreated, path: &Path) -> Result<RulesetCreated, NoRules> {
+        let failed = |source| NoRules::Beside {
+            path: path.to_owned(),
+            source,
+        };
+        let handle = openat(CWD, path, LOOK | OFlags::NOFOLLOW, Mode::empty());
+        let handle = handle.map_err(failed)?;
+        let mode = fstat(&handle).map_err(failed)?.st_mode;
+        match FileType::from_raw_mode(mode) {
+            FileType::Directory => Ok(self.allow(rules, handle.as_fd(), path, 0)?),
+            FileType::Symlink => Err(failed(rustix::io::Errno::LOOP)),
+            _ => {
+                let access = self.access & AccessFs::from_file(NEEDED);
+                Ok(rules.add_rule(PathBeneath::new(handle, access))?)
+            }
+        }
+    }
+
     /// Goes by handles and through no link: a rule on a link would be one on what it leads to. A rule on a second name of
     /// a hidden file would be one on the file.
     fn allow(

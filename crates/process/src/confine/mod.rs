@@ -8,9 +8,12 @@ mod landlock;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,10 +88,13 @@ pub struct Bounds {
     pub cwd: PathBuf,
     /// Whether it may change what is in the root.
     pub is_writable: bool,
-    /// Directories beside the root that it may change, such as those with a program's own settings; links resolved. One may lie
-    /// below something hidden and is seen all the same; what is hidden inside of it stays so. None lies above the root.
+    /// Files and directories beside the root that it may change, such as a program's own settings; links resolved. One may be
+    /// hidden, or lie below what is, and is seen all the same; what is hidden inside of it stays so. None lies above the root.
     pub also_writable: Vec<PathBuf>,
-    /// What it cannot see; none of it lies above the root.
+    /// Files and directories that it sees although they are hidden, or lie below what is; links resolved. What is hidden inside
+    /// of them stays so.
+    pub also_seen: Vec<PathBuf>,
+    /// What it cannot see. Where the root lies below it, the root is seen all the same.
     pub hidden: Arc<Hidden>,
     /// Directories inside of the root that it cannot move; links resolved. Landlock needs none: it goes by handles.
     pub held: Vec<PathBuf>,
@@ -108,12 +114,19 @@ impl Bounds {
             root,
             is_writable: true,
             also_writable: Vec::new(),
+            also_seen: Vec::new(),
             hidden: Arc::default(),
             held: Vec::new(),
             network: Network::None,
             scratch: None,
         }
     }
+}
+
+/// A command, with the open file that it inherits, if it does.
+pub(crate) struct Prepared {
+    pub(crate) command: Command,
+    pub(crate) inherited: Option<OwnedFd>,
 }
 
 impl Confinement {
@@ -146,23 +159,35 @@ impl Confinement {
         self != Self::Bubblewrap
     }
 
-    /// Makes the command that runs a program; the program's own arguments are still to be added.
-    pub(crate) fn command(self, bounds: &Bounds, program: &Path) -> Command {
-        let mut command = match self {
+    /// Makes the command that runs a program with these variables; the program's own arguments are still to be added.
+    pub(crate) fn command(
+        self,
+        bounds: &Bounds,
+        program: &Path,
+        variables: &BTreeMap<OsString, OsString>,
+    ) -> io::Result<Prepared> {
+        let mut prepared = match self {
             Self::Bubblewrap => {
+                // It runs outside of what it makes, so no variable of the program's may be its own: one of them can load a
+                // library. In the list of arguments everybody could read them.
+                let inherited = bubblewrap::variables(variables)?;
                 let mut command = Command::new(bubblewrap::program_or_usual());
-                command.args(bubblewrap::arguments(bounds));
+                command.env_clear().args(bubblewrap::arguments(bounds));
+                command.arg("--args").arg(inherited.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
-                command
+                let inherited = Some(inherited);
+                Prepared { command, inherited }
             }
             Self::Landlock | Self::Unconfined => {
                 let mut command = Command::new(program);
+                command.env_clear().envs(variables);
                 command.current_dir(&bounds.cwd);
-                command
+                let inherited = None;
+                Prepared { command, inherited }
             }
         };
-        command.process_group(0);
-        command
+        prepared.command.process_group(0);
+        Ok(prepared)
     }
 
     /// Puts a domain around the calling thread that keeps its signals inside, if there is such a thing.

@@ -23,18 +23,22 @@ pub(crate) use identity::{Identity, LOOK};
 use mounts::Mount;
 use resolve::Resolved;
 
-/// Where people keep keys and passwords below their home directory, and where services listen that start containers with all rights of
-/// the user.
+/// Where people keep keys and passwords below their home directory, those of other agents among them, and where services listen that
+/// start containers with all rights of the user.
 const KEY_PLACES: &[&str] = &[
     ".aws",
     ".azure",
     ".colima",
     ".cargo/credentials.toml",
+    ".claude",
+    ".claude.json",
+    ".codex",
     ".config/gcloud",
     ".config/gh",
     ".docker/config.json",
     ".docker/desktop",
     ".docker/run",
+    ".gemini",
     ".git-credentials",
     ".gnupg",
     ".kube",

@@ -113,3 +113,90 @@ async fn a_directory_beside_the_root_is_written_and_what_is_hidden_in_it_is_not_
         assert_eq!(keys.count(), 1, "{way:?}");
     }
 }
+
+#[tokio::test]
+async fn a_variable_of_a_program_does_nothing_outside_of_its_sandbox() {
+    for world in sandboxes() {
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (mut program, _) = world.script("printf %s \"$WORD\" > word");
+        // The loader writes what this names before the first word of any program.
+        let trace = outside.path().join("trace").into_os_string();
+        let values = [("LD_DEBUG", "all".into()), ("LD_DEBUG_OUTPUT", trace)];
+        let values = values.map(|(name, value)| (name.into(), value));
+        program.variables.extend(values);
+        program.variables.insert("WORD".into(), "two\nlines".into());
+        let mut running = program.start().await.unwrap();
+        let mut said = running.chunks().unwrap();
+        while said.next().await.is_some() {}
+        running.end().await.unwrap();
+        let way = world.way;
+        let word = fs::read_to_string(world.root().join("word"));
+        assert_eq!(word.unwrap_or_default(), "two\nlines", "{way:?}");
+        let written = fs::read_dir(&outside).unwrap().count();
+        assert_eq!(written, 0, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn variables_are_in_no_list_of_processes() {
+    for world in worlds() {
+        let (mut program, errors) = world.script("echo up; cat > /dev/null");
+        program.variables.insert("KEY".into(), "a-secret".into());
+        let running = crate::support::up(program, &errors).await;
+        let command = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();
+        let command = String::from_utf8_lossy(&command).into_owned();
+        assert!(!command.contains("a-secret"), "{:?}: {command}", world.way);
+    }
+}
+
+#[tokio::test]
+async fn of_a_hidden_home_the_root_is_seen_and_what_is_named_and_nothing_beside() {
+    for world in sandboxes() {
+        let home = tempfile::tempdir_in("/var/tmp").unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let files = [
+            "work/project/file",
+            "work/other/letter",
+            "tools/bin/tool",
+            "tools/token",
+            "keys/login",
+            "keys/more",
+        ];
+        for file in files {
+            fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
+            fs::write(home.join(file), file).unwrap();
+        }
+        let mut hidden = HiddenPaths::default();
+        for path in ["", "keys", "tools/token"] {
+            hidden.add(&home.join(path));
+        }
+        let at = home.display();
+        let script = format!(
+            "cat {}; echo new > made; echo new > {at}/keys/login; echo no > {at}/tools/bin/tool; echo no > {at}/made",
+            files.map(|file| format!("{at}/{file}")).join(" ")
+        );
+        let (mut program, _) = world.script(&script);
+        let root = home.join("work/project");
+        program.root = windlass_process::open_to_look(&root).unwrap();
+        program.bounds.cwd.clone_from(&root);
+        program.bounds.root = root;
+        program.bounds.hidden = Arc::new(hidden.look());
+        program.bounds.also_writable = vec![home.join("keys/login")];
+        program.bounds.also_seen = vec![home.join("tools")];
+        let mut running = program.start().await.unwrap();
+        let mut chunks = running.chunks().unwrap();
+        let mut said = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            said.extend(chunk);
+        }
+        running.end().await.unwrap();
+        let said = String::from_utf8(said).unwrap();
+        let way = world.way;
+        assert_eq!(said, "work/project/filetools/bin/toolkeys/login", "{way:?}");
+        let read = |path: &str| fs::read_to_string(home.join(path)).unwrap_or_default();
+        assert_eq!(read("keys/login"), "new\n", "{way:?}");
+        assert_eq!(read("work/project/made"), "new\n", "{way:?}");
+        assert_eq!(read("tools/bin/tool"), "tools/bin/tool", "{way:?}");
+        assert!(!home.join("made").exists(), "{way:?}");
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) struct TurnContext {
     pub(crate) backend: Option<RegisteredBackend>,
     /// The model that the turn itself asks for, by name.
     pub(crate) asked_model: Option<String>,
+    /// Whose work it is, where it is not the operator's.
+    pub(crate) owner: Option<String>,
 }
 
 /// What a caller asks of one turn: what its input says, and what it said beside it.
@@ -229,6 +231,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         environment,
         backend,
         asked_model: request.model,
+        owner: request.owner,
         model,
     };
     Ok(Assembled {

@@ -207,6 +207,7 @@ impl Asked {
         let mut request = TurnRequest {
             system_prompt: thread.system_prompt.clone(),
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
+            owner: thread.agent.clone(),
             ..recorded
         };
         for tool in idle_tools {

@@ -83,6 +83,7 @@ impl Asked {
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
             labels: self.labels(thread),
             backend: thread.backend.clone(),
+            owner: thread.agent.clone(),
         };
         let effort = request
             .reasoning_effort

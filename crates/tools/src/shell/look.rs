@@ -168,6 +168,7 @@ impl Look {
             cwd: real,
             is_writable: false,
             also_writable: Vec::new(),
+            also_seen: Vec::new(),
             hidden: Arc::new(hidden),
             held: Vec::new(),
             network: Network::None,

@@ -56,6 +56,7 @@ impl ShellSettings {
                 cwd: at.root_path().join(cwd),
                 is_writable: at.policy().write,
                 also_writable: Vec::new(),
+                also_seen: Vec::new(),
                 hidden: Arc::clone(at.hidden()),
                 held: roots_inside(environments, at.root_path()),
                 network: at.policy().network,

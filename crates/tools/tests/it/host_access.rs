@@ -109,3 +109,30 @@ async fn an_agent_has_only_so_many_terminals() {
     let refused = host.start_terminal(run("true", &[])).await;
     assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
 }
+
+#[tokio::test]
+async fn walls_of_an_agent_are_those_of_its_programs() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let home = tempfile::tempdir_in("/var/tmp").unwrap();
+        let letter = home.path().canonicalize().unwrap().join("letter");
+        std::fs::write(&letter, "dear").unwrap();
+        let hidden = letter.clone();
+        let host = access(&place).with_walls(move |place| {
+            let more = place.bounds.hidden.with([hidden.as_path()]);
+            place.bounds.hidden = std::sync::Arc::new(more);
+            Ok(())
+        });
+        let line = format!("cat {}; echo read", letter.display());
+        let id = host.start_terminal(run(&line, &[])).await.unwrap();
+        host.wait_for_terminal(&id).await.unwrap();
+        let output = host.terminal_output(&id).await.unwrap().text;
+        assert!(
+            output.contains("read") && !output.contains("dear"),
+            "{way:?}: {output}"
+        );
+        let host = access(&place).with_walls(|_| Err("not here".to_owned()));
+        let refused = host.start_terminal(run("true", &[])).await;
+        assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
+    }
+}

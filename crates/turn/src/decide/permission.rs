@@ -16,6 +16,15 @@ use crate::state::{Call, CallState};
 const WITHDRAWN: &str = "the agent no longer asks for it";
 const DECIDED_BEFORE: &str = "it was decided before the agent's process was gone";
 
+/// The call that a request names.
+struct Named {
+    step: ExecId,
+    /// Whether nothing is asked or allowed for it yet.
+    is_open: bool,
+    /// What was allowed for it.
+    allowed: Option<Digest128>,
+}
+
 impl Draft<'_> {
     /// A permission is an approval of ours: whoever may decide about our own calls decides about these.
     pub(super) fn ask_permission(
@@ -45,57 +54,67 @@ impl Draft<'_> {
             return Ok(());
         }
         let named = call_id.as_deref().and_then(|id| run.call_named(id));
+        let mut asked = ToolCall {
+            id: call_id.clone().unwrap_or_else(|| request_id.clone()),
+            name,
+            arguments,
+        };
+        if let Some(call) = named.filter(|_| asked.arguments.is_null()) {
+            // It says no more than which call it means.
+            asked.name.clone_from(&call.call.name);
+            asked.arguments.clone_from(&call.call.arguments);
+        }
         let named = named.map(|call| {
-            (
-                call.exec_id,
-                matches!(call.state, CallState::Running { .. }),
-            )
+            let is_allowed = self.thread.verdict_on(call.exec_id) == Some(Decision::Allow);
+            Named {
+                step: call.exec_id,
+                is_open: matches!(call.state, CallState::Running { .. }) && !is_allowed,
+                allowed: run.asked_for(call.exec_id).filter(|_| is_allowed),
+            }
         });
-        let is_allowed = |step| self.thread.verdict_on(step) == Some(Decision::Allow);
+        // What was allowed is what was asked for then, and not whatever has the same name now.
+        let allowed = named.as_ref().and_then(|named| named.allowed);
+        let is_allowed = allowed == Some(call_digest(&asked));
         let allows_all = self
             .plan()
             .backend
             .as_ref()
             .is_some_and(|backend| backend.allows_all);
         let asks_nobody = allows_all || self.turn().is_some_and(|turn| turn.asks_nobody);
-        if asks_nobody || named.is_some_and(|(step, _)| is_allowed(step)) {
+        if asks_nobody || is_allowed {
             self.answer(exec_id, request_id, Decision::Allow, None);
             return Ok(());
         }
-        let step = match (named, call_id) {
-            (Some((step, true)), _) => Some(step),
+        let step = match named {
+            Some(named) if named.is_open => Some(named.step),
             // It asks before it tells of the call.
-            (None, Some(id)) => self.open_observed(ToolCall {
-                id,
-                name,
-                arguments,
-            }),
-            // It asks for something that it never tells of, or once more: the request itself is the call.
-            (_, _) => {
-                let id = request_id.clone();
-                self.open_observed(ToolCall {
-                    id,
-                    name,
-                    arguments,
-                })
+            None => self.open_observed(asked.clone()),
+            // It asks once more for a call: the request itself is one.
+            Some(_) => {
+                asked.id.clone_from(&request_id);
+                self.open_observed(asked.clone())
             }
         };
         if let Some(call) = step.and_then(|step| self.call(step)).cloned() {
-            self.require(&call, request_id, title);
+            self.require(&call, asked, request_id, title);
         }
         Ok(())
     }
 
-    fn require(&mut self, call: &Call, request_id: String, title: Option<String>) {
-        let digest = call_digest(&call.call);
+    /// Asks about what the request says: that is what is decided about, whatever was told of the call.
+    fn require(&mut self, call: &Call, asked: ToolCall, request_id: String, title: Option<String>) {
+        let digest = call_digest(&asked);
         let turn = self.turn();
         let mut settled = turn.into_iter().flat_map(|turn| &turn.settled);
         let decided = settled
             .find(|settled| settled.call == digest)
             .map(|it| it.is_allowed);
         let data = ApprovalRequiredData {
-            tool_call: (*call.call).clone(),
-            digest: Digest128::of_json(&call.call.arguments).to_string(),
+            digest: Digest128::of_json(&asked.arguments).to_string(),
+            tool_call: ToolCall {
+                id: call.call.id.clone(),
+                ..asked
+            },
             display_name: title,
             expires_at: self.after(self.plan().wait_timeout),
             request_id: Some(request_id),

@@ -1,6 +1,8 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
+mod home;
 mod place;
+mod programs;
 mod start;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
+use home::Home;
 use place::BackendPlaces;
 pub(crate) use start::Starts;
 
@@ -39,7 +42,7 @@ pub(crate) struct ConfiguredBackend {
     pub(crate) kind: BackendKind,
     pub(crate) backend: Arc<dyn Backend>,
     entry: BackendEntry,
-    home: PathBuf,
+    places: Arc<BackendPlaces>,
     path: String,
 }
 
@@ -90,20 +93,17 @@ impl ConfiguredBackend {
         if kind == BackendKind::Acp && entry.command.is_none() {
             bail!("[backends.{name}] speaks ACP and needs the `command` that starts it");
         }
-        let home = match entry.home {
-            BackendHome::Own => around.data.join("backends").join(name),
-            BackendHome::User => std::env::home_dir().context(
-                "there is no home directory; set HOME, or give the backend one with home = \"own\"",
-            )?,
-        };
-        let places = BackendPlaces {
+        let user = std::env::home_dir().filter(|home| home.is_absolute());
+        let user = user.and_then(|home| home.canonicalize().ok());
+        let home = home_of(name, kind, &entry, user.as_deref(), around.data)?;
+        let own = Arc::new(BackendPlaces {
             environments: around.environments.clone(),
             shell: around.shell.clone(),
-            home: home.clone(),
+            home,
             kind,
-            is_own: entry.home == BackendHome::Own,
-        };
-        let (places, settings) = (Arc::new(places), SessionSettings::default());
+            user,
+        });
+        let (places, settings) = (Arc::clone(&own), SessionSettings::default());
         let backend: Arc<dyn Backend> = match kind {
             BackendKind::ClaudeCode => Arc::new(ClaudeBackend::new(name, places, settings)),
             BackendKind::Codex => {
@@ -125,15 +125,23 @@ impl ConfiguredBackend {
             kind,
             backend,
             entry,
-            home,
+            places: own,
             path: std::env::var("PATH").unwrap_or_else(|_| PATH.to_owned()),
         })
     }
 
-    /// What it is started with in a directory. It gets the variables that its entry names, and none beside them that it does not need.
-    pub(crate) fn spec(&self, cwd: PathBuf, environment: Option<TurnEnvironment>) -> BackendSpec {
+    /// What it is started with in a directory, for threads of an owner. It gets the variables that its entry names, and none beside them
+    /// that it does not need.
+    pub(crate) fn spec(
+        &self,
+        cwd: PathBuf,
+        environment: Option<TurnEnvironment>,
+        owner: Option<String>,
+    ) -> Result<BackendSpec> {
         let entry = &self.entry;
         let mut spec = BackendSpec::new(&self.name, cwd);
+        let home = self.places.home.of(owner.as_deref())?;
+        spec.owner = owner;
         spec.command.clone_from(&entry.command);
         spec.arguments.clone_from(&entry.arguments);
         spec.environment = environment;
@@ -141,7 +149,7 @@ impl ConfiguredBackend {
         spec.inactivity_timeout = Some(entry.silence_seconds.map_or(SILENCE, Duration::from_secs))
             .filter(|it| !it.is_zero());
         spec.turn_limit = entry.turn_seconds.map(Duration::from_secs);
-        let home = self.home.display().to_string();
+        let home = home.display().to_string();
         let usual = [
             ("HOME", home.as_str()),
             ("PATH", &self.path),
@@ -152,9 +160,44 @@ impl ConfiguredBackend {
         spec.variables.extend(usual);
         for name in &entry.variables {
             if let Ok(value) = std::env::var(name) {
-                spec.variables.insert(name.clone(), value);
+                spec.variables.entry(name.clone()).or_insert(value);
             }
         }
-        spec
+        Ok(spec)
+    }
+}
+
+fn home_of(
+    name: &str,
+    kind: BackendKind,
+    entry: &BackendEntry,
+    user: Option<&Path>,
+    data: &Path,
+) -> Result<Home> {
+    match (entry.home, &entry.settings) {
+        (BackendHome::Own, None) => {
+            let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+            Ok(Home::Own(data.join("backends").join(name)))
+        }
+        (BackendHome::Own, Some(_)) => {
+            bail!("[backends.{name}] has `settings` in your home, and so needs home = \"user\"")
+        }
+        (BackendHome::User, settings) => {
+            let usual = home::usual_settings(kind).map(PathBuf::from);
+            let Some(settings) = settings.clone().or(usual) else {
+                bail!(
+                    "[backends.{name}] has your home, and needs `settings`: its own directory there, such as \".config/{name}\""
+                );
+            };
+            home::check_settings(&settings)
+                .map_err(|why| anyhow::anyhow!("`settings` of [backends.{name}]: {why}"))?;
+            let user = user.context(
+                "there is no home directory; set HOME, or give the backend one with home = \"own\"",
+            )?;
+            Ok(Home::User {
+                home: user.to_owned(),
+                settings: user.join(settings),
+            })
+        }
     }
 }

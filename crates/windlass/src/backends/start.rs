@@ -42,10 +42,16 @@ impl BackendHost for Starts {
         let unknown = |error: String| AgentLoopError::config(error);
         let at = at.await.map_err(|error| unknown(error.to_string()))?;
         let (cwd, turn) = at.map_err(|error| unknown(error.to_string()))?;
-        let mut spec = self.backend.spec(cwd, turn.clone());
+        let spec = self.backend.spec(cwd, turn.clone(), request.owner);
+        let mut spec = spec.map_err(|error| unknown(error.to_string()))?;
         spec.model = request.model.or(spec.model);
+        spec.approve_all = request.approve_all;
         let (environments, shell) = (self.environments.clone(), self.shell.clone());
-        spec.host = Some(Arc::new(TurnHostAccess::new(environments, shell, turn)));
+        // What it starts by the host has the same walls as itself.
+        let (places, same) = (Arc::clone(&self.backend.places), spec.clone());
+        let host = TurnHostAccess::new(environments, shell, turn)
+            .with_walls(move |place| places.confine(place, &same));
+        spec.host = Some(Arc::new(host));
         Ok(spec)
     }
 }

@@ -61,6 +61,10 @@ impl Backends {
         let local = Environment::new("local", &workspace, policy)?;
         let environments = Environments::with_default(local);
         environments.hide(&directory);
+        environments.hide(data::directory(None));
+        if let Some(home) = std::env::home_dir() {
+            environments.hide_keys_of(home);
+        }
         let around = Surroundings {
             data: &directory,
             environments: &environments,
@@ -89,7 +93,7 @@ impl Backends {
                     .iter()
                     .filter(|it| names.is_empty() || names.contains(&it.name))
                 {
-                    let spec = backend.spec(workspace.clone(), None);
+                    let spec = backend.spec(workspace.clone(), None, None)?;
                     let checked = backend.backend.check(&spec).await;
                     is_good &= checked.is_ok();
                     let checked = checked.map(|found| found.version);

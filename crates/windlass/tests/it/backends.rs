@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -71,47 +71,115 @@ fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
     assert!(told.contains("backends list"), "{told}");
 }
 
+/// A home directory with files in it. Not below `/tmp`, of which a sandbox has its own.
+fn user_home(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let home = directory.path().canonicalize().unwrap();
+    for (name, content) in files {
+        let path = home.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    (directory, home)
+}
+
+/// What Claude Code says when it is asked for its version in a workspace of a home.
+fn version_in(home: &Path, workspace: &str, sandbox: Sandbox, entry: &str) -> String {
+    let daemon = Home::new();
+    let config = daemon.path().join("windlass.toml");
+    let text = format!(
+        "[shell]\nsandbox = '{}'\n[backends.claude-code]\n{entry}",
+        sandbox.name()
+    );
+    fs::write(&config, text).unwrap();
+    let mut all = daemon.command(&["backends", "--json", "check", "claude-code"]);
+    all.arg("--config").arg(config);
+    all.arg("--workspace").arg(home.join(workspace));
+    all.env("HOME", home)
+        .env("NAMED_KEY", "n")
+        .env("OTHER_KEY", "o");
+    String::from_utf8(all.output().unwrap().stdout).unwrap()
+}
+
+const FILES: [(&str, &str); 9] = [
+    ("private/letter", "letter"),
+    (".ssh/id", "key"),
+    (".claude/.credentials.json", "login"),
+    (".claude/settings.json", "hooks"),
+    (".codex/auth.json", "login-of-codex"),
+    (".claude.json", "history"),
+    (".local/share/keyring", "keyring"),
+    ("work/other/letter", "other"),
+    ("work/own/file", "mine"),
+];
+
+/// Reads each of the files by its path in the home, and tells what it says in one line.
+fn read_all(home: &Path) -> String {
+    let files = FILES.map(|(name, _)| home.join(name).display().to_string());
+    let files = files.join(" ");
+    format!("seen=$(for file in {files}; do cat $file; echo; done 2>/dev/null | tr '\\n' ' ')")
+}
+
 #[test]
-fn an_agent_sees_of_the_home_what_it_needs_and_no_variable_that_is_not_named() {
+fn an_agent_has_a_home_of_its_own_the_users_login_and_no_variable_that_is_not_named() {
     for sandbox in Sandbox::all("backends") {
-        let daemon = Home::new();
-        // Not below `/tmp`, of which a sandbox has its own.
-        let home = tempfile::tempdir_in("/var/tmp").unwrap();
-        let home = home.path().canonicalize().unwrap();
-        let command = agent(
-            &home,
-            "seen=$(cat $HOME/private/letter $HOME/.ssh/id 2>&1 | tr '\\n' ' '); made=$(: > $HOME/.claude/made && echo made)
-            echo \"$seen k=$NAMED_KEY o=$OTHER_KEY $made\"",
+        let (_kept, home) = user_home(&FILES);
+        let (read, at) = (read_all(&home), home.display().to_string());
+        let script = format!(
+            "{read}; lent=$(cat $HOME/.claude/.credentials.json); echo new > $HOME/.claude/.credentials.json
+            {{ echo evil > {at}/.claude/settings.json; echo evil > {at}/.claude/made; }} 2>/dev/null
+            made=$(: > $HOME/made && echo made); echo \"seen=$seen lent=$lent k=$NAMED_KEY o=$OTHER_KEY $made\""
         );
-        for (name, content) in [
-            ("private/letter", "dear"),
-            (".ssh/id", "a key"),
-            ("work/own", ""),
-        ] {
-            let path = home.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        let config = daemon.path().join("windlass.toml");
-        let text = format!(
-            "[shell]\nsandbox = '{}'\n[backends.claude-code]\ncommand = '{command}'\nvariables = ['NAMED_KEY']",
-            sandbox.name()
+        let command = agent(&home, &script);
+        let entry = format!("command = '{command}'\nvariables = ['NAMED_KEY', 'HOME']");
+        let told = version_in(&home, "work/own", sandbox, &entry);
+        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let words = words.join(" ");
+        let expected = "seen= login mine lent=login k=n o= made";
+        assert!(words.contains(expected), "{sandbox:?}: {told}");
+        let read = |name: &str| fs::read_to_string(home.join(name)).unwrap_or_default();
+        assert_eq!(read(".claude/.credentials.json"), "new\n", "{sandbox:?}");
+        assert_eq!(read(".claude/settings.json"), "hooks", "{sandbox:?}");
+        assert!(!home.join(".claude/made").exists(), "{sandbox:?}");
+        assert!(!home.join("made").exists(), "{sandbox:?}");
+    }
+}
+
+#[test]
+fn an_agent_with_the_users_home_sees_its_own_settings_there_and_where_it_works() {
+    for sandbox in Sandbox::all("backends") {
+        let (_kept, home) = user_home(&FILES);
+        let script = format!(
+            "{}; made=$(: > $HOME/.claude/made && echo made); echo \"seen=$seen $made\"",
+            read_all(&home)
         );
-        fs::write(&config, text).unwrap();
-        let mut all = daemon.command(&["backends", "--json", "check", "claude-code"]);
-        all.arg("--config").arg(config);
-        all.arg("--workspace").arg(home.join("work"));
-        all.env("HOME", &home)
-            .env("NAMED_KEY", "n")
-            .env("OTHER_KEY", "o");
-        let out = all.output().unwrap();
-        let told = String::from_utf8(out.stdout).unwrap();
-        assert!(told.contains("k=n o= made"), "{sandbox:?}: {told}");
-        assert!(
-            !told.contains("dear") && !told.contains("a key"),
-            "{sandbox:?}: {told}"
-        );
+        let command = agent(&home, &script);
+        let entry = format!("command = '{command}'\nhome = 'user'");
+        let told = version_in(&home, "work/own", sandbox, &entry);
+        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let words = words.join(" ");
+        let expected = "seen= login hooks history mine made";
+        assert!(words.contains(expected), "{sandbox:?}: {told}");
         assert!(home.join(".claude/made").exists(), "{sandbox:?}");
+
+        // In place of its settings there may be no link to what is hidden.
+        fs::remove_dir_all(home.join(".claude")).unwrap();
+        std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
+        let told = version_in(&home, "work/own", sandbox, &entry);
+        assert!(told.contains("by a link"), "{sandbox:?}: {told}");
+    }
+}
+
+#[test]
+fn an_agent_that_works_in_the_home_itself_sees_no_keys_and_no_login_of_another() {
+    for sandbox in Sandbox::all("backends") {
+        let (_kept, home) = user_home(&FILES);
+        let command = agent(&home, &format!("{}; echo \"seen=$seen\"", read_all(&home)));
+        let told = version_in(&home, "", sandbox, &format!("command = '{command}'"));
+        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let words = words.join(" ");
+        let expected = "seen=letter login keyring other mine";
+        assert!(words.contains(expected), "{sandbox:?}: {told}");
     }
 }
 
@@ -124,6 +192,19 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
         ("[backends.mine]\nkind = 'acp'", "command"),
         ("[backends.mine]\nkind = 'telepathy'", "telepathy"),
         ("[backends.codex]\ncomand = 'codex'", "comand"),
+        (
+            "[backends.mine]\nkind = 'acp'\ncommand = 'x'\nhome = 'user'",
+            "settings",
+        ),
+        (
+            "[backends.mine]\nkind = 'acp'\ncommand = 'x'\nhome = 'user'\nsettings = '.config'",
+            "many programs",
+        ),
+        (
+            "[backends.codex]\nhome = 'user'\nsettings = '../other'",
+            "home directory",
+        ),
+        ("[backends.codex]\nsettings = '.codex'", "home = \"user\""),
         (
             "[backends.'../../home']\nkind = 'codex'\nhome = 'own'",
             "cannot be called",
@@ -146,8 +227,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-cat "$HOME/../../secrets.key" "$HOME/../../tokens.json" "$HOME/../other/login" > stolen 2>/dev/null
+cat "$HOME/../../../secrets.key" "$HOME/../../../tokens.json" "$HOME/../../other/login" > stolen 2>/dev/null
 ls "$HOME/.." >> stolen 2>/dev/null
+echo "$HOME" > home
 say() { printf '%s\n' "$1"; }
 while IFS= read -r line; do
   case "$line" in
@@ -210,7 +292,7 @@ fn a_thread_is_carried_by_an_agent_of_others() {
         let stolen = fs::read_to_string(home.path().join("work/stolen")).unwrap();
         let stolen = stolen.trim();
         assert!(
-            stolen.is_empty() || stolen == "claude-code",
+            stolen.is_empty() || stolen == "operator",
             "{sandbox:?}: {stolen}"
         );
         // Both turns had one process.
@@ -273,5 +355,64 @@ fn a_backend_that_is_not_there_or_has_no_network_is_told() {
         // The thread can still be used.
         daemon.turn(&thread, "again");
         events.until("turn.completed");
+    }
+}
+
+#[test]
+fn threads_of_an_agents_token_have_a_home_apart_and_never_the_users() {
+    for sandbox in Sandbox::all("threads_of_an_agents_token") {
+        let (mut home, root) = (Home::new(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let (_kept, user) = user_home(&[]);
+        let of_user = ("HOME".to_owned(), user.display().to_string());
+        home.variables.push(of_user);
+        let command = agent(root.path(), CLAUDE);
+        home.configure(&format!(
+            "[shell]\nsandbox = '{}'\n[backends.claude-code]\ncommand = '{command}'
+            [backends.mine]\nkind = 'claude-code'\ncommand = '{command}'\nhome = 'user'",
+            sandbox.name()
+        ));
+        let daemon = home.start();
+        let made = home.command(&["token", "create", "--scope", "agent:one", "--json"]);
+        let made: Value = serde_json::from_slice(&{ made }.output().unwrap().stdout).unwrap();
+        let of_agent = daemon.client.with_token(made["token"].as_str().unwrap());
+        let environment =
+            json!({"id": "work", "root": root.path(), "policy": {"network": "inherit"}});
+        daemon
+            .client
+            .post("/v1/environments", &environment)
+            .expect(201);
+        let at = json!([{"environment_id": "work", "cwd": ""}]);
+        let mut homes = Vec::new();
+        for (client, backend, status) in [
+            (&daemon.client, "claude-code", "completed"),
+            (&of_agent, "claude-code", "completed"),
+            (&daemon.client, "mine", "completed"),
+            (&of_agent, "mine", "failed"),
+        ] {
+            let body = json!({"backend": backend, "environments": at});
+            let made = client.post("/v1/threads", &body).expect(201);
+            let thread = format!("/v1/threads/{}", made["id"].as_str().unwrap());
+            let mut events = daemon.client.events(&thread, 0);
+            let path = format!("{thread}/turns");
+            client.post(&path, &json!({"prompt": "hello"})).expect(201);
+            events.until("turn.completed");
+            let detail = daemon.detail(&thread);
+            assert_eq!(
+                detail["turns"][0]["status"], status,
+                "{sandbox:?}: {detail}"
+            );
+            if status == "completed" {
+                homes.push(fs::read_to_string(root.path().join("home")).unwrap());
+            } else {
+                assert!(detail.to_string().contains("home = "), "{detail}");
+            }
+        }
+        let data = home.data().canonicalize().unwrap();
+        let homes: Vec<_> = homes.iter().map(|home| Path::new(home.trim())).collect();
+        assert_eq!(homes[0], data.join("backends/claude-code/operator"));
+        assert_eq!(homes[1].parent(), homes[0].parent());
+        assert_ne!(homes[1], homes[0]);
+        assert_eq!(homes[2], user);
+        daemon.stop();
     }
 }

@@ -15,6 +15,7 @@ mod out_of_reach;
 mod own_runs;
 mod readme;
 mod real_agents;
+mod real_agents_hooks;
 mod run;
 mod runs;
 mod serve;

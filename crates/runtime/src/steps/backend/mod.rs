@@ -95,6 +95,12 @@ impl BackendRun {
                 turn_id: thread.turn()?.id,
                 environment: context.environment.clone(),
                 model: context.asked_model.clone(),
+                owner: context.owner.clone(),
+                approve_all: context
+                    .plan
+                    .backend
+                    .as_ref()
+                    .is_some_and(|it| it.allows_all),
             },
             session,
             totals: known.map_or_else(SessionTotals::default, |known| known.totals),

@@ -45,6 +45,8 @@ pub(super) struct Process {
 #[derive(PartialEq)]
 pub(super) struct StartedWith {
     agent: String,
+    owner: Option<String>,
+    approve_all: bool,
     command: Option<PathBuf>,
     arguments: Vec<String>,
     cwd: PathBuf,
@@ -58,6 +60,8 @@ impl StartedWith {
     pub(super) fn of(spec: &BackendSpec) -> Self {
         Self {
             agent: spec.agent.clone(),
+            owner: spec.owner.clone(),
+            approve_all: spec.approve_all,
             command: spec.command.clone(),
             arguments: spec.arguments.clone(),
             cwd: spec.cwd.clone(),

@@ -311,6 +311,47 @@ fn a_permission_is_an_approval() {
 }
 
 #[test]
+fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_name() {
+    let other = |request: &str| {
+        let BackendEvent::Permission(asked) = asks(request, Some("a")) else {
+            unreachable!()
+        };
+        let arguments = json!({"command": "rm"});
+        BackendEvent::Permission(PermissionRequest { arguments, ..asked })
+    };
+    let mut world = at_work();
+    world.says(calls("a"));
+    // What is told of a call is not what is asked for: the person sees the latter.
+    world.says(other("r1"));
+    let EventData::ApprovalRequired(shown) = &world.events.last().unwrap().data else {
+        panic!("nobody was asked")
+    };
+    assert_eq!(shown.tool_call.arguments, json!({"command": "rm"}));
+    world.play(Allow("a"));
+    assert_eq!(world.says(other("r2")), ["=> answer r2 Allow"]);
+    assert_eq!(
+        world.says(asks("r3", Some("a"))),
+        [
+            "output.message.completed",
+            "tool.started",
+            "approval.required"
+        ]
+    );
+    assert_eq!(
+        world.play(Deny("r3")),
+        ["approval.decided", "tool.completed", "=> answer r3 Deny"]
+    );
+    // One that says no more than the name of the call is not what was allowed either.
+    let BackendEvent::Permission(asked) = asks("r4", Some("a")) else {
+        unreachable!()
+    };
+    let arguments = Value::Null;
+    let bare = PermissionRequest { arguments, ..asked };
+    let said = world.says(BackendEvent::Permission(bare));
+    assert_eq!(said.last().unwrap(), "approval.required");
+}
+
+#[test]
 fn a_refusal_ends_the_call() {
     let mut world = at_work();
     assert_eq!(

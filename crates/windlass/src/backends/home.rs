@@ -1,0 +1,240 @@
+//! Which home directory an agent of others has, and what of the user's it may change.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
+use rustix::io::Errno;
+
+use crate::config::BackendKind;
+
+/// Directories of a home that many programs share: none of them is the settings of one.
+pub(super) const SHARED: [&str; 6] = [
+    ".cache",
+    ".config",
+    ".local",
+    ".local/share",
+    ".local/state",
+    "Library",
+];
+
+/// The home that belongs to threads without an owner.
+const OPERATOR: &str = "operator";
+
+/// Which home directory an agent has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Home {
+    /// One below this directory for each owner of threads.
+    Own(PathBuf),
+    /// The user's, with the directory of its settings; links resolved.
+    User { home: PathBuf, settings: PathBuf },
+}
+
+/// Why an agent has no home.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoHome {
+    #[error(
+        "this backend has the user's own home, and the thread belongs to `{owner}`; threads of others need a backend with \
+         home = \"own\""
+    )]
+    OfAnother { owner: String },
+    #[error("cannot make {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is reached by a link, and what it leads to is not the agent's to change", path.display())]
+    Link { path: PathBuf },
+}
+
+/// Checks the directory that an entry names for its settings.
+pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
+    let shown = settings.display();
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if settings.as_os_str().is_empty() || !settings.components().all(is_plain) {
+        return Err(format!(
+            "{shown:?} does not lie in the home directory; name it from there, such as \".config/agent\""
+        ));
+    }
+    let mut shared = SHARED.iter();
+    match shared.any(|shared| Path::new(shared).starts_with(settings)) {
+        true => Err(format!(
+            "{shown:?} belongs to many programs; name the agent's own directory, such as \".config/agent\""
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Where an agent usually keeps its settings, below the home.
+pub(super) fn usual_settings(kind: BackendKind) -> Option<&'static str> {
+    match kind {
+        BackendKind::ClaudeCode => Some(".claude"),
+        BackendKind::Codex => Some(".codex"),
+        BackendKind::Gemini => Some(".gemini"),
+        BackendKind::Acp => None,
+    }
+}
+
+/// The file with an agent's login, in the directory of its settings.
+fn login(kind: BackendKind) -> Option<&'static str> {
+    match kind {
+        BackendKind::ClaudeCode => Some(".credentials.json"),
+        BackendKind::Codex => Some("auth.json"),
+        BackendKind::Gemini => Some("oauth_creds.json"),
+        BackendKind::Acp => None,
+    }
+}
+
+impl Home {
+    /// Returns the home of the agent in threads of an owner.
+    pub(super) fn of(&self, owner: Option<&str>) -> Result<PathBuf, NoHome> {
+        match (self, owner) {
+            (Self::Own(homes), None) => Ok(homes.join(OPERATOR)),
+            (Self::Own(homes), Some(owner)) => {
+                // A name can be anything, a directory cannot.
+                let digest = blake3::hash(owner.as_bytes()).to_hex();
+                Ok(homes.join(&digest[..32]))
+            }
+            (Self::User { home, .. }, None) => Ok(home.clone()),
+            (Self::User { .. }, Some(owner)) => Err(NoHome::OfAnother {
+                owner: owner.to_owned(),
+            }),
+        }
+    }
+
+    /// Makes the home, and returns what the agent may change of it and of the user's. The user's login is lent to the operator's threads
+    /// alone: whoever speaks to an agent can have it read all that it sees.
+    pub(super) fn make(
+        &self,
+        owner: Option<&str>,
+        kind: BackendKind,
+        user: Option<&Path>,
+    ) -> Result<Vec<PathBuf>, NoHome> {
+        let home = self.of(owner)?;
+        match self {
+            Self::User { settings, .. } => match make_directory(settings)? {
+                real if real == *settings => Ok(vec![real]),
+                _ => Err(NoHome::Link {
+                    path: settings.clone(),
+                }),
+            },
+            Self::Own(_) => {
+                let home = make_directory(&home)?;
+                let user = user.filter(|_| owner.is_none());
+                let lent = user.and_then(|user| lend_login(&home, kind, user));
+                Ok([home].into_iter().chain(lent).collect())
+            }
+        }
+    }
+}
+
+/// Makes a directory, and returns where it really is.
+fn make_directory(path: &Path) -> Result<PathBuf, NoHome> {
+    let failed = |source| NoHome::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut builder = fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(path);
+    made.map_err(failed)?;
+    path.canonicalize().map_err(failed)
+}
+
+/// Links the user's login into an agent's own home, and returns its file. One that the agent has there already stays.
+fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
+    let (settings, name) = (usual_settings(kind)?, login(kind)?);
+    let file = user.join(settings).join(name);
+    let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
+    if !is_file || file.canonicalize().ok()? != file {
+        return None;
+    }
+    // The agent may have put a link anywhere in its home.
+    let look = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let home = openat(CWD, home, look, Mode::empty()).ok()?;
+    match mkdirat(&home, settings, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(_) => return None,
+    }
+    let directory = openat(&home, settings, look, Mode::empty()).ok()?;
+    match symlinkat(&file, &directory, name) {
+        Ok(()) | Err(Errno::EXIST) => Some(file),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_a_directory_of_one_program_in_the_home() {
+        for good in [".config/agent", ".agent", ".local/share/agent", "agent"] {
+            assert_eq!(check_settings(Path::new(good)), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "/etc",
+            "..",
+            ".config/../.ssh",
+            ".config",
+            ".config/",
+            ".local",
+            ".local/share",
+        ] {
+            assert!(check_settings(Path::new(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn each_owner_has_a_home_and_the_users_is_for_nobody_else() {
+        let own = Home::Own(PathBuf::from("/data/backends/x"));
+        let homes = [None, Some("a"), Some("../a")].map(|owner| own.of(owner).unwrap());
+        for (number, home) in homes.iter().enumerate() {
+            assert_eq!(home.parent(), Some(Path::new("/data/backends/x")));
+            assert!(!homes[..number].contains(home), "{home:?}");
+        }
+        let user = Home::User {
+            home: PathBuf::from("/home/u"),
+            settings: PathBuf::from("/home/u/.claude"),
+        };
+        assert!(user.of(None).is_ok());
+        assert!(matches!(user.of(Some("a")), Err(NoHome::OfAnother { .. })));
+    }
+
+    #[test]
+    fn a_login_is_lent_to_the_operator_alone_and_through_no_link() {
+        let kind = BackendKind::ClaudeCode;
+        let around = tempfile::tempdir().unwrap();
+        let at = around.path().canonicalize().unwrap();
+        let user = at.join("user");
+        let login = user.join(".claude/.credentials.json");
+        fs::create_dir_all(user.join(".claude")).unwrap();
+        fs::write(&login, "login").unwrap();
+        let home = Home::Own(at.join("homes"));
+        let made = home.make(None, kind, Some(&user)).unwrap();
+        assert_eq!(made, [at.join("homes/operator"), login]);
+        let lent = made[0].join(".claude/.credentials.json");
+        assert_eq!(fs::read_to_string(lent).unwrap(), "login");
+        let made = home.make(Some("a"), kind, Some(&user)).unwrap();
+        assert_eq!(made.len(), 1, "{made:?}");
+
+        // What the agent has put there is not followed.
+        let outside = at.join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::remove_dir_all(at.join("homes/operator/.claude")).unwrap();
+        symlink(&outside, at.join("homes/operator/.claude")).unwrap();
+        let made = home.make(None, kind, Some(&user)).unwrap();
+        assert_eq!(made.len(), 1, "{made:?}");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        // Neither is a link in the user's home.
+        let settings = user.join(".codex");
+        symlink(&outside, &settings).unwrap();
+        let home = Home::User {
+            home: user.clone(),
+            settings,
+        };
+        let refused = home.make(None, BackendKind::Codex, Some(&user));
+        assert!(matches!(refused, Err(NoHome::Link { .. })), "{refused:?}");
+    }
+}
