@@ -169,7 +169,7 @@ impl Job {
                     saying.spawn(say(Arc::clone(&session), words));
                 }
                 Some(joined) = saying.join_next(), if !saying.is_empty() => {
-                    report(joined, tell).await;
+                    hearing.report(joined, tell).await;
                 }
                 Some(event) = told.recv() => {
                     note_session(process, &event);
@@ -192,7 +192,7 @@ impl Job {
                 tokio::select! {
                     biased;
                     joined = saying.join_next() => match joined {
-                        Some(joined) => report(joined, tell).await,
+                        Some(joined) => hearing.report(joined, tell).await,
                         None => break,
                     },
                     () = &mut patience => break,
@@ -236,6 +236,9 @@ impl Job {
     }
 }
 
+/// What came of something that was said: the message that the agent has taken.
+type Said = Result<Option<MessageId>, tokio::task::JoinError>;
+
 /// Whether the agent has heard the prompt. Until then the news of its session is held back: who recovers from that news takes the
 /// prompt for heard, and does not repeat it.
 enum Hearing {
@@ -257,6 +260,14 @@ impl Hearing {
                 self.heard(tell).await;
                 let _ = tell.send(Told::Event(event)).await;
             }
+        }
+    }
+
+    /// Tells that the agent has taken what was said to the turn. One that has, has heard the prompt before.
+    async fn report(&mut self, said: Said, tell: &mpsc::Sender<Told>) {
+        if let Ok(Some(message_id)) = said {
+            self.heard(tell).await;
+            let _ = tell.send(Told::Steered(message_id)).await;
         }
     }
 
@@ -297,14 +308,5 @@ async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> 
                 None
             }
         },
-    }
-}
-
-async fn report(
-    joined: Result<Option<MessageId>, tokio::task::JoinError>,
-    tell: &mpsc::Sender<Told>,
-) {
-    if let Ok(Some(message_id)) = joined {
-        let _ = tell.send(Told::Steered(message_id)).await;
     }
 }

@@ -716,17 +716,15 @@ fn a_time_that_the_agent_says_is_bounded_and_believed_once() {
 #[test]
 fn a_limit_that_is_never_over_fails_the_turn() {
     let mut world = at_work();
-    let mut waits = 0;
-    loop {
+    for _ in 0..50 {
         let outcome = limited(Some(1), &world);
         let said = world.ends_with(outcome);
-        if said.contains(&"turn.failed".to_owned()) {
-            break;
-        }
-        waits += 1;
+        assert_eq!(said.last().unwrap(), "backend.waiting");
         world.play(After(3600));
     }
-    assert_eq!(waits, 50);
+    let outcome = limited(Some(1), &world);
+    let said = world.ends_with(outcome);
+    assert!(said.contains(&"turn.failed".to_owned()), "{said:?}");
     let EventData::TurnFailed(data) = world.last("turn.failed") else {
         unreachable!()
     };
