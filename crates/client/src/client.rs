@@ -1,5 +1,6 @@
 //! Requests and their answers.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -82,6 +83,18 @@ impl Client {
     /// Removes something.
     pub async fn delete(&self, path: &str) -> Result<(), ClientError> {
         self.answer(Method::DELETE, path, None, &[]).await?;
+        Ok(())
+    }
+
+    /// Reads something that may be long, and writes it where it is wanted.
+    pub async fn download(&self, path: &str, to: &mut impl Write) -> Result<(), ClientError> {
+        let answer = self.answer(Method::GET, path, None, &[]).await?;
+        let mut body = answer.into_body();
+        while let Some(frame) = body.frame().await {
+            if let Ok(piece) = frame.map_err(ClientError::Broken)?.into_data() {
+                to.write_all(&piece).map_err(ClientError::Unwritten)?;
+            }
+        }
         Ok(())
     }
 

@@ -27,6 +27,9 @@ pub enum ClientError {
     /// What was sent or answered is not what was meant.
     #[error("what the daemon said cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
+    /// What was read cannot be written.
+    #[error("what was read cannot be written: {0}")]
+    Unwritten(#[source] io::Error),
     /// A path or a token that no request can carry.
     #[error("the request cannot be made: {0}")]
     BadRequest(String),

@@ -8,11 +8,15 @@ use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
 use crate::commands::backends::Backends;
+use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
+use crate::commands::demo::Demo;
+use crate::commands::doctor::Doctor;
 use crate::commands::run::Run;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::store::Store;
+use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
 
 /// The turn failed.
@@ -43,6 +47,16 @@ wrong, 130 it was interrupted.";
 pub(crate) enum Command {
     /// Gives an agent something to do, and shows what it does.
     Run(Run),
+    /// Talks with an agent, line by line.
+    Chat(Chat),
+    /// Kills an agent in the middle of a tool, lets it go on, and says what that proves.
+    Demo(Demo),
+    /// Shows and keeps conversations.
+    Threads(Threads),
+    /// Shows the events of a conversation as they come.
+    Events(Events),
+    /// Looks at this machine: sandbox, models, data, agents of others; and says what to do.
+    Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
@@ -58,14 +72,27 @@ pub(crate) enum Command {
     Config(ConfigWords),
     /// Lists the agents of others that can carry turns, and looks whether they do.
     Backends(Backends),
+    /// Writes what a shell needs to complete these commands.
+    #[command(
+        after_help = "Example: windlass completions bash > ~/.local/share/bash-completion/completions/windlass"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 impl Command {
     /// Tells whether the configuration file says something about this command.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Self::Run(_) | Self::Serve(_) | Self::Acp(_) | Self::Backends(_)
+            Self::Runs(_)
+                | Self::Token(_)
+                | Self::Store(_)
+                | Self::Config(_)
+                | Self::Demo(_)
+                | Self::Completions { .. }
         )
     }
 }

@@ -37,6 +37,11 @@ const TELLING: [&str; 8] = [
 /// What it runs; it changes nothing.
 const COMMAND: &str = "uname -s; echo \"$(ls -A | wc -l) entries\"";
 
+/// What `windlass demo` asks for.
+pub(crate) const SLOW_PROMPT: &str = "Count to twelve, slowly, and tell me how far you came.";
+/// The file that is counted into.
+pub(crate) const COUNTED: &str = "counted.txt";
+
 /// What to try after it.
 const NEXT: &str = r#"
 Every step was recorded before you saw it. What to try next:
@@ -92,6 +97,40 @@ fn answer(prompt: &str, done: &[Done<'_>]) -> Answer {
     };
     Answer {
         text: farewell(prompt, listed, telling.zip(of("read")), ran),
+        call: None,
+    }
+}
+
+/// Counts in a file, which takes long enough to be killed in the middle; whoever goes on looks how far it came.
+fn count(done: &[Done<'_>]) -> Answer {
+    let of = |name: &str| done.iter().find(|done| done.name == name);
+    let Some(ran) = of("shell") else {
+        let command = format!(
+            "for i in $(seq 12); do echo $i >> {COUNTED}; sleep 0.25; done; echo all twelve"
+        );
+        return Answer {
+            text: "I count in a file, with a command that takes three seconds.\n".to_owned(),
+            call: Some(("shell", json!({ "command": command }))),
+        };
+    };
+    if ran.error.is_none() && ran.result["exit_code"] == 0 {
+        return Answer {
+            text: "\nI came to twelve, in one go.\n".to_owned(),
+            call: None,
+        };
+    }
+    let Some(read) = of("read") else {
+        return Answer {
+            text: format!(
+                "\nThe record says of my command: {}\nSo I do not run it again, but look how far it came.\n",
+                ran.error.unwrap_or("it was cut short")
+            ),
+            call: Some(("read", json!({ "path": COUNTED }))),
+        };
+    };
+    let count = read.result["line_count"].as_u64().unwrap_or_default();
+    Answer {
+        text: format!("\nI came to {count}.\n"),
         call: None,
     }
 }
@@ -190,7 +229,10 @@ impl LlmDriver for Demonstration {
         let turn = newest(&request.history);
         let prompt = turn.first().and_then(|message| message.text());
         let done = done(&turn);
-        let Answer { text, call } = answer(prompt.unwrap_or_default(), &done);
+        let Answer { text, call } = match prompt.unwrap_or_default() {
+            SLOW_PROMPT => count(&done),
+            prompt => answer(prompt, &done),
+        };
         let call = call.map(|(name, arguments)| ToolCall {
             id: format!("demonstration_{}", done.len()),
             name: name.to_owned(),

@@ -21,7 +21,7 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 
@@ -38,6 +38,16 @@ async fn main() -> ExitCode {
     }
     let done = match command {
         Command::Run(run) => run.carry_out(workspace, config).await,
+        Command::Chat(chat) => chat.carry_out(workspace, config).await,
+        Command::Demo(demo) => demo.carry_out(),
+        Command::Threads(threads) => threads.carry_out(config).await,
+        Command::Events(events) => events.carry_out(config).await,
+        Command::Doctor(doctor) => doctor.carry_out(config).await,
+        Command::Completions { shell } => {
+            let (mut command, mut out) = (Cli::command(), std::io::stdout());
+            clap_complete::generate(shell, &mut command, "windlass", &mut out);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Acp(acp) => acp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),

@@ -10,6 +10,7 @@ use windlass_models::settings::ProviderSettings;
 use windlass_models::{ModelSettings, register_drivers};
 
 use crate::config::{Config, Provider};
+use crate::demonstration;
 
 /// A provider as the command line knows it.
 struct ProviderDefaults {
@@ -58,7 +59,7 @@ pub(crate) enum Choice {
     Real(ModelWithProvider),
     /// The built-in one, because it was asked for.
     Simulator,
-    /// The built-in one, because nothing else is configured.
+    /// The built-in one that shows what an agent does, also where nothing else is configured.
     Demonstration,
 }
 
@@ -97,8 +98,10 @@ pub(crate) fn choose(
 
 fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>) -> Result<Choice> {
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-    if provider == "sim" {
-        return Ok(Choice::Simulator);
+    match provider {
+        "sim" => return Ok(Choice::Simulator),
+        demonstration::NAME => return Ok(Choice::Demonstration),
+        _ => {}
     }
     let Some(known) = KNOWN.iter().find(|known| known.name == provider) else {
         bail!(

@@ -59,6 +59,16 @@ struct OwnDaemon {
 }
 
 impl Reach {
+    /// Reaches the data to look at it, or to put it in order; no model is asked.
+    pub(crate) fn to_look(data: PathBuf, config: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            data,
+            config: config.map(Path::to_owned),
+            model: Some("sim".to_owned()),
+            workspace: std::env::current_dir().context("the current directory is gone")?,
+        })
+    }
+
     /// Reaches the daemon that runs, or brings one up in this process.
     async fn daemon(&self) -> Result<(Client, Option<OwnDaemon>)> {
         for _ in 0..TRIES {

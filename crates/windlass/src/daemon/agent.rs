@@ -97,7 +97,8 @@ impl Agent<'_> {
         };
         let variable = |name: &str| std::env::var(name).ok();
         let choice = model::choose(self.model, self.config, variable)?;
-        let is_demonstration = matches!(choice, Choice::Demonstration);
+        let is_named = self.model.is_some() || self.config.model.is_some();
+        let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;
         let (builder, models) = match choice {
             Choice::Real(model) => {
                 let further = model::further(self.model, self.config, variable)?;

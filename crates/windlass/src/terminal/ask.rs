@@ -3,13 +3,23 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 use windlass_core::bounds::one_line;
 
 use super::proposal::proposal;
 use super::{Colour, Screen};
+
+/// How often the thread that reads looks whether it is still wanted.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// A question that waits for an answer.
 pub(crate) enum Asked {
@@ -30,7 +40,53 @@ pub(crate) struct Questions {
     waiting: VecDeque<Asked>,
     /// The one that is asked, with what was answered to its parts.
     now: Option<(Asked, Vec<Value>)>,
-    lines: Option<mpsc::UnboundedReceiver<String>>,
+    reader: Option<Reader>,
+}
+
+/// A thread that waits for one line of standard input. Dropping it ends the thread before it takes a line that is meant for somebody else.
+struct Reader {
+    line: oneshot::Receiver<Option<String>>,
+    is_wanted: Arc<AtomicBool>,
+}
+
+impl Reader {
+    fn start() -> Self {
+        let (send, line) = oneshot::channel();
+        let is_wanted = Arc::new(AtomicBool::new(true));
+        let wanted = Arc::clone(&is_wanted);
+        std::thread::spawn(move || {
+            while wanted.load(Ordering::Relaxed) {
+                match has_input() {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        let mut line = String::new();
+                        let read = io::stdin().read_line(&mut line);
+                        let _ = send.send(read.ok().filter(|count| *count > 0).map(|_| line));
+                        return;
+                    }
+                    Err(_) => return,
+                }
+            }
+        });
+        Self { line, is_wanted }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.is_wanted.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Waits a while for something to read on standard input.
+fn has_input() -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut polled, Some(&PATIENCE)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Questions {
@@ -38,7 +94,7 @@ impl Questions {
         Self {
             waiting: VecDeque::new(),
             now: None,
-            lines: None,
+            reader: None,
         }
     }
 
@@ -58,7 +114,7 @@ impl Questions {
         };
         self.waiting.retain(|asked| !is_it(asked));
         if self.now.as_ref().is_some_and(|(asked, _)| is_it(asked)) {
-            self.now = None;
+            (self.now, self.reader) = (None, None);
             screen.tell(Colour::Dim, "(it is settled)")?;
         }
         Ok(())
@@ -122,21 +178,12 @@ impl Questions {
         err.flush()
     }
 
-    /// Waits for a line that somebody types. Standard input is read by a thread that nobody waits for.
+    /// Waits for a line that somebody types; `None` when nobody will.
     pub(crate) async fn line(&mut self) -> Option<String> {
-        let lines = self.lines.get_or_insert_with(|| {
-            let (send, receive) = mpsc::unbounded_channel();
-            std::thread::spawn(move || {
-                for line in io::stdin().lines() {
-                    let Ok(line) = line else { return };
-                    if send.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-            receive
-        });
-        lines.recv().await
+        let reader = self.reader.get_or_insert_with(Reader::start);
+        let line = (&mut reader.line).await;
+        self.reader = None;
+        line.ok().flatten()
     }
 
     /// Takes a line as an answer; `None` where more is to be answered. Whoever went away says no.

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal};
 use unicode_width::UnicodeWidthChar;
 
 pub(crate) use ask::{Answer, Asked, Questions};
-pub(crate) use screen::{FRAME, Screen};
+pub(crate) use screen::{FRAME, Screen, about};
 
 /// How wide a terminal is that does not say.
 const USUAL_WIDTH: usize = 80;
@@ -26,9 +26,17 @@ pub(crate) struct Style {
 
 impl Style {
     pub(crate) fn of_stderr() -> Self {
+        Self::of(&io::stderr())
+    }
+
+    pub(crate) fn of_stdout() -> Self {
+        Self::of(&io::stdout())
+    }
+
+    fn of(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let is_live = io::stderr().is_terminal() && !is_dumb;
+        let is_live = stream.is_terminal() && !is_dumb;
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let locale = locale.unwrap_or_default().to_ascii_lowercase();
         Self {
