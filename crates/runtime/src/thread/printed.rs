@@ -118,6 +118,14 @@ impl Actor {
         Ok(())
     }
 
+    /// Records what waits before a run may be stopped.
+    pub(super) async fn keep_printed(&mut self) -> Result<()> {
+        match self.backend.as_ref().map(|run| run.exec_id) {
+            Some(exec_id) => self.show_all_printed(exec_id, Rest::May).await,
+            None => Ok(()),
+        }
+    }
+
     /// Records what all calls have printed so far.
     pub(super) async fn show_all_printed(&mut self, exec_id: ExecId, rest: Rest) -> Result<()> {
         let printed = self.backend.as_ref().map(|run| &run.printed.0);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::backend::{BackendErrorKind, BackendEvent, ObservedCall, PermissionRequest};
@@ -96,6 +97,23 @@ async fn what_calls_print_is_joined_into_chunks_and_only_so_much_of_it_is_record
     assert!(deltas("b").concat().len() < 300_000);
     assert!(deltas("b").len() < 40);
     assert!(deltas("c").is_empty());
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_keeps_what_calls_have_printed() {
+    let gate = Gate::shut();
+    let script = Script::default().call("a").tell(prints("a", "so far"));
+    let fake = Fake::new([script.wait(&gate)]);
+    let fixture = only_life(&fake).await;
+    let handle = submit(&fixture, "go").await;
+    // It waits for more to be recorded with.
+    let span = Duration::from_millis(32);
+    fixture.world.asleep_for(span).await;
+    assert_eq!(count(&fixture, "tool.output.delta").await, 0);
+    fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+    soon(handle.wait()).await.unwrap();
+    assert_eq!(count(&fixture, "tool.output.delta").await, 1);
     fixture.assert_sound().await;
 }
 
