@@ -1,12 +1,12 @@
 //! The task that looks after one process: the only one that reads it, writes to it and ends it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
@@ -19,12 +19,14 @@ use super::finish::{self, Ending};
 use super::outbox::Outbox;
 use super::start::Started;
 use super::{Command, SessionSettings, host};
-use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
+use crate::protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
 /// How many requests to the host run at once.
 const MAX_HOST_CALLS: usize = 64;
+/// How many of them read a file at once; the others wait.
+const MAX_HOST_READS: usize = 4;
 
 /// The turn that runs.
 struct Turn {
@@ -64,7 +66,12 @@ pub(super) struct Actor {
     turn: Option<Turn>,
     /// Who waits to learn whether a steering text was taken, oldest first.
     steers: VecDeque<oneshot::Sender<Steered>>,
-    host_calls: JoinSet<(Value, Result<HostAnswer, HostAccessError>)>,
+    host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
+    /// What each of these calls answers.
+    host_requests: HashMap<task::Id, Value>,
+    host_reads: Arc<Semaphore>,
+    /// Whether nothing of the agent's runs at the host any more, until its next turn.
+    is_host_released: bool,
     ending: Option<Stopping>,
     /// Whether somebody waits for the end and for nothing else.
     is_closing: bool,
@@ -111,6 +118,9 @@ impl Actor {
             turn: None,
             steers: VecDeque::new(),
             host_calls: JoinSet::new(),
+            host_requests: HashMap::new(),
+            host_reads: Arc::new(Semaphore::new(MAX_HOST_READS)),
+            is_host_released: false,
             ending: None,
             is_closing: false,
             was_asked: false,
@@ -142,12 +152,7 @@ impl Actor {
                 () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
                 line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
                 text = self.complaints.fresh(), if self.are_complaints_open => self.hear_complaint(text),
-                Some(answered) = self.host_calls.join_next() => {
-                    if let Ok((request, answer)) = answered {
-                        let steps = self.protocol.host_answer(request, answer);
-                        self.act(steps);
-                    }
-                }
+                Some(answered) = self.host_calls.join_next_with_id() => self.hear_host(answered),
                 ended = self.running.end(), if self.end.is_none() => {
                     self.end = Some(ended);
                     self.half_ended = Some(Instant::now());
@@ -200,6 +205,7 @@ impl Actor {
             return;
         };
         self.outbox.end_turn();
+        self.release_host();
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
             let outcome = self.ending().outcome(result, None);
@@ -341,6 +347,7 @@ impl Actor {
             return;
         }
         self.was_asked = true;
+        self.is_host_released = false;
         self.clock.begin_turn(Instant::now());
         self.outbox.begin_turn(events);
         "nothing".clone_into(&mut self.last_seen);
@@ -376,6 +383,7 @@ impl Actor {
             Some(turn) if turn.result.is_none() => {
                 let steps = self.protocol.interrupt();
                 self.act(steps);
+                self.release_host();
             }
             Some(_) | None => {}
         }
@@ -393,6 +401,7 @@ impl Actor {
             grace = self.settings.interrupt_grace;
             let steps = self.protocol.interrupt();
             self.act(steps);
+            self.release_host();
         }
         if self.end.is_none() {
             self.ending = Some(Stopping::Closed);
@@ -516,10 +525,15 @@ impl Actor {
         let host = self.spec.host.clone();
         match host.filter(|_| self.host_calls.len() < MAX_HOST_CALLS) {
             Some(host) => {
-                self.host_calls.spawn(async move {
-                    let answer = host::perform(host.as_ref(), ask).await;
-                    (request, answer)
+                let reads = Arc::clone(&self.host_reads);
+                let started = self.host_calls.spawn(async move {
+                    let _turn = match &ask {
+                        HostAsk::Read { .. } => reads.acquire_owned().await.ok(),
+                        _ => None,
+                    };
+                    host::perform(host.as_ref(), ask).await
                 });
+                self.host_requests.insert(started.id(), request);
             }
             None => {
                 let refused = HostAccessError::NotAllowed("the host offers no such thing".into());
@@ -527,6 +541,29 @@ impl Actor {
                 self.act(steps);
             }
         }
+    }
+
+    fn hear_host(
+        &mut self,
+        answered: Result<(task::Id, Result<HostAnswer, HostAccessError>), JoinError>,
+    ) {
+        let over = || HostAccessError::Failed("the turn is over".to_owned());
+        let (id, answer) = answered.unwrap_or_else(|error| (error.id(), Err(over())));
+        if self.is_host_released {
+            // It may have started something before it was stopped.
+            self.spec.host.iter().for_each(|host| host.release_all());
+        }
+        if let Some(request) = self.host_requests.remove(&id) {
+            let steps = self.protocol.host_answer(request, answer);
+            self.act(steps);
+        }
+    }
+
+    /// Ends what the agent has at the host: nothing of it outlives a turn.
+    fn release_host(&mut self) {
+        self.is_host_released = true;
+        self.host_calls.abort_all();
+        self.spec.host.iter().for_each(|host| host.release_all());
     }
 
     /// Tells everybody who waits how it ended.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use windlass_agents::{Acp, AcpSettings, Protocol, Step};
 use windlass_core::backend::{
-    BackendEnd, HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput,
+    BackendEnd, BackendSpec, HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput,
     TerminalRequest,
 };
 
@@ -64,6 +65,8 @@ impl HostAccess for OneFile {
     async fn release_terminal(&self, _id: &str) -> Result<(), HostAccessError> {
         not_allowed()
     }
+
+    fn release_all(&self) {}
 }
 
 #[tokio::test]
@@ -83,4 +86,28 @@ async fn a_file_is_read_through_the_host_where_it_offers_that() {
     let without = world.open("").await;
     let (_, events) = prompt(without.as_ref(), "read /there").await;
     assert!(text(&events).contains("-32601"), "{}", text(&events));
+}
+
+#[test]
+fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
+    let mut spec = BackendSpec::new("test", "/");
+    spec.host = Some(Arc::new(OneFile));
+    let mut acp = Acp::new(&spec, AcpSettings::default());
+    acp.begin();
+    acp.line(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    acp.line(br#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
+    let read = br#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/there"}}"#;
+    let is_asked = |steps: Vec<Step>| match &steps[..] {
+        [Step::Host(_)] => true,
+        [Step::Send(line)] => {
+            assert!(line.contains("the turn is over"), "{line}");
+            false
+        }
+        other => panic!("{other:?}"),
+    };
+    assert!(!is_asked(acp.line(read)));
+    acp.prompt("go");
+    assert!(is_asked(acp.line(read)));
+    acp.interrupt();
+    assert!(!is_asked(acp.line(read)));
 }

@@ -1,5 +1,6 @@
 //! What a backend tells its thread, and what it is told.
 
+use serde_json::Value;
 use windlass_core::backend::{
     BackendEvent, BackendNotice, ObservedResult, PermissionDecision, PermissionScope,
 };
@@ -84,6 +85,10 @@ impl Actor {
                 Some(notice) => self.tell(exec_id, BackendEvent::Notice(notice)).await,
                 None => Ok(()),
             },
+            BackendEvent::ToolStarted(mut call) => {
+                call.arguments = self.cut_value(&call.id, call.arguments);
+                self.tell(exec_id, BackendEvent::ToolStarted(call)).await
+            }
             BackendEvent::ToolCompleted(result) => {
                 let result = self.capped(result);
                 self.tell(exec_id, BackendEvent::ToolCompleted(result))
@@ -137,12 +142,16 @@ impl Actor {
 
     /// Cuts a result as those of our own tools.
     fn capped(&self, observed: ObservedResult) -> ObservedResult {
-        let mut result = ToolResult::success(&observed.call_id, observed.output);
-        output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         ObservedResult {
-            output: result.result.unwrap_or_default(),
+            output: self.cut_value(&observed.call_id, observed.output),
             ..observed
         }
+    }
+
+    fn cut_value(&self, call_id: &str, value: Value) -> Value {
+        let mut result = ToolResult::success(call_id, value);
+        output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
+        result.result.unwrap_or_default()
     }
 
     /// Permissions are given once: that they hold for longer is for this runtime to remember.
