@@ -5,10 +5,15 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use windlass_core::backend::{BackendEvent, ObservedCall, ObservedResult};
 
+use crate::json::{capped, cut_text};
 use crate::protocol::Step;
 
 /// How many calls of a turn are told apart; what comes beyond is not told.
-const MAX_CALLS: usize = 65_536;
+const MAX_CALLS: usize = 16_384;
+/// How long the name of a call may be; the rest is cut.
+const MAX_NAME_BYTES: usize = 256;
+/// How much of the output of a call is told while it runs; its end has the whole.
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// The calls of a turn.
 #[derive(Debug, Default)]
@@ -17,6 +22,8 @@ pub(crate) struct Calls {
     ended: HashSet<String>,
     /// What is known of calls that were named before they started.
     names: HashMap<String, String>,
+    /// How much output of calls was told.
+    told: HashMap<String, usize>,
 }
 
 impl Calls {
@@ -32,14 +39,17 @@ impl Calls {
     /// Remembers the name of a call that has not started.
     pub(crate) fn name(&mut self, id: &str, name: &str) {
         if self.names.len() < MAX_CALLS {
-            self.names.insert(id.to_owned(), name.to_owned());
+            let name = cut_text(name, MAX_NAME_BYTES);
+            self.names.insert(id.to_owned(), name);
         }
     }
 
-    pub(crate) fn start(&mut self, call: ObservedCall) -> Option<Step> {
+    pub(crate) fn start(&mut self, mut call: ObservedCall) -> Option<Step> {
         if self.started.len() >= MAX_CALLS || !self.started.insert(call.id.clone()) {
             return None;
         }
+        call.name = cut_text(&call.name, MAX_NAME_BYTES);
+        call.arguments = capped(call.arguments);
         Some(Step::Event(BackendEvent::ToolStarted(call)))
     }
 
@@ -57,10 +67,16 @@ impl Calls {
     pub(crate) fn output(&mut self, id: &str, text: &str) -> Vec<Step> {
         let started = self.start_unseen(id);
         let is_open = self.started.contains(id) && !self.ended.contains(id);
-        let output = (is_open && !text.is_empty()).then(|| {
+        if !is_open {
+            return started.into_iter().collect();
+        }
+        let told = self.told.entry(id.to_owned()).or_default();
+        let text = cut_text(text, MAX_OUTPUT_BYTES - *told);
+        *told += text.len();
+        let output = (!text.is_empty()).then(|| {
             Step::Event(BackendEvent::ToolOutput {
                 call_id: id.to_owned(),
-                text: text.to_owned(),
+                text,
             })
         });
         started.into_iter().chain(output).collect()
@@ -72,7 +88,7 @@ impl Calls {
         let ended = is_new.then(|| {
             Step::Event(BackendEvent::ToolCompleted(ObservedResult {
                 call_id: id.to_owned(),
-                output,
+                output: capped(output),
                 is_error,
             }))
         });

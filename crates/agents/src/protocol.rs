@@ -144,6 +144,19 @@ pub enum HostAsk {
     ReleaseTerminal(String),
 }
 
+impl HostAsk {
+    /// Tells whether it touches the host's files or starts something there.
+    pub(crate) fn does_something(&self) -> bool {
+        match self {
+            Self::Read { .. } | Self::Write { .. } | Self::StartTerminal(_) => true,
+            Self::TerminalOutput(_)
+            | Self::WaitForTerminal(_)
+            | Self::KillTerminal(_)
+            | Self::ReleaseTerminal(_) => false,
+        }
+    }
+}
+
 /// What the host answers, as the protocol of agents words it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostAnswer(pub Value);

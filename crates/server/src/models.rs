@@ -55,11 +55,13 @@ impl Models {
             Some(name) => name,
         };
         // A name goes to the provider, into records and onto screens.
-        if name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        // It can become an argument of a program, where a dash would make it another option.
+        let is_option = name.starts_with('-');
+        if is_option || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             return Err(ApiError::field(
                 "/model",
                 format!(
-                    "a model's name has at most {MAX_NAME_BYTES} bytes and no control characters"
+                    "a model's name has at most {MAX_NAME_BYTES} bytes, no control characters, and no dash at its beginning"
                 ),
             ));
         }

@@ -39,7 +39,18 @@ type Walls = dyn Fn(&mut Place) -> Result<(), String> + Send + Sync;
 #[derive(Default)]
 struct Terminals {
     next: u64,
+    /// How many are about to be open.
+    starting: usize,
     open: HashMap<String, Arc<Terminal>>,
+}
+
+/// A place among the terminals for one that is about to be open.
+struct Starting<'a>(&'a TurnHostAccess);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.terminals().starting -= 1;
+    }
 }
 
 /// A program that an agent has started.
@@ -88,6 +99,18 @@ impl TurnHostAccess {
         self.terminals
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place before the program is started: many may be asked for at once.
+    fn begin_start(&self) -> Result<Starting<'_>, HostAccessError> {
+        let mut terminals = self.terminals();
+        if terminals.open.len() + terminals.starting >= MAX_TERMINALS {
+            let text =
+                format!("{MAX_TERMINALS} terminals are open, which is the limit; release one");
+            return Err(HostAccessError::NotAllowed(text));
+        }
+        terminals.starting += 1;
+        Ok(Starting(self))
     }
 
     fn terminal(&self, id: &str) -> Result<Arc<Terminal>, HostAccessError> {
@@ -174,11 +197,7 @@ impl HostAccess for TurnHostAccess {
     }
 
     async fn start_terminal(&self, request: TerminalRequest) -> Result<String, HostAccessError> {
-        if self.terminals().open.len() >= MAX_TERMINALS {
-            let text =
-                format!("{MAX_TERMINALS} terminals are open, which is the limit; release one");
-            return Err(HostAccessError::NotAllowed(text));
-        }
+        let _starting = self.begin_start()?;
         let asked = request
             .max_output_bytes
             .and_then(|bytes| usize::try_from(bytes).ok());
@@ -230,6 +249,11 @@ impl HostAccess for TurnHostAccess {
         self.terminal(id)?;
         self.terminals().open.remove(id);
         Ok(())
+    }
+
+    fn release_all(&self) {
+        let open = std::mem::take(&mut self.terminals().open);
+        drop(open);
     }
 }
 

@@ -7,11 +7,11 @@ use windlass_core::backend::{
     BackendEvent, PermissionDecision, PermissionRequest, PermissionScope,
 };
 
-use crate::json::{id, text};
+use crate::json::{id, is_large, request_name, text};
 use crate::protocol::Step;
 
 /// How many requests may be open.
-const MAX_OPEN: usize = 1024;
+const MAX_OPEN: usize = 64;
 
 struct Open {
     id: Value,
@@ -33,11 +33,13 @@ impl Permissions {
         !self.0.is_empty()
     }
 
-    /// Reads a request; `None` if there are too many already.
+    /// Reads a request; `None` if there are too many already, or it is too large.
     pub(super) fn ask(&mut self, request: &Value, params: &Value) -> Option<Step> {
-        if self.0.len() >= MAX_OPEN {
+        // What is too large to be shown cannot be decided about.
+        if self.0.len() >= MAX_OPEN || is_large(params) {
             return None;
         }
+        let request_id = request_name(request)?;
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let options = params.get("options").and_then(Value::as_array);
         let options = options.into_iter().flatten().filter_map(|option| {
@@ -49,10 +51,10 @@ impl Permissions {
             options: options.collect(),
         };
         let can_allow_always = open.option("allow_always").is_some();
-        self.0.insert(request.to_string(), open);
+        self.0.insert(request_id.clone(), open);
         let title = text(call, "title");
         Some(Step::Event(BackendEvent::Permission(PermissionRequest {
-            id: request.to_string(),
+            id: request_id,
             call_id: id(call, "toolCallId").map(str::to_owned),
             name: text(call, "kind").or(title).unwrap_or("unknown").to_owned(),
             arguments: arguments(call),

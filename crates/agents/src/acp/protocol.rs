@@ -218,10 +218,15 @@ impl Acp {
         steps
     }
 
+    /// Tells whether the agent is at work for somebody.
+    fn may_act(&self) -> bool {
+        self.is_in_turn && !self.is_interrupted
+    }
+
     fn request(&mut self, request: &Value, method: &str, params: &Value, line: &[u8]) -> Vec<Step> {
         let is_ours = text(params, "sessionId") == self.session.as_deref();
         if method == "session/request_permission" {
-            let asks = is_ours && self.is_in_turn && !self.is_interrupted;
+            let asks = is_ours && self.may_act();
             let asked = asks
                 .then(|| self.permissions.ask(request, params))
                 .flatten();
@@ -235,6 +240,11 @@ impl Acp {
             return vec![step];
         }
         match host::read(method, params, self.offers) {
+            // After its turn, or an interrupt, it can only let go of what it has.
+            Ok(ask) if is_ours && ask.does_something() && !self.may_act() => {
+                let refusal = "the turn is over";
+                vec![Step::Send(self.requests.refusal(request, FAILED, refusal))]
+            }
             Ok(ask) if is_ours => vec![Step::Host(HostCall {
                 request: request.clone(),
                 ask,

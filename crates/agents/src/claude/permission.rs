@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use windlass_core::backend::{BackendEvent, PermissionDecision, PermissionRequest};
 
-use crate::json::{id, text};
+use crate::json::{id, is_large, text};
 use crate::protocol::Step;
 
 /// How many requests may be open.
-const MAX_OPEN: usize = 1024;
+const MAX_OPEN: usize = 64;
 
 /// The requests that are open, with what each tool is to be called with.
 #[derive(Debug, Default)]
@@ -27,7 +27,8 @@ impl Permissions {
         };
         let request = message.get("request").unwrap_or(&Value::Null);
         let is_known = text(request, "subtype") == Some("can_use_tool");
-        if !is_known || self.0.len() >= MAX_OPEN {
+        // What is too large to be shown cannot be decided about.
+        if !is_known || self.0.len() >= MAX_OPEN || is_large(request) {
             return refuse(message);
         }
         let arguments = request.get("input").cloned().unwrap_or(Value::Null);

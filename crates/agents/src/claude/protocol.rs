@@ -19,7 +19,7 @@ use crate::protocol::{Protocol, Readiness, SteerId, Step};
 use crate::usage::Meter;
 
 /// How many messages are remembered as told in pieces.
-const MAX_STREAMED: usize = 65_536;
+const MAX_STREAMED: usize = 16_384;
 /// The model of answers that the program wrote by itself.
 const SYNTHETIC: &str = "<synthetic>";
 

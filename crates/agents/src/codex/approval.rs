@@ -7,11 +7,11 @@ use windlass_core::backend::{
     BackendEvent, PermissionDecision, PermissionRequest, PermissionScope,
 };
 
-use crate::json::{id, text};
+use crate::json::{id, is_large, request_name, text};
 use crate::protocol::Step;
 
 /// How many requests may be open.
-const MAX_OPEN: usize = 1024;
+const MAX_OPEN: usize = 64;
 
 /// A request that is open.
 struct Open {
@@ -36,9 +36,11 @@ impl Approvals {
             "item/fileChange/requestApproval" => "fileChange",
             _ => return None,
         };
-        if self.0.len() >= MAX_OPEN {
+        // What is too large to be shown cannot be decided about.
+        if self.0.len() >= MAX_OPEN || is_large(params) {
             return None;
         }
+        let request_id = request_name(request)?;
         let decisions = params.get("availableDecisions").and_then(Value::as_array);
         let decisions = decisions.map(|all| {
             let texts = all.iter().filter_map(Value::as_str);
@@ -49,12 +51,12 @@ impl Approvals {
             decisions,
         };
         let can_allow_always = open.may("acceptForSession");
-        self.0.insert(request.to_string(), open);
+        self.0.insert(request_id.clone(), open);
         let fields = ["command", "cwd", "reason", "grantRoot"].into_iter();
         let arguments =
             fields.filter_map(|field| Some((field.to_owned(), params.get(field)?.clone())));
         Some(Step::Event(BackendEvent::Permission(PermissionRequest {
-            id: request.to_string(),
+            id: request_id,
             call_id: id(params, "itemId").map(str::to_owned),
             name: name.to_owned(),
             arguments: Value::Object(arguments.collect()),

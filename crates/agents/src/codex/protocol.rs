@@ -22,7 +22,7 @@ use crate::usage::Meter;
 
 const NO_SUCH_METHOD: i64 = -32601;
 /// How many messages are remembered as told in pieces.
-const MAX_STREAMED: usize = 65_536;
+const MAX_STREAMED: usize = 16_384;
 const TOKEN_NAMES: TokenNames = TokenNames {
     input: "inputTokens",
     cached: "cachedInputTokens",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
@@ -19,7 +19,7 @@ use super::finish::{self, Ending};
 use super::outbox::Outbox;
 use super::start::Started;
 use super::{Command, SessionSettings, host};
-use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
+use crate::protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, SteerId, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
@@ -27,6 +27,8 @@ const STRAGGLING: Duration = Duration::from_secs(5);
 const LONGEST_REPEAT: Duration = Duration::from_secs(5);
 /// How many requests to the host run at once.
 const MAX_HOST_CALLS: usize = 64;
+/// How many of them read a file at once; the others wait.
+const MAX_HOST_READS: usize = 4;
 
 /// How a request to the host ended.
 type HostAnswered = Result<(Id, Result<HostAnswer, HostAccessError>), JoinError>;
@@ -76,6 +78,9 @@ pub(super) struct Actor {
     host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
     /// The agent's own names of these, by task.
     host_requests: HashMap<Id, Value>,
+    host_reads: Arc<Semaphore>,
+    /// Whether nothing of the agent's runs at the host any more, until its next turn.
+    is_host_released: bool,
     ending: Option<Stopping>,
     /// Whether somebody waits for the end and for nothing else.
     is_closing: bool,
@@ -126,6 +131,8 @@ impl Actor {
             steer_count: 0,
             host_calls: JoinSet::new(),
             host_requests: HashMap::new(),
+            host_reads: Arc::new(Semaphore::new(MAX_HOST_READS)),
+            is_host_released: false,
             ending: None,
             is_closing: false,
             was_asked: false,
@@ -217,6 +224,7 @@ impl Actor {
         for (_, reply) in self.steers.drain() {
             let _ = reply.send(Steered::NotTaken);
         }
+        self.release_host();
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
             let outcome = self.ending().outcome(result, None);
@@ -369,6 +377,7 @@ impl Actor {
             return;
         }
         self.was_asked = true;
+        self.is_host_released = false;
         self.clock.begin_turn(Instant::now());
         self.outbox.begin_turn(events);
         "nothing".clone_into(&mut self.last_seen);
@@ -406,6 +415,7 @@ impl Actor {
             Some(turn) if turn.result.is_none() => {
                 let steps = self.protocol.interrupt();
                 self.act(steps);
+                self.release_host();
             }
             Some(_) | None => {}
         }
@@ -423,6 +433,7 @@ impl Actor {
             grace = self.settings.interrupt_grace;
             let steps = self.protocol.interrupt();
             self.act(steps);
+            self.release_host();
         }
         if self.end.is_none() {
             self.ending = Some(Stopping::Closed);
@@ -552,9 +563,15 @@ impl Actor {
         let host = self.spec.host.clone();
         match host.filter(|_| self.host_calls.len() < MAX_HOST_CALLS) {
             Some(host) => {
-                let performing = async move { host::perform(host.as_ref(), ask).await };
-                let task = self.host_calls.spawn(performing);
-                self.host_requests.insert(task.id(), request);
+                let reads = Arc::clone(&self.host_reads);
+                let started = self.host_calls.spawn(async move {
+                    let _turn = match &ask {
+                        HostAsk::Read { .. } => reads.acquire_owned().await.ok(),
+                        _ => None,
+                    };
+                    host::perform(host.as_ref(), ask).await
+                });
+                self.host_requests.insert(started.id(), request);
             }
             None => {
                 let refused = HostAccessError::NotAllowed("the host offers no such thing".into());
@@ -568,13 +585,27 @@ impl Actor {
     fn answer_host_call(&mut self, answered: HostAnswered) {
         self.clock.hear(Instant::now());
         let (task, answer) = answered.unwrap_or_else(|error| {
-            let failed = HostAccessError::Failed("the host failed".to_owned());
-            (error.id(), Err(failed))
+            let why = match error.is_cancelled() {
+                true => "the turn is over",
+                false => "the host failed",
+            };
+            (error.id(), Err(HostAccessError::Failed(why.to_owned())))
         });
+        if self.is_host_released {
+            // It may have started something before it was stopped.
+            self.spec.host.iter().for_each(|host| host.release_all());
+        }
         if let Some(request) = self.host_requests.remove(&task) {
             let steps = self.protocol.host_answer(request, answer);
             self.act(steps);
         }
+    }
+
+    /// Ends what the agent has at the host: nothing of it outlives a turn.
+    fn release_host(&mut self) {
+        self.is_host_released = true;
+        self.host_calls.abort_all();
+        self.spec.host.iter().for_each(|host| host.release_all());
     }
 
     /// Tells everybody who waits how it ended.

@@ -88,6 +88,10 @@ pub(crate) async fn open(
     start: Start,
     protocol: Box<dyn Protocol>,
 ) -> Result<Box<dyn BackendSession>, BackendError> {
+    if let Some(model) = spec.model.as_deref().filter(|model| model.starts_with('-')) {
+        let message = format!("`{model}` is an option and no name of a model");
+        return Err(BackendError::new(BackendErrorKind::BadInvocation, message));
+    }
     let (commands, inbox) = mpsc::unbounded_channel();
     let (tell_status, status) = watch::channel(BackendStatus::Idle);
     let (tell_exit, exit) = watch::channel(None);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use windlass_agents::{Acp, AcpSettings, Protocol, Step};
 use windlass_core::backend::{
-    BackendEnd, BackendErrorKind, HostAccess, HostAccessError, HostOffers, TerminalExit,
-    TerminalOutput, TerminalRequest,
+    BackendEnd, BackendErrorKind, BackendSpec, HostAccess, HostAccessError, HostOffers,
+    TerminalExit, TerminalOutput, TerminalRequest,
 };
 
 use crate::support::{Tongue, World, prompt, text};
@@ -73,6 +74,8 @@ impl HostAccess for FewFiles {
     async fn release_terminal(&self, _id: &str) -> Result<(), HostAccessError> {
         not_allowed()
     }
+
+    fn release_all(&self) {}
 }
 
 #[tokio::test]
@@ -117,4 +120,28 @@ async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
     let session = world.backend().open(spec).await.unwrap();
     let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
     assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
+}
+
+#[test]
+fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
+    let mut spec = BackendSpec::new("test", "/");
+    spec.host = Some(Arc::new(FewFiles));
+    let mut acp = Acp::new(&spec, AcpSettings::default());
+    acp.begin();
+    acp.line(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    acp.line(br#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
+    let read = br#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/there"}}"#;
+    let is_asked = |steps: Vec<Step>| match &steps[..] {
+        [Step::Host(_)] => true,
+        [Step::Send(line)] => {
+            assert!(line.contains("the turn is over"), "{line}");
+            false
+        }
+        other => panic!("{other:?}"),
+    };
+    assert!(!is_asked(acp.line(read)));
+    acp.prompt("go");
+    assert!(is_asked(acp.line(read)));
+    acp.interrupt();
+    assert!(!is_asked(acp.line(read)));
 }

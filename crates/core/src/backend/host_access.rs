@@ -36,6 +36,9 @@ pub trait HostAccess: Send + Sync {
 
     /// Ends the program of a terminal and forgets it.
     async fn release_terminal(&self, id: &str) -> Result<(), HostAccessError>;
+
+    /// Ends the programs of all terminals and forgets them: the turn is over, or was interrupted.
+    fn release_all(&self);
 }
 
 /// What may be asked of a host.

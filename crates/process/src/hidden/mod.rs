@@ -105,6 +105,7 @@ impl HiddenPaths {
                     .for_each(|moved| hidden.add_with_other_names(moved, &mounts));
             }
         }
+        hidden.searched = hidden.places.len();
         hidden
     }
 }
@@ -131,6 +132,9 @@ pub struct Hidden {
     identities: HashSet<Identity>,
     /// All names of what is hidden, links resolved.
     places: Vec<PathBuf>,
+    /// How many of these places are searched for files with further names. A home that one program cannot see is large, and what
+    /// is linked into it from elsewhere is no secret.
+    searched: usize,
     /// The links on the way of the host's own names to it, where they are.
     links: Vec<PathBuf>,
     /// Files inside of it that have further names; looked for when a file turns up that has several.
@@ -161,6 +165,7 @@ impl Hidden {
         let mut hidden = Self {
             identities: self.identities.clone(),
             places: self.places.clone(),
+            searched: self.searched,
             links: self.links.clone(),
             linked: OnceLock::new(),
         };
@@ -207,7 +212,8 @@ impl Hidden {
     }
 
     fn linked(&self) -> &HashSet<Identity> {
-        self.linked.get_or_init(|| linked::files(&self.places))
+        let searched = &self.places[..self.searched];
+        self.linked.get_or_init(|| linked::files(searched))
     }
 
     /// Tells whether an open directory is hidden or lies below what is. The system is asked for each directory above it, so
@@ -219,5 +225,31 @@ impl Hidden {
         identity::any_above(directory.as_fd(), |identity| {
             self.identities.contains(&identity)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_linked_into_a_home_is_not_hidden_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["home", "keys", "root"] {
+            std::fs::create_dir(at(name)).unwrap();
+            std::fs::write(at(name).join("file"), name).unwrap();
+        }
+        let linked = |from: &str| {
+            let to = at("root").join(from);
+            std::fs::hard_link(at(from).join("file"), &to).unwrap();
+            Metadata::from_just_metadata(to.metadata().unwrap())
+        };
+        let mut paths = HiddenPaths::default();
+        paths.add(&at("keys"));
+        let hidden = paths.look().with([at("home").as_path()]);
+        assert_eq!(hidden.places().len(), 2);
+        assert!(hidden.is_hidden(&linked("keys")));
+        assert!(!hidden.is_hidden(&linked("home")));
     }
 }

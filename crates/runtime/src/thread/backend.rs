@@ -1,5 +1,6 @@
 //! What a backend tells its thread, and what it is told.
 
+use serde_json::Value;
 use windlass_core::backend::{
     BackendEvent, BackendNotice, ObservedResult, PermissionDecision, PermissionScope,
 };
@@ -102,7 +103,7 @@ impl Actor {
                 None => Ok(()),
             },
             BackendEvent::ToolStarted(mut call) => {
-                call.arguments = recordable(call.arguments);
+                call.arguments = self.cut_value(&call.id, recordable(call.arguments));
                 self.tell(exec_id, BackendEvent::ToolStarted(call)).await
             }
             BackendEvent::Permission(mut request) => {
@@ -164,13 +165,16 @@ impl Actor {
 
     /// Cuts a result as those of our own tools.
     fn capped(&self, observed: ObservedResult) -> ObservedResult {
-        let output = recordable(observed.output);
-        let mut result = ToolResult::success(&observed.call_id, output);
-        output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         ObservedResult {
-            output: result.result.unwrap_or_default(),
+            output: self.cut_value(&observed.call_id, recordable(observed.output)),
             ..observed
         }
+    }
+
+    fn cut_value(&self, call_id: &str, value: Value) -> Value {
+        let mut result = ToolResult::success(call_id, value);
+        output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
+        result.result.unwrap_or_default()
     }
 
     /// Permissions are given once: that they hold for longer is for this runtime to remember.

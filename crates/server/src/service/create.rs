@@ -11,6 +11,7 @@ use windlass_runtime::SessionBuilder;
 use super::Asked;
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
+use crate::settings::Access;
 use crate::store::KEPT_FOR;
 use crate::threads::FoundThread;
 use crate::{external, ids};
@@ -75,8 +76,20 @@ impl Asked {
         })
     }
 
+    /// An agent of others works with the operator's login, and so not for everybody who can reach the port.
+    pub(super) fn check_backend_allowed(&self, named: Option<&str>) -> Result<()> {
+        match (named, &self.settings.access) {
+            (Some(_), Access::Open) => Err(ApiError::field(
+                "/backend",
+                "agents of others carry no turns of a daemon that asks for no token; start it without --insecure",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that an agent of others is one that can carry turns here.
     fn backend(&self, named: Option<String>) -> Result<Option<String>> {
+        self.check_backend_allowed(named.as_deref())?;
         let known = &self.settings.backends;
         match named {
             Some(name) if !known.contains(&name) => {

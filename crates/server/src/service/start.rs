@@ -56,6 +56,7 @@ impl Asked {
     ) -> Result<InputMessage> {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
+        self.check_backend_allowed(thread.backend.as_deref())?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
             None => models.still(&thread.model)?,

@@ -108,6 +108,30 @@ async fn an_agent_has_only_so_many_terminals() {
     }
     let refused = host.start_terminal(run("true", &[])).await;
     assert!(matches!(refused, Err(HostAccessError::NotAllowed(_))));
+    host.release_all();
+    // Also where many are asked for at once.
+    let host = std::sync::Arc::new(host);
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let host = std::sync::Arc::clone(&host);
+        starts.spawn(async move { host.start_terminal(run("true", &[])).await });
+    }
+    let started = starts.join_all().await;
+    assert_eq!(started.iter().filter(|it| it.is_ok()).count(), 32);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_programs_end_when_an_agent_lets_go_of_them() {
+    for way in sandboxes() {
+        let place = Place::confined(way, Policy::default());
+        let (host, left) = (access(&place), unique_sleep());
+        let sleep = run(&format!("exec sleep {left}"), &[]);
+        let id = host.start_terminal(sleep).await.unwrap();
+        soon("it sleeps", || !sleepers(&left).is_empty());
+        host.release_all();
+        soon("it is gone", || sleepers(&left).is_empty());
+        assert!(host.terminal_output(&id).await.is_err(), "{way:?}");
+    }
 }
 
 #[tokio::test]

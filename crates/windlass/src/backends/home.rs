@@ -1,12 +1,13 @@
 //! Which home directory an agent of others has, and what of the user's it may change.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
+use serde_json::{Value, json};
 
 use crate::config::BackendKind;
 
@@ -19,6 +20,9 @@ pub(super) const SHARED: [&str; 6] = [
     ".local/state",
     "Library",
 ];
+
+/// Where Gemini keeps what it was told to do.
+const SETTINGS: &str = "settings.json";
 
 /// The home that belongs to threads without an owner.
 const OPERATOR: &str = "operator";
@@ -155,10 +159,26 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
         Err(_) => return None,
     }
     let directory = openat(&home, settings, look, Mode::empty()).ok()?;
+    if kind == BackendKind::Gemini {
+        let chosen = login_settings(&user.join(settings).join(SETTINGS));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let made = openat(&directory, SETTINGS, flags, Mode::RUSR | Mode::WUSR);
+        // Settings that the agent has already stay.
+        if let (Some(chosen), Ok(made)) = (chosen, made) {
+            let _ = fs::File::from(made).write_all(chosen.to_string().as_bytes());
+        }
+    }
     match symlinkat(&file, &directory, name) {
         Ok(()) | Err(Errno::EXIST) => Some(file),
         Err(_) => None,
     }
+}
+
+/// Reads from the user's settings by what Gemini logs in: it takes no login without that, and nothing else of them is lent.
+fn login_settings(settings: &Path) -> Option<Value> {
+    let settings: Value = serde_json::from_slice(&fs::read(settings).ok()?).ok()?;
+    let chosen = settings.pointer("/security/auth/selectedType")?.as_str()?;
+    Some(json!({"security": {"auth": {"selectedType": chosen}}}))
 }
 
 #[cfg(test)]
@@ -236,5 +256,23 @@ mod tests {
         };
         let refused = home.make(None, BackendKind::Codex, Some(&user));
         assert!(matches!(refused, Err(NoHome::Link { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn gemini_is_told_how_the_user_logs_in_and_nothing_else_of_the_settings() {
+        let around = tempfile::tempdir().unwrap();
+        let at = around.path().canonicalize().unwrap();
+        let user = at.join("user");
+        fs::create_dir_all(user.join(".gemini")).unwrap();
+        fs::write(user.join(".gemini/oauth_creds.json"), "login").unwrap();
+        let settings = json!({"security": {"auth": {"selectedType": "oauth-personal"}}, "mcpServers": {"a": {}}});
+        fs::write(user.join(".gemini/settings.json"), settings.to_string()).unwrap();
+        let home = Home::Own(at.join("homes"));
+        let made = home.make(None, BackendKind::Gemini, Some(&user)).unwrap();
+        let told = fs::read_to_string(made[0].join(".gemini/settings.json")).unwrap();
+        assert_eq!(
+            told,
+            r#"{"security":{"auth":{"selectedType":"oauth-personal"}}}"#
+        );
     }
 }

@@ -416,3 +416,16 @@ fn threads_of_an_agents_token_have_a_home_apart_and_never_the_users() {
         daemon.stop();
     }
 }
+
+#[test]
+fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option() {
+    let home = Home::new();
+    let daemon = home.start_with(&["--insecure"]);
+    let body = json!({"backend": "claude-code"});
+    let refused = daemon.client.post("/v1/threads", &body);
+    assert_eq!(refused.status, 422);
+    let body = json!({"model": "--dangerously-skip-permissions"});
+    let refused = daemon.client.post("/v1/threads", &body);
+    assert_eq!(refused.status, 422);
+    daemon.stop();
+}
