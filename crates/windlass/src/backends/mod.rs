@@ -1,5 +1,6 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
+mod login;
 mod place;
 mod start;
 
@@ -17,6 +18,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
+pub(crate) use login::Login;
 use place::BackendPlaces;
 pub(crate) use start::Starts;
 
@@ -128,6 +130,11 @@ impl ConfiguredBackend {
             home,
             path: std::env::var("PATH").unwrap_or_else(|_| PATH.to_owned()),
         })
+    }
+
+    /// Tells whether it is logged in, as it would be started.
+    pub(crate) fn login(&self, spec: &BackendSpec) -> Login {
+        login::of(self.kind, &self.home, &spec.variables)
     }
 
     /// What it is started with in a directory. It gets the variables that its entry names, and none beside them that it does not need.
