@@ -6,6 +6,7 @@
     reason = "a benchmark is a command that people read"
 )]
 
+mod backends;
 mod daemon;
 mod files;
 mod inprocess;
@@ -33,6 +34,7 @@ Words:
   daemon      the daemon over HTTP and SSE; a part alone: turns, kept, many (100,000 threads), active (2,000 sessions), forks
               or load
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
+  backends    turns that a stub of an agent carries beside the bare stub: CPU, first text, 50 at once, an answer of 50 MB
   upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
 Options:
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
             None => return refuse(&format!("`daemon` has no part `{part}`")),
         },
         ["runs"] => runs::run(Report::new("runs", format)),
+        ["backends"] => backends::run(Report::new("backends", format)),
         ["upkeep"] => upkeep::run(Report::new("upkeep", format)),
         // What `runs` measures the daemon beside, in a process of its own.
         [runs::CHILD, directory] => return runs::live_as_child(directory),

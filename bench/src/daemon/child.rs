@@ -19,9 +19,15 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon on a data directory, with the simulator as its model.
     pub fn start(binary: &Path, home: &Path) -> Result<Self> {
+        Self::start_with(binary, home, &[])
+    }
+
+    /// Starts a daemon with more arguments.
+    pub fn start_with(binary: &Path, home: &Path, arguments: &[&str]) -> Result<Self> {
         let started = Instant::now();
         let mut child = Command::new(binary)
             .args(["serve", "--port", "0", "--insecure", "--model", "sim/echo"])
+            .args(arguments)
             .current_dir(home)
             .env_clear()
             .env("WINDLASS_DATA", home.join("data"))

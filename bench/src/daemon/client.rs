@@ -34,7 +34,12 @@ impl Client {
 
     /// Makes a thread and returns its id.
     pub async fn thread(&self) -> Result<String> {
-        let thread = self.post("/threads", &json!({})).await?;
+        self.thread_with(&json!({})).await
+    }
+
+    /// Makes a thread of which something is said, and returns its id.
+    pub async fn thread_with(&self, body: &Value) -> Result<String> {
+        let thread = self.post("/threads", body).await?;
         let id = thread["id"].as_str().ok_or("a thread without an id")?;
         Ok(id.to_owned())
     }

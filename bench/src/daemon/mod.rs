@@ -1,7 +1,7 @@
 //! The daemon over HTTP and SSE, as clients meet it.
 
 pub mod child;
-mod client;
+pub mod client;
 mod forks;
 mod load;
 mod many;
@@ -20,7 +20,7 @@ use child::Daemon;
 use client::Client;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
-type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, Error>;
 
 const PROMPT: &str = "What does a windlass do, and what keeps it from slipping back?";
 const TURNS: usize = 400;

@@ -1,6 +1,7 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
 mod home;
+mod login;
 mod place;
 mod programs;
 mod start;
@@ -20,6 +21,7 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
 use home::Home;
+pub(crate) use login::Login;
 use place::BackendPlaces;
 pub(crate) use start::Starts;
 
@@ -128,6 +130,12 @@ impl ConfiguredBackend {
             places: own,
             path: std::env::var("PATH").unwrap_or_else(|_| PATH.to_owned()),
         })
+    }
+
+    /// Tells whether it is logged in, as it would be started.
+    pub(crate) fn login(&self, spec: &BackendSpec) -> Login {
+        let home = spec.variables.get("HOME").map(PathBuf::from);
+        login::of(self.kind, &home.unwrap_or_default(), &spec.variables)
     }
 
     /// What it is started with in a directory, for threads of an owner. It gets the variables that its entry names, and none beside them

@@ -10,7 +10,7 @@ use serde_json::json;
 use windlass_core::bounds::one_line;
 use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 
-use crate::backends::{self, ConfiguredBackend, Surroundings};
+use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
 use crate::config;
 use crate::{data, sandbox};
 
@@ -35,7 +35,7 @@ pub(crate) struct Backends {
 enum Verb {
     /// Lists all that are known or configured, without starting any.
     List,
-    /// Starts each and asks for its version; ends with status 1 if one does not answer.
+    /// Starts each and asks for its version, and looks whether it is logged in; ends with status 1 if one does not answer.
     Check {
         /// The ones to look at [default: all].
         names: Vec<String>,
@@ -96,7 +96,8 @@ impl Backends {
                     let spec = backend.spec(workspace.clone(), None, None)?;
                     let checked = backend.backend.check(&spec).await;
                     is_good &= checked.is_ok();
-                    let checked = checked.map(|found| found.version);
+                    let login = backend.login(&spec);
+                    let checked = checked.map(|found| (found.version, login));
                     let checked = checked.map_err(|error| error.to_string());
                     show(backend, Some(checked), self.json)?;
                 }
@@ -111,7 +112,7 @@ impl Backends {
 
 fn show(
     backend: &ConfiguredBackend,
-    checked: Option<Result<String, String>>,
+    checked: Option<Result<(String, Login), String>>,
     is_json: bool,
 ) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -119,7 +120,10 @@ fn show(
     if is_json {
         let mut shown = json!({ "name": name, "kind": kind });
         match checked {
-            Some(Ok(version)) => shown["version"] = version.into(),
+            Some(Ok((version, login))) => {
+                shown["version"] = version.into();
+                shown["logged_in"] = login.name().into();
+            }
             Some(Err(error)) => shown["error"] = error.into(),
             None => {}
         }
@@ -128,7 +132,10 @@ fn show(
     }
     let line = match checked {
         None => format!("{name:<16} {kind}"),
-        Some(Ok(version)) => format!("{name:<16} {kind:<12} {version}"),
+        Some(Ok((version, login))) => {
+            let login = login.name();
+            format!("{name:<16} {kind:<12} {version:<28} logged in: {login}")
+        }
         Some(Err(error)) => format!("{name:<16} {kind:<12} does not answer: {error}"),
     };
     writeln!(stdout, "{}", one_line(&line))?;

@@ -60,6 +60,8 @@ fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
     ));
     let (status, told, _) = checked(&home, &["check", "mine"]);
     assert_eq!((status, &told[0]["version"]), (Some(0), &"1.2.3".into()));
+    // Nobody knows where any agent keeps its login.
+    assert_eq!(told[0]["logged_in"], "unknown");
     let (status, told, _) = checked(&home, &["check", "lost"]);
     assert_eq!(status, Some(1));
     assert!(

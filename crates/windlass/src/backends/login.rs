@@ -1,0 +1,164 @@
+//! Whether an agent of others is logged in, as far as its files and its variables show. Nothing is asked of its provider, so a login
+//! that has run out counts as one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::config::BackendKind;
+
+/// Whether an agent is logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Login {
+    Yes,
+    No,
+    /// It may have its login where nobody else looks.
+    Unknown,
+}
+
+impl Login {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Where an agent keeps its login.
+struct Traces {
+    /// The variable that names its settings' directory, if it has one, and where that is otherwise, below the home.
+    directory: (Option<&'static str>, &'static str),
+    /// The file of a login.
+    file: &'static str,
+    /// Variables with a key or a token.
+    keys: &'static [&'static str],
+    /// The file of its settings, and words in it by which the login is somewhere else.
+    settings: (&'static str, &'static [&'static str]),
+    /// Variables by which it asks another provider, with a login of that one.
+    others: &'static [&'static str],
+}
+
+const CLAUDE: Traces = Traces {
+    directory: (Some("CLAUDE_CONFIG_DIR"), ".claude"),
+    file: ".credentials.json",
+    keys: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ],
+    settings: ("settings.json", &["apiKeyHelper", "\"env\""]),
+    others: &["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"],
+};
+const CODEX: Traces = Traces {
+    directory: (Some("CODEX_HOME"), ".codex"),
+    file: "auth.json",
+    keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
+    settings: ("config.toml", &["model_provider", "credentials_store"]),
+    others: &[],
+};
+const GEMINI: Traces = Traces {
+    directory: (None, ".gemini"),
+    file: "oauth_creds.json",
+    keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    settings: ("settings.json", &["selectedType"]),
+    others: &[
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+    ],
+};
+
+/// Looks at what an agent has in its home, and at the variables that it is started with.
+pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, String>) -> Login {
+    let traces = match kind {
+        BackendKind::ClaudeCode => CLAUDE,
+        BackendKind::Codex => CODEX,
+        BackendKind::Gemini => GEMINI,
+        BackendKind::Acp => return Login::Unknown,
+    };
+    let value = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    if traces.keys.iter().any(|key| value(key).is_some()) {
+        return Login::Yes;
+    }
+    let (named, usual) = traces.directory;
+    let named = named.and_then(value);
+    let directory = named.map_or_else(|| home.join(usual), PathBuf::from);
+    match fs::metadata(directory.join(traces.file)) {
+        Ok(file) if file.len() > 0 => return Login::Yes,
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(_) => return Login::Unknown,
+    }
+    let (settings, words) = traces.settings;
+    let settings = fs::read_to_string(directory.join(settings)).unwrap_or_default();
+    let is_elsewhere = words.iter().any(|word| settings.contains(word))
+        || traces.others.iter().any(|other| value(other).is_some())
+        // There a login is in the keychain.
+        || cfg!(target_os = "macos");
+    match is_elsewhere {
+        true => Login::Unknown,
+        false => Login::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_or_the_file_of_a_login_is_one_and_settings_may_name_another() {
+        use BackendKind::{Acp, ClaudeCode, Codex, Gemini};
+        let nothing = match cfg!(target_os = "macos") {
+            true => Login::Unknown,
+            false => Login::No,
+        };
+        for (kind, file, content, variable, login) in [
+            (ClaudeCode, "none", "", "", nothing),
+            (
+                ClaudeCode,
+                ".claude/.credentials.json",
+                "{}",
+                "",
+                Login::Yes,
+            ),
+            (ClaudeCode, ".claude/.credentials.json", "", "", nothing),
+            (ClaudeCode, "none", "", "ANTHROPIC_API_KEY", Login::Yes),
+            (ClaudeCode, "none", "", "OPENAI_API_KEY", nothing),
+            (
+                ClaudeCode,
+                "none",
+                "",
+                "CLAUDE_CODE_USE_VERTEX",
+                Login::Unknown,
+            ),
+            (Codex, ".codex/auth.json", "{}", "", Login::Yes),
+            (Codex, ".claude/.credentials.json", "{}", "", nothing),
+            (
+                Codex,
+                ".codex/config.toml",
+                "model_provider = 'own'",
+                "",
+                Login::Unknown,
+            ),
+            (Gemini, ".gemini/oauth_creds.json", "{}", "", Login::Yes),
+            (
+                Gemini,
+                ".gemini/settings.json",
+                "{\"selectedType\": 1}",
+                "",
+                Login::Unknown,
+            ),
+            (Gemini, "none", "", "GEMINI_API_KEY", Login::Yes),
+            (Acp, "none", "", "ANTHROPIC_API_KEY", Login::Unknown),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+            let variables = BTreeMap::from([(variable.to_owned(), "x".to_owned())]);
+            let case = (kind, file, variable);
+            assert_eq!(of(kind, home.path(), &variables), login, "{case:?}");
+        }
+    }
+}
