@@ -4,9 +4,12 @@
 //! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
 //! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
 //!
+//! With [`backends`] it is the daemon itself that is killed, while an agent of others carries a turn.
+//!
 //! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up. Beside the
 //! honest ones, [`hostile`] sessions try all that a model can to get out of its place or to bring the process down.
 
+pub mod backends;
 pub mod chance;
 pub mod check;
 pub mod child;

@@ -10,13 +10,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{child, faults, feed, harness, hostile, look, soak};
+use windlass_crash::{backends, child, faults, feed, harness, hostile, look, soak};
 use windlass_tools::Confinement;
 
 const HELP: &str = "\
 Kills a working runtime with SIGKILL, at random moments and at named points, and checks what it left behind.
 
 With `feed` 64 writers are killed together while three readers follow the feed over all streams from their cursors.
+
+With `backends` the daemon is killed while an agent of others carries a turn: nothing of the agent's processes is left, every turn
+completes, and nothing is told twice without a notice. The daemon is the program `windlass` beside this one.
 
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
@@ -25,11 +28,12 @@ memory and descriptors level off.
 
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
+       windlass-crash backends [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
        windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
 
 Options:
-  --kills N     how often (default 200)
+  --kills N     how often (default 200; with `backends` 100)
   --seconds N   how long (default 1800)
   --seed S      chooses moments, points and inputs (default: the time); printed, so that a failure can be repeated
   --help        this text
@@ -38,25 +42,33 @@ Examples:
   cargo xtask crash
   cargo xtask crash --kills 50 --seed 7
   cargo xtask crash feed
+  cargo xtask crash backends
   cargo xtask soak --seconds 45
   cargo xtask hostile --seconds 60
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == backends::agent::WORD) {
+        return ended(backends::agent::live(&args));
+    }
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let done = match args.split_first() {
+    ended(match args.split_first() {
         Some((word, rest)) if word == "child" => live(rest),
         Some((word, rest)) if word == "look" => see(rest),
         Some((word, rest)) if word == "feed" => follow(rest),
         Some((word, rest)) if word == "write" => write(rest),
         Some((word, rest)) if word == "soak" => watch(rest),
         Some((word, rest)) if word == "hostile" => attack(rest),
+        Some((word, rest)) if word == "backends" => kill_daemon(rest),
         _ => kill(&args),
-    };
+    })
+}
+
+fn ended(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -147,6 +159,43 @@ fn follow(args: &[String]) -> Result<(), String> {
         summary.records,
         feed::READERS,
         summary.restarts
+    );
+    Ok(())
+}
+
+fn kill_daemon(args: &[String]) -> Result<(), String> {
+    let sandboxes = [Confinement::Bubblewrap, Confinement::Landlock];
+    if !sandboxes.iter().any(|way| way.works_here()) {
+        println!(
+            "SKIPPED: crash backends: no sandbox works on this machine, and without one no agent is started"
+        );
+        return Ok(());
+    }
+    let agent = std::env::current_exe().map_err(|error| error.to_string())?;
+    let daemon = agent.with_file_name("windlass");
+    if !daemon.exists() {
+        let daemon = daemon.display();
+        return Err(format!(
+            "there is no {daemon}; `cargo build -p windlass` makes it"
+        ));
+    }
+    let plan = backends::Plan {
+        daemon,
+        agent,
+        kills: number(args, "--kills")?.unwrap_or(100),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = backends::run(&plan, |life| {
+        if life % 10 == 0 {
+            eprintln!("{life} of {kills} kills");
+        }
+    })?;
+    println!(
+        "seed {seed}: {} kills of the daemon in the middle of a turn and {} behind its end, {} turns of an agent, {} prompts told again \
+         with a notice, {} processes left behind and ended: all holds",
+        summary.kills, summary.late_kills, summary.turns, summary.told_again, summary.left_behind
     );
     Ok(())
 }

@@ -1,86 +1,193 @@
 //! `backends`: the real agents of others, against a fake model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
 use crate::failure::Failure;
+use crate::plan::{self, OnFailure, Step};
 use crate::tally::Tally;
+use crate::verify::FEATURES;
 use crate::word::{Word, no_arguments};
 
 pub(crate) const WORD: Word = Word {
     name: "backends",
-    summary: "installs Claude Code and lets it carry turns of the daemon against a fake model",
+    summary: "installs Claude Code, Codex and Gemini and lets them carry turns of the daemon against a fake model",
     help: "\
-Installs Claude Code from npm into target/backends (so the checkout must not be below /tmp, of which a sandbox has its own), in the version that was tried, and runs the tests that need it: a turn with text, a
-tool that was allowed, a second turn, and a kill of the daemon in the middle. The model is a fake on loopback, and no account is needed. Where there
-is no npm, or the package cannot be had, this says so and succeeds.
+Installs Claude Code, Codex and Gemini CLI from npm into target/backends, in the versions that were tried, and runs the tests that
+need them: text, tools with approvals, steering, interrupts, kills of the daemon and of the agent, lost sessions, limits and logins.
+The model is a fake on loopback, and no account is needed. An agent that cannot be had is named on a line that begins with SKIPPED,
+and the others run. A checkout below /tmp cannot do this: a sandbox has its own /tmp, and the agents would not be in it.
 
-Usage: cargo xtask backends
+With --quick the slow ones are left out, Gemini and the kills of Claude Code: that is what `cargo xtask test` runs.
+
+Usage: cargo xtask backends [--quick]
+
+Examples:
+  cargo xtask backends
+  cargo xtask backends --quick
 ",
     run,
 };
 
-/// The package for this machine, which needs no Node to run.
-const PACKAGE: &str = "@anthropic-ai/claude-code-linux-x64";
-const VERSION: &str = "2.1.325";
+/// The step of `cargo xtask test`.
+pub(crate) const QUICK: Step = Step::Own("cargo xtask backends --quick", |tally| {
+    check(tally, Extent::Quick)
+});
+const WHOLE: Step = Step::Own("cargo xtask backends", |tally| check(tally, Extent::Whole));
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
-    check(&mut Tally::default())
+/// How much is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Quick,
+    Whole,
 }
 
-/// Runs the tests with the real program, or says why not.
-fn check(tally: &mut Tally) -> Result<(), Failure> {
-    let program = match install() {
-        Ok(program) => program,
-        Err(why) => {
-            tally.skip(&format!("cargo xtask backends: {why}"));
-            return Ok(());
+/// An agent that npm can install.
+struct Agent {
+    /// As people call it.
+    name: &'static str,
+    /// Its directory, and the module of its tests.
+    module: &'static str,
+    package: &'static str,
+    version: &'static str,
+    /// The program, below `node_modules`.
+    program: &'static str,
+    /// By which the tests find the program.
+    variable: &'static str,
+    extent: Extent,
+}
+
+const AGENTS: [Agent; 3] = [
+    // The package for this machine, which needs no Node to run.
+    Agent {
+        name: "Claude Code",
+        module: "claude",
+        package: "@anthropic-ai/claude-code-linux-x64",
+        version: "2.1.325",
+        program: "@anthropic-ai/claude-code-linux-x64/claude",
+        variable: "WINDLASS_CLAUDE",
+        extent: Extent::Quick,
+    },
+    // Beside the launcher, which needs Node, lies the program itself.
+    Agent {
+        name: "Codex",
+        module: "codex",
+        package: "@openai/codex",
+        version: "0.166.0",
+        program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+        variable: "WINDLASS_CODEX",
+        extent: Extent::Quick,
+    },
+    // It takes ten seconds to start.
+    Agent {
+        name: "Gemini CLI",
+        module: "gemini",
+        package: "@google/gemini-cli",
+        version: "0.61.0",
+        program: ".bin/gemini",
+        variable: "WINDLASS_GEMINI",
+        extent: Extent::Whole,
+    },
+];
+
+fn run(arguments: &[String]) -> Result<(), Failure> {
+    let step = match arguments.split_first() {
+        Some((word, rest)) if word == "--quick" => {
+            no_arguments(WORD.name, rest)?;
+            QUICK
+        }
+        _ => {
+            no_arguments(WORD.name, arguments)?;
+            WHOLE
         }
     };
+    plan::run(&[step], OnFailure::Stop)
+}
+
+/// Runs the tests of the agents that can be had, and says why not of the others.
+fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
+    let place = command::root().join("target").join("backends");
+    let wanted = AGENTS
+        .iter()
+        .filter(|agent| extent == Extent::Whole || agent.extent == Extent::Quick);
+    let mut installed = Vec::new();
+    for agent in wanted {
+        match agent.install(&place) {
+            Ok(program) => installed.push((agent, program)),
+            Err(why) => tally.skip(&format!("cargo xtask backends: {}: {why}", agent.name)),
+        }
+    }
+    if installed.is_empty() {
+        return Ok(());
+    }
     let mut cargo = command::cargo();
     // As all tests are built, so that nothing is built for this alone.
     cargo
-        .args([
-            "test",
-            "--workspace",
-            "--features",
-            "windlass-runtime/typed-tools",
-        ])
-        .args(["--test", "it", "--", "--ignored", "real_agents"])
-        .env("WINDLASS_CLAUDE", program);
+        .args(["test", "--workspace"])
+        .args(FEATURES)
+        .args(["--test", "it", "--", "--ignored"]);
+    for (agent, program) in &installed {
+        cargo.arg(format!("real_agents::{}::", agent.module));
+        cargo.env(agent.variable, program);
+    }
+    let has = |module: &str| installed.iter().any(|(agent, _)| agent.module == module);
+    if has("claude") && has("codex") {
+        cargo.arg("real_agents::alike::");
+    }
+    if has("claude") && extent == Extent::Whole {
+        cargo.arg("real_agents::kills::");
+    }
     command::run_tests(cargo, tally)
 }
 
-/// Installs the program, unless it is there.
-fn install() -> Result<PathBuf, String> {
-    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
-        return Err("the package that was tried is for Linux on x86-64".to_owned());
+impl Agent {
+    /// Installs the program, unless it is there.
+    fn install(&self, place: &Path) -> Result<PathBuf, String> {
+        if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+            return Err("what was tried is for Linux on x86-64".to_owned());
+        }
+        if place.starts_with("/tmp") {
+            return Err("the checkout is below /tmp, of which a sandbox has its own".to_owned());
+        }
+        let place = place.join(self.module);
+        let modules = place.join("node_modules");
+        let program = modules.join(self.program);
+        let is_there = || {
+            let about = modules.join(self.package).join("package.json");
+            let about = std::fs::read_to_string(about).unwrap_or_default();
+            about.contains(&format!("\"version\": \"{}\"", self.version)) && program.exists()
+        };
+        if is_there() {
+            return self.works(program);
+        }
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--force", "--prefix"])
+            .arg(&place)
+            .arg(format!("{}@{}", self.package, self.version));
+        let said = npm
+            .output()
+            .map_err(|error| format!("npm cannot be run: {error}"))?;
+        if !said.status.success() || !is_there() {
+            let said = String::from_utf8_lossy(&said.stderr);
+            let last = said.trim().lines().next_back().unwrap_or("it says nothing");
+            let (package, version) = (self.package, self.version);
+            return Err(format!("npm could not install {package} {version}: {last}"));
+        }
+        self.works(program)
     }
-    let place = command::root().join("target").join("backends");
-    if place.starts_with("/tmp") {
-        return Err("the checkout is below /tmp, of which a sandbox has its own".to_owned());
-    }
-    let program = place.join("node_modules").join(PACKAGE).join("claude");
-    let is_there = |version: &str| {
+
+    /// Asks the program for its version: one that is there may still lack what it needs, such as Node.
+    fn works(&self, program: PathBuf) -> Result<PathBuf, String> {
         let asked = Command::new(&program).arg("--version").output();
-        asked.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(version))
-    };
-    if is_there(VERSION) {
-        return Ok(program);
+        let said = asked.map_err(|error| format!("it cannot be started: {error}"))?;
+        match String::from_utf8_lossy(&said.stdout).contains(self.version) {
+            true => Ok(program),
+            false => {
+                let said = String::from_utf8_lossy(&said.stderr);
+                let last = said.trim().lines().next_back().unwrap_or("nothing");
+                Err(format!("asked for its version, it says: {last}"))
+            }
+        }
     }
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-audit", "--no-fund", "--force", "--prefix"])
-        .arg(&place)
-        .arg(format!("{PACKAGE}@{VERSION}"));
-    let installed = npm
-        .output()
-        .map_err(|error| format!("npm cannot be run: {error}"))?;
-    if !installed.status.success() || !is_there(VERSION) {
-        let said = String::from_utf8_lossy(&installed.stderr);
-        let last = said.trim().lines().next_back().unwrap_or("it says nothing");
-        return Err(format!("npm could not install {PACKAGE} {VERSION}: {last}"));
-    }
-    Ok(program)
 }

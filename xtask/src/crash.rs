@@ -1,7 +1,11 @@
 //! `crash`: kills a working runtime many times.
 
+use std::process::Command;
+
 use crate::command;
+use crate::daemon;
 use crate::failure::Failure;
+use crate::plan::Step;
 use crate::word::Word;
 
 pub(crate) const WORD: Word = Word {
@@ -14,18 +18,36 @@ with SIGKILL at random moments and at named points; after each death the journal
 
 With `feed` 64 writers are killed together, 200 times, while three readers follow the feed over all streams from their cursors.
 
-Usage: cargo xtask crash [feed] [--kills N] [--seed S]
+With `backends` the daemon is killed 100 times while an agent of others carries a turn, by the debug build. Nothing of the agent's processes
+is left, every turn completes, and nothing is told twice without a notice. `cargo xtask test` does the same 10 times, and
+`cargo xtask backends` kills it 5 times under the real Claude Code.
+
+Usage: cargo xtask crash [feed|backends] [--kills N] [--seed S]
 
 Examples:
   cargo xtask crash
   cargo xtask crash --kills 100 --seed 7
   cargo xtask crash feed
+  cargo xtask crash backends --kills 20
 ",
     run,
 };
 
+/// The step of `cargo xtask test`, with the programs that were built for the tests.
+pub(crate) const BACKENDS: Step = Step::Own("cargo xtask crash backends --kills 10", |tally| {
+    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+    crash.args(["backends", "--kills", "10"]);
+    command::run_tests(crash, tally)
+});
+
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut cargo = command::cargo();
+    if arguments.first().is_some_and(|word| word == "backends") {
+        daemon::build()?;
+        cargo.args(["run", "-p", "windlass-crash", "--"]);
+        cargo.args(arguments);
+        return command::run(cargo);
+    }
     cargo.args(["run", "--release", "-p", "windlass-crash", "--"]);
     cargo.args(arguments);
     if !arguments.iter().any(|argument| argument == "--kills") {

@@ -1,7 +1,9 @@
 //! `test`: everything CI checks.
 
 use crate::api;
+use crate::backends;
 use crate::car;
+use crate::crash;
 use crate::failure::Failure;
 use crate::fake_models;
 use crate::map;
@@ -16,8 +18,8 @@ pub(crate) const WORD: Word = Word {
     summary: "everything CI checks",
     help: "\
 Checks format, lints, the runtime without its default features, documentation and the dependency budget, runs all tests, examples
-included, lets clients that others wrote record runs on the daemon, and the model drivers speak to an independent fake where there is
-one. On a fresh machine it first adds rustfmt and clippy through rustup; system packages are installed (see `setup`) only where
+included, lets clients that others wrote record runs on the daemon, the model drivers speak to an independent fake where there is
+one, and Claude Code and Codex carry turns where npm can install them. On a fresh machine it first adds rustfmt and clippy through rustup; system packages are installed (see `setup`) only where
 the variable CI is `true`. Every step runs, also after one that failed. What this machine cannot run is named on lines that begin with
 SKIPPED. The last line on stdout is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything was. The exit
 status is 0 only when every step succeeded.
@@ -63,6 +65,8 @@ const STEPS: &[Step] = &[
     Step::Own("cargo xtask car", car::check),
     Step::Own("cargo xtask api", api::check),
     Step::Own("cargo xtask fake-models", fake_models::check),
+    crash::BACKENDS,
+    backends::QUICK,
 ];
 
 fn run(arguments: &[String]) -> Result<(), Failure> {

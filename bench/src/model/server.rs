@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin, stdout};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{Mutex, watch};
-use windlass_testkit::{Answer, Exchange, FakeServer, Reply, Wire};
+use windlass_testkit::{After, Answer, Exchange, FakeServer, Reply, Wire};
 
 use super::{Result, broke, name, wire};
 
@@ -83,6 +83,7 @@ impl Script {
                 status: 200,
                 headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
                 chunks: answers[n % answers.len()].clone(),
+                after: After::End,
             }
         });
         server.await.map_err(|error| broke("no server", error))

@@ -25,6 +25,6 @@ pub use codex::{Codex, CodexBackend, CodexExec, CodexSettings};
 pub use gemini::GeminiStream;
 pub use limits::{Limit, Limits};
 pub use place::{PlaceError, Places};
-pub use protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, Step};
+pub use protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, SteerId, Step};
 pub use session::SessionSettings;
 pub use usage::Meter;

@@ -37,6 +37,11 @@ impl Limits {
         self.met
     }
 
+    /// The agent goes on working: what was met was no limit, or is over.
+    pub fn go_on(&mut self) {
+        self.met = None;
+    }
+
     /// Reads Claude's event about the windows of a subscription. Only `rejected` is a limit.
     pub fn window_event(&mut self, info: &Value) -> Option<BackendNotice> {
         let reset_at = moment(info.get("resetsAt"));

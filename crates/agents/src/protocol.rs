@@ -25,13 +25,17 @@ pub enum Step {
     Silent(Duration),
     /// The agent waits until then.
     SilentUntil(DateTime<Utc>),
-    /// The oldest text that was said to the running turn was taken, or not.
-    Steered(Steered),
+    /// A text that was said to the running turn was taken, or not.
+    Steered(SteerId, Steered),
     /// The turn has ended.
     Ended(Result<BackendEnd, BackendError>),
     /// There will be no session; the process is of no use.
     Broken(BackendError),
 }
+
+/// Names a text that is said to a running turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SteerId(pub u64);
 
 /// Whether an agent can be asked something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,7 @@ pub trait Protocol: Send {
     fn prompt(&mut self, prompt: &str) -> Vec<Step>;
 
     /// Says something to the running turn; `None` if the agent takes nothing now. [`Step::Steered`] tells what became of it.
-    fn steer(&mut self, text: &str) -> Option<Vec<Step>>;
+    fn steer(&mut self, id: SteerId, text: &str) -> Option<Vec<Step>>;
 
     /// Asks the running turn to end.
     fn interrupt(&mut self) -> Vec<Step>;

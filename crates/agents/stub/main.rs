@@ -66,6 +66,7 @@ fn begin((verb, rest): &Order) -> Option<ExitCode> {
         }
         "abort" => std::process::abort(),
         "stall" => stall(),
+        "close-output" => close_output(),
         _ => return common(verb, rest),
     }
     None
@@ -123,6 +124,14 @@ fn ignore_signals() {
         .arg(own)
         .args(std::env::args_os().skip(1))
         .env("STUB_START", start.replace("ignore", ""))
+        .exec();
+}
+
+/// Lives on without an output, as another program in our place.
+fn close_output() {
+    use std::os::unix::process::CommandExt;
+    let _ = Command::new("/bin/sh")
+        .args(["-c", "exec sleep 3600 >&-"])
         .exec();
 }
 

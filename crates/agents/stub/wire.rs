@@ -102,6 +102,9 @@ impl Wire {
                     self.piece("said before")?;
                     self.write(reply(Value::Null))?;
                     self.piece("said before, told late")?;
+                    if self.session.starts_with("2222") {
+                        self.chatter();
+                    }
                 }
             }
             Some("session/prompt") => {
@@ -112,6 +115,19 @@ impl Wire {
             _ => {}
         }
         Ok(None)
+    }
+
+    /// Never falls silent any more.
+    fn chatter(&self) {
+        let content = json!({"type": "text", "text": "and "});
+        let update = json!({"sessionUpdate": "agent_message_chunk", "content": content});
+        let params = json!({"sessionId": self.session, "update": update});
+        let line = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});
+        std::thread::spawn(move || {
+            while writeln!(io::stdout().lock(), "{line}").is_ok() {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        });
     }
 
     pub(crate) fn begin_turn(&mut self) -> io::Result<()> {

@@ -24,11 +24,22 @@ struct Kept {
     fresh: Vec<u8>,
     /// How much may still be shown.
     showable: usize,
+    /// How much may wait to be shown.
+    max_fresh: usize,
     is_closed: bool,
 }
 
 impl Output {
     pub fn new(max_kept: usize, max_shown: usize) -> Self {
+        Self::bounded(max_kept, max_shown, usize::MAX)
+    }
+
+    /// An output that is shown without end, however much it is. What comes while too much waits to be shown is only kept.
+    pub fn unending(max_kept: usize, max_waiting: usize) -> Self {
+        Self::bounded(max_kept, usize::MAX, max_waiting)
+    }
+
+    fn bounded(max_kept: usize, max_shown: usize, max_fresh: usize) -> Self {
         let kept = Kept {
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -36,6 +47,7 @@ impl Output {
             total: 0,
             fresh: Vec::new(),
             showable: max_shown,
+            max_fresh,
             is_closed: false,
         };
         Self {
@@ -92,7 +104,8 @@ impl Output {
 impl Kept {
     fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let shown = &bytes[..bytes.len().min(self.showable)];
+        let room = self.max_fresh.saturating_sub(self.fresh.len());
+        let shown = &bytes[..bytes.len().min(self.showable).min(room)];
         if !shown.is_empty() {
             self.fresh.extend_from_slice(shown);
             self.showable -= shown.len();
@@ -170,6 +183,18 @@ mod tests {
         output.push(b"never shown");
         output.close();
         assert_eq!(output.fresh().await, None);
+    }
+
+    #[tokio::test]
+    async fn only_so_much_waits_to_be_shown() {
+        let output = Output::unending(4, 3);
+        for _ in 0..1_000 {
+            output.push(b"abcd");
+        }
+        assert_eq!(output.fresh().await.unwrap(), "abc");
+        output.push(b"ef");
+        assert_eq!(output.fresh().await.unwrap(), "ef");
+        assert!(output.text().0.ends_with("ef"));
     }
 
     proptest! {

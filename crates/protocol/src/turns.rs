@@ -63,6 +63,9 @@ pub struct TokenUsage {
     /// Tokens of thoughts that were sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_replay_tokens: Option<u64>,
+    /// What it cost in US dollars, where that is known: what the provider says, else what the price list says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Uses of the provider's own tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tool_use: Option<Value>,

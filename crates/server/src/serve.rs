@@ -14,8 +14,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -33,9 +33,10 @@ use crate::quotas::{Quotas, watch_tokens};
 use crate::readiness::Readiness;
 use crate::rooms::Rooms;
 use crate::routes;
-use crate::rpc::{Rpc, UnixSocket};
+use crate::rpc::Rpc;
 use crate::settings::{Access, Settings};
 use crate::store::WireStore;
+use crate::unix_socket::UnixSocket;
 use crate::upkeep;
 use crate::visitors::{Kind, Lobby, Visitor};
 
@@ -45,6 +46,8 @@ const RELEASING: Duration = Duration::from_secs(5);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// How long one that is over the limit has to hear so.
 const TURN_AWAY: Duration = Duration::from_secs(1);
+/// How many bytes a connection of this process holds on their way.
+const PIPE: usize = 64 * 1024;
 /// How often it tells of that.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -107,15 +110,48 @@ pub async fn listen(host: &str, port: u16) -> Result<TcpListener, StartError> {
 pub struct Server {
     app: Shared,
     rpc: Rpc,
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Option<TcpListener>,
+    sockets: Vec<UnixSocket>,
+    inside: Inside,
+}
+
+/// A way in for the process that the server runs in; it needs no port and no file.
+#[derive(Clone)]
+pub struct Inside {
+    app: Shared,
     router: Router,
+    connections: TaskTracker,
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inside").finish_non_exhaustive()
+    }
+}
+
+impl Inside {
+    /// Opens a connection. It must show a token, as every other.
+    #[must_use]
+    pub fn connect(&self) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        self.serve(ours, Door::Inside);
+        theirs
+    }
+
+    fn serve<S>(&self, stream: S, door: Door)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (app, router) = (Shared::clone(&self.app), self.router.clone());
+        self.connections
+            .spawn(connection(app, router, stream, door));
+    }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("address", &self.address)
+            .field("address", &self.address())
             .finish_non_exhaustive()
     }
 }
@@ -139,16 +175,36 @@ impl Server {
         settings: Settings,
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
+        Self::start(Some(listener), runtime, settings, store).await
+    }
+
+    /// Serves without a port: on the Unix sockets of the settings, and [inside](Self::inside) of this process.
+    pub async fn without_port(
+        runtime: InProcessRuntime,
+        settings: Settings,
+        store: Arc<dyn WireStore>,
+    ) -> Result<Self, StartError> {
+        Self::start(None, runtime, settings, store).await
+    }
+
+    async fn start(
+        listener: Option<TcpListener>,
+        runtime: InProcessRuntime,
+        settings: Settings,
+        store: Arc<dyn WireStore>,
+    ) -> Result<Self, StartError> {
         let tools = &settings.environments;
         let (local, environments) =
             environments::opened(tools, &settings.workspace, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
-        let address = listener.local_addr();
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let address = address.map_err(|source| StartError::Listen {
             address: settings.host.clone(),
             source,
         })?;
-        if matches!(settings.access, Access::Open) && !address.ip().is_loopback() {
+        if let Some(address) = address.filter(|address| !address.ip().is_loopback())
+            && matches!(settings.access, Access::Open)
+        {
             return Err(StartError::OpenToOthers(address.to_string()));
         }
         let git = crate::git::GitStates::new(&settings);
@@ -171,35 +227,51 @@ impl Server {
             changing: Locks::default(),
             working: TaskTracker::new(),
             stopping: CancellationToken::new(),
-            port: address.port(),
+            port: address.map_or(0, |address| address.port()),
         });
         let rpc = Rpc::open(&app).await?;
         let router = routes::router(&app).merge(rpc.router());
+        let sockets = app.settings.unix_sockets.iter();
+        let sockets = sockets
+            .map(|path| UnixSocket::bind(path))
+            .collect::<Result<_, _>>()?;
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
-        app.runtime.resume_open_turns().await?;
+        if app.settings.resumes_open_turns {
+            app.runtime.resume_open_turns().await?;
+        }
+        let inside = Inside {
+            app: Shared::clone(&app),
+            router,
+            connections: TaskTracker::new(),
+        };
         Ok(Self {
             rpc,
             app,
             listener,
-            address,
-            router,
+            sockets,
+            inside,
         })
     }
 
-    /// Returns the address with the real port.
+    /// Returns the address with the real port, where there is one.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref()?.local_addr().ok()
+    }
+
+    /// Returns the way in for this process. Nobody is served before the server [runs](Self::run).
+    #[must_use]
+    pub fn inside(&self) -> Inside {
+        self.inside.clone()
     }
 
     /// Serves until `stop` is ready. Then no connection is taken any more, streams are told, and what is under way
     /// has a while to end. Turns are recorded step by step and go on at the next start.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let connections = TaskTracker::new();
+        let connections = &self.inside.connections;
         self.rpc.watch_over();
-        if let Some(socket) = self.rpc.listen_on_socket() {
-            let (app, router) = (Shared::clone(&self.app), self.router.clone());
-            connections.spawn(serve_unix(app, router, socket, connections.clone()));
+        for socket in self.sockets {
+            connections.spawn(serve_unix(self.inside.clone(), socket));
         }
         tokio::spawn(upkeep::look_after(Shared::clone(&self.app)));
         tokio::spawn(watch_tokens(Shared::clone(&self.app)));
@@ -208,13 +280,12 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
-                accepted = self.listener.accept() => accepted,
+                accepted = accept(self.listener.as_ref()) => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok(stream) => {
                     let _ = stream.set_nodelay(true);
-                    let (app, router) = (Shared::clone(&self.app), self.router.clone());
-                    connections.spawn(connection(app, router, stream, Door::Port));
+                    self.inside.serve(stream, Door::Port);
                 }
                 Err(error) => trouble.wait(&error).await,
             }
@@ -241,24 +312,24 @@ impl Server {
     }
 }
 
+/// Takes the next connection of a port; where there is none, nobody comes.
+async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
+    match listener {
+        Some(listener) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}
+
 /// Serves on a Unix socket until the server stops.
-async fn serve_unix(
-    app: Shared,
-    router: Router,
-    socket: Arc<UnixSocket>,
-    connections: TaskTracker,
-) {
+async fn serve_unix(inside: Inside, socket: UnixSocket) {
     let mut trouble = AcceptTrouble::default();
     loop {
         let accepted = tokio::select! {
-            () = app.stopping.cancelled() => break,
+            () = inside.app.stopping.cancelled() => break,
             accepted = socket.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => {
-                let (app, router) = (Shared::clone(&app), router.clone());
-                connections.spawn(connection(app, router, stream, Door::UnixSocket));
-            }
+            Ok(stream) => inside.serve(stream, Door::UnixSocket),
             Err(error) => trouble.wait(&error).await,
         }
     }
@@ -287,6 +358,8 @@ enum Door {
     Port,
     /// No web page can knock there.
     UnixSocket,
+    /// Nor here: it is this process.
+    Inside,
 }
 
 async fn connection<S>(app: Shared, router: Router, stream: S, door: Door)
@@ -302,7 +375,7 @@ where
             (Ok(_), Door::Port) => {
                 host::check(&app.settings, request.method(), request.headers()).err()
             }
-            (Ok(_), Door::UnixSocket) => None,
+            (Ok(_), Door::UnixSocket | Door::Inside) => None,
         };
         if let Ok(visitor) = &visitor {
             request.extensions_mut().insert(Arc::clone(visitor));

@@ -101,8 +101,6 @@ pub struct RpcSettings {
     pub idle: Duration,
     /// How long ended runs are kept; `None` is for ever.
     pub keep_ended: Option<Duration>,
-    /// A Unix socket to listen on beside the port.
-    pub unix_socket: Option<PathBuf>,
 }
 
 impl Default for RpcSettings {
@@ -117,7 +115,6 @@ impl Default for RpcSettings {
             ping: Duration::from_secs(20),
             idle: Duration::from_secs(60),
             keep_ended: None,
-            unix_socket: None,
         }
     }
 }
@@ -144,6 +141,10 @@ pub struct Settings {
     pub host: String,
     /// The port; 0 is any that is free.
     pub port: u16,
+    /// Unix sockets to listen on beside the port.
+    pub unix_sockets: Vec<PathBuf>,
+    /// Whether turns that an earlier server left open go on when this one starts.
+    pub resumes_open_turns: bool,
     /// Who may use the API.
     pub access: Access,
     /// Origins of web pages beside the usual ones.
@@ -180,6 +181,8 @@ impl Settings {
         Self {
             host: "127.0.0.1".to_owned(),
             port: 0,
+            unix_sockets: Vec::new(),
+            resumes_open_turns: true,
             access,
             cors_origins: Vec::new(),
             allowed_hosts: Vec::new(),

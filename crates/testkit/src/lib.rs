@@ -24,6 +24,6 @@ mod skipped;
 mod wire;
 
 pub use processes::{pids_of, sleepers, unique_sleep};
-pub use server::{Exchange, FakeServer, Reply, Request};
+pub use server::{After, Exchange, FakeServer, Reply, Request};
 pub use skipped::skipped;
 pub use wire::{Answer, FakeCall, Tokens, Wire};

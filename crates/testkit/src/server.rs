@@ -64,6 +64,18 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     /// The body, written piece by piece.
     pub chunks: Vec<String>,
+    /// What comes after the last piece.
+    pub after: After,
+}
+
+/// What comes after the last piece of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum After {
+    /// Its end.
+    #[default]
+    End,
+    /// Nothing: it stays open until the client is gone.
+    Silence,
 }
 
 impl FakeServer {
@@ -162,6 +174,9 @@ async fn answer_all(mut socket: Socket, answer: impl Fn(&Request) -> Reply) {
         if write_reply(socket.get_mut(), &reply).await.is_err() {
             return;
         }
+        if reply.after == After::Silence {
+            return read_to_end(&mut socket).await;
+        }
     }
 }
 
@@ -174,7 +189,16 @@ async fn write_reply(socket: &mut TcpStream, reply: &Reply) -> io::Result<()> {
         push_chunk(&mut framed, chunk.as_bytes());
         socket.write_all(&framed).await?;
     }
-    socket.write_all(b"0\r\n\r\n").await
+    match reply.after {
+        After::End => socket.write_all(b"0\r\n\r\n").await,
+        After::Silence => Ok(()),
+    }
+}
+
+/// Returns when the client has closed the connection.
+async fn read_to_end(socket: &mut Socket) {
+    let mut rest = [0; 1024];
+    while matches!(socket.read(&mut rest).await, Ok(n) if n > 0) {}
 }
 
 /// A request that waits for its answer. Dropping it closes the connection.
@@ -255,8 +279,7 @@ impl Exchange {
 
     /// Waits until the client has closed the connection.
     pub async fn closed(&mut self) {
-        let mut rest = [0; 1024];
-        while matches!(self.socket.read(&mut rest).await, Ok(n) if n > 0) {}
+        read_to_end(&mut self.socket).await;
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

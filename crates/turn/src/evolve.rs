@@ -431,13 +431,14 @@ impl Thread {
         if self.turn.as_ref().is_some_and(|turn| turn.id == turn_id)
             && let Some(turn) = self.turn.take()
         {
+            // What was said without the backend, and what it did not read, it does not know.
+            if let (Some(session), Some(_)) = (&mut self.session, &turn.last_run) {
+                session.messages = self.history.len();
+                session.unread = turn.steered.iter().map(|message| message.id).collect();
+            }
             turn.steered
                 .into_iter()
                 .for_each(|message| self.history.push(message));
-            // What was said without the backend, it does not know.
-            if let (Some(session), Some(_)) = (&mut self.session, &turn.last_run) {
-                session.messages = self.history.len();
-            }
             self.ends.push(TurnEnd {
                 turn_id,
                 // The session's idling follows, always in the same commit.

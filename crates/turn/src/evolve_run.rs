@@ -83,6 +83,7 @@ impl Thread {
                     session_id: session_id.clone(),
                     totals: data.totals.unwrap_or_default(),
                     messages: self.history.len(),
+                    unread: Arc::default(),
                     is_current: true,
                 });
             }
@@ -99,7 +100,9 @@ impl Thread {
     pub(crate) fn note_request(&mut self, event: &Event, data: &ApprovalRequiredData) {
         let asked = event.context.exec_id.zip(data.request_id.as_deref());
         if let (Some(run), Some((exec_id, request_id))) = (self.run_mut(), asked) {
-            run.asked.retain(|asked| asked.exec_id != exec_id);
+            // The newest request of a name, and the newest one for a call, are those that count.
+            let is_older = |it: &Asked| it.exec_id == exec_id || it.request_id == request_id;
+            run.asked.retain(|asked| !is_older(asked));
             run.asked.push(Asked {
                 exec_id,
                 request_id: request_id.to_owned(),

@@ -54,8 +54,10 @@ impl Thread {
     /// What was said to the turn and is told by this run.
     fn words_of(&self, run: &Run) -> String {
         let is_told = |message: &&Arc<Message>| run.message_ids.contains(&message.id);
-        // They are among the newest: a turn before this one has none of them.
+        // They are among the newest: of this turn, or behind what the backend knows.
         let since = self.ends.last().map_or(0, |end| end.messages);
+        let known = self.session.as_ref().map(|known| known.messages);
+        let since = known.map_or(since, |known| known.min(since));
         let said = self.history().page(since, self.history().len());
         let words = said.filter(is_told).map(|it| plain_text(&it.content));
         words.collect::<Vec<_>>().join("\n\n")

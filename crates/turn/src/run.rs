@@ -34,7 +34,7 @@ pub struct Run {
     pub started_at: DateTime<Utc>,
     /// The id of its session, as far as it is known.
     pub session_id: Option<String>,
-    /// Whether the backend has that session.
+    /// Whether the backend has that session, and was seen to have heard what it was told.
     pub is_established: bool,
     /// Whether its process is gone. It still may wait for somebody.
     pub is_lost: bool,
@@ -98,6 +98,8 @@ pub struct KnownSession {
     pub totals: SessionTotals,
     /// How many messages the conversation had when the backend last knew all of them.
     pub(crate) messages: usize,
+    /// What was said to its last turn behind these, and what it never read.
+    pub(crate) unread: Arc<[MessageId]>,
     /// Whether it has heard all that was said to the last run. One that has not is still to be counted with.
     pub(crate) is_current: bool,
 }

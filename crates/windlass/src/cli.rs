@@ -3,14 +3,20 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
+use crate::commands::acp::Acp;
 use crate::commands::backends::Backends;
+use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
+use crate::commands::demo::Demo;
+use crate::commands::doctor::Doctor;
+use crate::commands::run::Run;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
 use crate::commands::store::Store;
+use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
 
 /// The turn failed.
@@ -39,11 +45,23 @@ wrong, 130 it was interrupted.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Answers one prompt and streams the answer to stdout.
-    Run(RunArguments),
+    /// Gives an agent something to do, and shows what it does.
+    Run(Run),
+    /// Talks with an agent, line by line.
+    Chat(Chat),
+    /// Kills an agent in the middle of a tool, lets it go on, and says what that proves.
+    Demo(Demo),
+    /// Shows and keeps conversations.
+    Threads(Threads),
+    /// Shows the events of a conversation as they come.
+    Events(Events),
+    /// Looks at this machine: sandbox, models, data, agents of others; and says what to do.
+    Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Serves threads to an editor that speaks the Agent Client Protocol, over standard input and output.
+    Acp(Acp),
     /// Shows what agents did.
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
@@ -54,31 +72,29 @@ pub(crate) enum Command {
     Config(ConfigWords),
     /// Lists the agents of others that can carry turns, and looks whether they do.
     Backends(Backends),
+    /// Writes what a shell needs to complete these commands.
+    #[command(
+        after_help = "Example: windlass completions bash > ~/.local/share/bash-completion/completions/windlass"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 impl Command {
     /// Tells whether the configuration file says something about this command.
     pub(crate) fn is_configured(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Serve(_) | Self::Backends(_))
+        !matches!(
+            self,
+            Self::Runs(_)
+                | Self::Token(_)
+                | Self::Store(_)
+                | Self::Config(_)
+                | Self::Demo(_)
+                | Self::Completions { .. }
+        )
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunArguments {
-    /// What to ask; `-` reads it from standard input.
-    pub(crate) prompt: String,
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
-    #[arg(long, env = "WINDLASS_MODEL")]
-    pub(crate) model: Option<String>,
-    /// Instructions for the model.
-    #[arg(long, default_value = "You are a helpful assistant.")]
-    pub(crate) system: String,
-    /// How much the model should think, such as low or high.
-    #[arg(long)]
-    pub(crate) effort: Option<String>,
-    /// Writes every event as a line of JSON instead of the answer's text.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Says what went wrong and why. A cause that the words before it have told already is not told again.

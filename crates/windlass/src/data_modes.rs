@@ -7,8 +7,9 @@ use std::path::Path;
 
 use crate::cli::{note, printable};
 
-/// Files of the data directory whose owner alone may use them, beside those of the store, which begin with its name.
-const OWN_FILES: [&str; 4] = ["secrets.key", "token", "tokens.json", "trusted.json"];
+/// Files of the data directory whose owner alone may use them, beside those of the store, which begin with its name. A token that others could
+/// read is not mended but made anew.
+const OWN_FILES: [&str; 3] = ["secrets.key", "tokens.json", "trusted.json"];
 const OF_STORE: &str = "windlass.";
 
 const OF_DIRECTORY: u32 = 0o700;

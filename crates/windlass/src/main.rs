@@ -4,18 +4,24 @@ mod backends;
 mod cli;
 mod commands;
 mod config;
+mod daemon;
 mod data;
 mod data_modes;
+mod demonstration;
+mod follow;
 mod log;
 mod model;
 mod own_file;
 mod private_file;
+mod reach;
 mod sandbox;
+mod talk;
+mod terminal;
 mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 
@@ -31,7 +37,18 @@ async fn main() -> ExitCode {
         cli::note("--config has no effect on this command");
     }
     let done = match command {
-        Command::Run(arguments) => commands::run::run(arguments, config).await,
+        Command::Run(run) => run.carry_out(workspace, config).await,
+        Command::Chat(chat) => chat.carry_out(workspace, config).await,
+        Command::Demo(demo) => demo.carry_out(),
+        Command::Threads(threads) => threads.carry_out(config).await,
+        Command::Events(events) => events.carry_out(config).await,
+        Command::Doctor(doctor) => doctor.carry_out(config).await,
+        Command::Completions { shell } => {
+            let (mut command, mut out) = (Cli::command(), std::io::stdout());
+            clap_complete::generate(shell, &mut command, "windlass", &mut out);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Acp(acp) => acp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
         Command::Store(store) => store.carry_out().await,

@@ -10,6 +10,7 @@ use windlass_models::settings::ProviderSettings;
 use windlass_models::{ModelSettings, register_drivers};
 
 use crate::config::{Config, Provider};
+use crate::demonstration;
 
 /// A provider as the command line knows it.
 struct ProviderDefaults {
@@ -58,13 +59,13 @@ pub(crate) enum Choice {
     Real(ModelWithProvider),
     /// The built-in one, because it was asked for.
     Simulator,
-    /// The built-in one, because nothing else is configured.
+    /// The built-in one that shows what an agent does, also where nothing else is configured.
     Demonstration,
 }
 
 /// What people are told when nothing is configured.
-pub(crate) const DEMONSTRATION: &str = "no model is configured: the built-in demonstration model answers; set \
-OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name one with --model";
+pub(crate) const DEMONSTRATION: &str =
+    "no model is set up: the demonstration model answers (see `windlass doctor`)";
 
 /// Chooses by name, else by the first key that is set.
 pub(crate) fn choose(
@@ -97,8 +98,10 @@ pub(crate) fn choose(
 
 fn named(name: &str, config: &Config, variable: impl Fn(&str) -> Option<String>) -> Result<Choice> {
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-    if provider == "sim" {
-        return Ok(Choice::Simulator);
+    match provider {
+        "sim" => return Ok(Choice::Simulator),
+        demonstration::NAME => return Ok(Choice::Demonstration),
+        _ => {}
     }
     let Some(known) = KNOWN.iter().find(|known| known.name == provider) else {
         bail!(

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use windlass_agents::{Acp, AcpSettings, Claude, Codex, CodexSettings, Protocol, Step};
+use windlass_agents::{Acp, AcpSettings, Claude, Codex, CodexSettings, Protocol, SteerId, Step};
 use windlass_core::backend::{BackendEvent, BackendSpec, SessionChoice, SessionTotals};
 
 /// Lines of Claude's stream-json.
@@ -53,7 +53,7 @@ fn holds(protocol: &mut dyn Protocol, pool: &[&str], data: &[u8]) {
             0 => line.truncate(at),
             1 => line[at] = damage,
             2 => rules.see(&protocol.interrupt()),
-            3 => rules.see(&protocol.steer("y").unwrap_or_default()),
+            3 => rules.see(&protocol.steer(SteerId(1), "y").unwrap_or_default()),
             _ => {}
         }
         rules.see(&protocol.line(&line));

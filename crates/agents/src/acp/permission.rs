@@ -57,7 +57,7 @@ impl Permissions {
             id: request_id,
             call_id: id(call, "toolCallId").map(str::to_owned),
             name: text(call, "kind").or(title).unwrap_or("unknown").to_owned(),
-            arguments: call.get("rawInput").cloned().unwrap_or(Value::Null),
+            arguments: arguments(call),
             title: title.map(str::to_owned),
             can_allow_always,
         })))
@@ -99,10 +99,44 @@ impl Permissions {
     }
 }
 
+/// Returns what a call is to be made with. Gemini does not tell it: there the title and the changes to files say what is asked.
+fn arguments(call: &Value) -> Value {
+    let told = |field: &str| call.get(field).filter(|value| !value.is_null()).cloned();
+    told("rawInput").unwrap_or_else(|| {
+        let fields = ["title", "content", "locations"].into_iter();
+        let fields = fields.filter_map(|field| Some((field.to_owned(), told(field)?)));
+        Value::Object(fields.collect())
+    })
+}
+
 impl Open {
     fn option(&self, kind: &str) -> Option<&str> {
         let mut options = self.options.iter();
         let found = options.find(|(of_kind, _)| of_kind == kind);
         found.map(|(_, option)| option.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was asked for a command, whose arguments the agent does not tell.
+    fn asked(title: &str) -> PermissionRequest {
+        let call = json!({"toolCallId": "c", "title": title, "kind": "execute"});
+        let params = json!({"options": [], "toolCall": call});
+        match Permissions::default().ask(&json!(1), &params) {
+            Some(Step::Event(BackendEvent::Permission(request))) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A decision is found again by name and arguments, and one command is not another.
+    #[test]
+    fn two_commands_are_told_apart_where_an_agent_gives_only_their_titles() {
+        let (harmless, other) = (asked("touch x"), asked("rm -r ."));
+        assert_eq!(harmless.name, other.name);
+        assert_ne!(harmless.arguments, other.arguments);
+        assert_eq!(harmless.arguments, asked("touch x").arguments);
     }
 }

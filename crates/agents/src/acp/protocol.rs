@@ -17,7 +17,7 @@ use crate::calls::Calls;
 use crate::ended::Known;
 use crate::json::{id, notice, object, raw, raw_unless_blank, text};
 use crate::limits::{Limit, Limits};
-use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, Step};
+use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
 use crate::rpc::{Dialect, Message, Requests, RpcError};
 use crate::usage::Meter;
 
@@ -374,7 +374,7 @@ impl Protocol for Acp {
     }
 
     /// The protocol has no such thing.
-    fn steer(&mut self, _text: &str) -> Option<Vec<Step>> {
+    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
         None
     }
 

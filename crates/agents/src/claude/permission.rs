@@ -29,9 +29,7 @@ impl Permissions {
         let is_known = text(request, "subtype") == Some("can_use_tool");
         // What is too large to be shown cannot be decided about.
         if !is_known || self.0.len() >= MAX_OPEN || is_large(request) {
-            let refusal =
-                json!({"subtype": "error", "request_id": request_id, "error": "not supported"});
-            return vec![respond(refusal)];
+            return refuse(message);
         }
         let arguments = request.get("input").cloned().unwrap_or(Value::Null);
         self.0.insert(request_id.to_owned(), arguments.clone());
@@ -76,6 +74,14 @@ impl Permissions {
         let open = std::mem::take(&mut self.0);
         open.into_keys().map(withdrawn).collect()
     }
+}
+
+/// Refuses a request, so that the program does not wait for an answer.
+pub(super) fn refuse(message: &Value) -> Vec<Step> {
+    let refusal = id(message, "request_id").map(|request_id| {
+        respond(json!({"subtype": "error", "request_id": request_id, "error": "not supported"}))
+    });
+    refusal.into_iter().collect()
 }
 
 fn withdrawn(request_id: String) -> Step {

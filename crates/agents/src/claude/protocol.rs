@@ -9,13 +9,13 @@ use windlass_core::backend::{
     BackendUsage, ObservedCall, PermissionDecision, SessionChoice, SessionTotals,
 };
 
-use super::permission::Permissions;
+use super::permission::{self, Permissions};
 use super::result::{self, Seen};
 use crate::calls::Calls;
 use crate::ended::Known;
 use crate::json::{id, notice, object, raw, raw_unless_blank, status, text, warning};
 use crate::limits::{Limit, Limits};
-use crate::protocol::{Protocol, Readiness, Step};
+use crate::protocol::{Protocol, Readiness, SteerId, Step};
 use crate::usage::Meter;
 
 /// How many messages are remembered as told in pieces.
@@ -144,6 +144,8 @@ impl Claude {
                     self.streamed.insert((message_id.clone(), kind));
                 }
                 let piece = piece.filter(|piece| !piece.is_empty());
+                // A window may be used up and the provider let it go on, for more money.
+                self.limits.go_on();
                 let step = piece.map(|piece| told(kind, piece, message_id, parent(message)));
                 step.into_iter().collect()
             }
@@ -161,6 +163,7 @@ impl Claude {
             info.and_then(|info| self.limits.window_event(info));
             return Vec::new();
         }
+        self.limits.go_on();
         let message_id = id(message, "id").map(str::to_owned);
         let mut steps = Vec::new();
         for block in blocks(message) {
@@ -290,6 +293,8 @@ impl Protocol for Claude {
         match text(&message, "type") {
             Some("system") => self.system(&message, line),
             Some("result") => self.result(&message, line),
+            // Nobody is there to decide between turns.
+            Some("control_request") if !self.is_in_turn => permission::refuse(&message),
             Some("control_request") => self.permissions.ask(&message),
             Some("control_cancel_request") => {
                 let request = text(&message, "request_id").unwrap_or_default();
@@ -329,7 +334,7 @@ impl Protocol for Claude {
 
     /// A line that comes while a tool runs is taken with its result; one that comes later begins a turn of its own. Nothing tells
     /// which, so it is better said after the end.
-    fn steer(&mut self, _text: &str) -> Option<Vec<Step>> {
+    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
         None
     }
 

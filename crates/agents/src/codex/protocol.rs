@@ -16,7 +16,7 @@ use crate::calls::Calls;
 use crate::ended::Known;
 use crate::json::{id, notice, object, raw, raw_unless_blank, text, warning};
 use crate::limits::{Limit, Limits, codex_status};
-use crate::protocol::{Protocol, Readiness, Step};
+use crate::protocol::{Protocol, Readiness, SteerId, Step};
 use crate::rpc::{Dialect, Message, Requests, RpcError};
 use crate::usage::Meter;
 
@@ -36,7 +36,7 @@ enum About {
     Initialize,
     Thread,
     Turn,
-    Steer,
+    Steer(SteerId),
     Interrupt,
 }
 
@@ -105,8 +105,8 @@ impl Codex {
                 let kind = failure::by_text(&error.message);
                 self.end_turn(Err(BackendError::new(kind, error.message)))
             }
-            (About::Steer, Ok(_)) => vec![Step::Steered(Steered::Taken)],
-            (About::Steer, Err(_)) => vec![Step::Steered(Steered::NotTaken)],
+            (About::Steer(id), Ok(_)) => vec![Step::Steered(*id, Steered::Taken)],
+            (About::Steer(id), Err(_)) => vec![Step::Steered(*id, Steered::NotTaken)],
             (About::Turn, Err(_)) | (About::Interrupt, _) => Vec::new(),
         }
     }
@@ -432,7 +432,10 @@ impl Protocol for Codex {
         };
         match Message::read(message) {
             Message::Request { id, method, params } => {
-                if let Some(step) = self.approvals.ask(&id, &method, &params) {
+                // Nobody is there to decide between turns.
+                if self.is_in_turn
+                    && let Some(step) = self.approvals.ask(&id, &method, &params)
+                {
                     return vec![step];
                 }
                 let refusal = self.requests.refusal(&id, NO_SUCH_METHOD, "not supported");
@@ -471,14 +474,14 @@ impl Protocol for Codex {
         ))]
     }
 
-    fn steer(&mut self, text: &str) -> Option<Vec<Step>> {
+    fn steer(&mut self, id: SteerId, text: &str) -> Option<Vec<Step>> {
         let turn = self.turn_id.as_ref().filter(|_| self.is_in_turn)?;
         let input = json!([{"type": "text", "text": text}]);
         let params = json!({"threadId": self.session, "expectedTurnId": turn, "input": input});
         Some(vec![Step::Send(self.requests.request(
             "turn/steer",
             params,
-            About::Steer,
+            About::Steer(id),
         ))])
     }
 

@@ -1,32 +1,37 @@
 //! The task that looks after one process: the only one that reads it, writes to it and ends it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendEvent, BackendExit, BackendNotice,
-    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, Steered,
+    BackendOutcome, BackendSpec, BackendStatus, HostAccessError, ObservedCall, Steered,
 };
 use windlass_process::{End, Feed, FeedError, LineTooLong, Lines, Output, ProcessError, Running};
 
-use super::clock::{Clock, Over};
+use super::clock::{Clock, Over, Silence};
 use super::finish::{self, Ending};
 use super::outbox::Outbox;
 use super::start::Started;
 use super::{Command, SessionSettings, host};
-use crate::protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, Step};
+use crate::protocol::{HostAnswer, HostAsk, HostCall, Protocol, Readiness, SteerId, Step};
 
 /// How long a process may live on that says nothing more, and how long a pipe may stay open of one that is gone.
 const STRAGGLING: Duration = Duration::from_secs(5);
+/// How long it is waited for that an agent has repeated a conversation. One that never falls silent is asked all the same.
+const LONGEST_REPEAT: Duration = Duration::from_secs(5);
 /// How many requests to the host run at once.
 const MAX_HOST_CALLS: usize = 64;
 /// How many of them read a file at once; the others wait.
 const MAX_HOST_READS: usize = 4;
+
+/// How a request to the host ended.
+type HostAnswered = Result<(Id, Result<HostAnswer, HostAccessError>), JoinError>;
 
 /// The turn that runs.
 struct Turn {
@@ -48,6 +53,8 @@ enum Due {
     Over(Over),
     Quiet,
     Stop,
+    /// The process has closed its output and lives on.
+    Straggler,
     GiveUpPipe,
 }
 
@@ -64,11 +71,13 @@ pub(super) struct Actor {
     clock: Clock,
     outbox: Outbox,
     turn: Option<Turn>,
-    /// Who waits to learn whether a steering text was taken, oldest first.
-    steers: VecDeque<oneshot::Sender<Steered>>,
+    /// Who waits to learn whether a text was taken that was said to the turn.
+    steers: HashMap<SteerId, oneshot::Sender<Steered>>,
+    /// How many such texts there were.
+    steer_count: u64,
     host_calls: JoinSet<Result<HostAnswer, HostAccessError>>,
-    /// What each of these calls answers.
-    host_requests: HashMap<task::Id, Value>,
+    /// The agent's own names of these, by task.
+    host_requests: HashMap<Id, Value>,
     host_reads: Arc<Semaphore>,
     /// Whether nothing of the agent's runs at the host any more, until its next turn.
     is_host_released: bool,
@@ -82,6 +91,8 @@ pub(super) struct Actor {
     /// Whether the last turn failed.
     has_failed: bool,
     last_line: Instant,
+    /// Since when the agent may be repeating what was said before.
+    repeats_since: Option<Instant>,
     /// What was told last, for who asks why there is silence.
     last_seen: String,
     is_inbox_open: bool,
@@ -116,7 +127,8 @@ impl Actor {
             clock,
             outbox: Outbox::default(),
             turn: None,
-            steers: VecDeque::new(),
+            steers: HashMap::new(),
+            steer_count: 0,
             host_calls: JoinSet::new(),
             host_requests: HashMap::new(),
             host_reads: Arc::new(Semaphore::new(MAX_HOST_READS)),
@@ -127,6 +139,7 @@ impl Actor {
             stop_at: None,
             has_failed: false,
             last_line: now,
+            repeats_since: None,
             last_seen: "nothing".to_owned(),
             is_inbox_open: true,
             are_complaints_open: true,
@@ -151,8 +164,8 @@ impl Actor {
                 command = self.inbox.recv(), if self.is_inbox_open => self.obey(command),
                 () = self.outbox.tell(), if self.outbox.can_tell() => self.clock.hear(Instant::now()),
                 line = self.lines.next(), if self.are_lines_open && self.outbox.has_room() => self.hear(line),
-                text = self.complaints.fresh(), if self.are_complaints_open => self.hear_complaint(text),
-                Some(answered) = self.host_calls.join_next_with_id() => self.hear_host(answered),
+                text = self.complaints.fresh(), if self.are_complaints_open && self.outbox.has_room() => self.hear_complaint(text),
+                Some(answered) = self.host_calls.join_next_with_id() => self.answer_host_call(answered),
                 ended = self.running.end(), if self.end.is_none() => {
                     self.end = Some(ended);
                     self.half_ended = Some(Instant::now());
@@ -177,8 +190,10 @@ impl Actor {
     fn settle(&mut self) {
         let now = Instant::now();
         self.clock.stand(now, self.protocol.waits_for_person());
-        if self.is_prompt_waiting() && self.protocol.readiness() == Readiness::Ready {
-            self.say_prompt();
+        match self.protocol.readiness() {
+            Readiness::WhenQuiet(_) => self.repeats_since = self.repeats_since.or(Some(now)),
+            Readiness::Ready if self.is_prompt_waiting() => self.say_prompt(),
+            Readiness::Ready | Readiness::NotYet => {}
         }
         let is_told = !self.outbox.can_tell();
         if is_told && self.turn.as_ref().is_some_and(|turn| turn.result.is_some()) {
@@ -206,6 +221,10 @@ impl Actor {
         };
         self.outbox.end_turn();
         self.release_host();
+        // What it did not confirm until now, it takes no more.
+        for (_, reply) in self.steers.drain() {
+            let _ = reply.send(Steered::NotTaken);
+        }
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
             let outcome = self.ending().outcome(result, None);
@@ -242,22 +261,25 @@ impl Actor {
     fn due(&self) -> Option<(Instant, Due)> {
         let mut all = Vec::new();
         let is_watched = self.is_turn_running() && self.ending.is_none() && self.end.is_none();
-        if is_watched && let Some((at, over)) = self.clock.deadline() {
-            let is_excused = !self.host_calls.is_empty() || self.outbox.can_tell();
-            if over == Over::Turn || !is_excused {
-                all.push((at, Due::Over(over)));
-            }
+        let silence = match self.host_calls.is_empty() && !self.outbox.can_tell() {
+            true => Silence::Counts,
+            false => Silence::IsExcused,
+        };
+        if is_watched && let Some((at, over)) = self.clock.deadline(silence) {
+            all.push((at, Due::Over(over)));
         }
         let readiness = self.protocol.readiness();
         if let (true, Readiness::WhenQuiet(quiet)) = (self.is_prompt_waiting(), readiness) {
-            all.push((self.last_line + quiet, Due::Quiet));
+            let at = self.last_line + quiet;
+            let latest = self.repeats_since.map(|since| since + LONGEST_REPEAT);
+            all.push((latest.map_or(at, |latest| at.min(latest)), Due::Quiet));
         }
         all.extend(self.stop_at.map(|at| (at, Due::Stop)));
         if let Some(since) = self.half_ended {
             // A pipe that still brings something is no straggler.
             let at = since.max(self.last_line) + STRAGGLING;
             match self.end {
-                None => all.push((at, Due::Stop)),
+                None => all.push((at, Due::Straggler)),
                 Some(_) if self.are_lines_open && self.outbox.has_room() => {
                     all.push((at, Due::GiveUpPipe));
                 }
@@ -282,6 +304,14 @@ impl Actor {
                 self.stop_at = None;
                 self.half_ended = None;
                 self.running.stop();
+            }
+            Due::Straggler => {
+                self.half_ended = None;
+                // What it said before still tells more than that.
+                let stderr = finish::last_complaints(&self.complaints);
+                let why = self.protocol.why_ended(&BackendExit::default(), &stderr);
+                let message = "it closed its output and did not end";
+                self.end_by(BackendError::new(why.kind, message));
             }
             Due::GiveUpPipe => self.are_lines_open = false,
         }
@@ -362,9 +392,11 @@ impl Actor {
     fn steer(&mut self, text: &str, reply: oneshot::Sender<Steered>) {
         let is_said = self.turn.as_ref().is_some_and(|turn| turn.prompt.is_none());
         let can = is_said && self.is_turn_running() && self.ending.is_none();
-        match can.then(|| self.protocol.steer(text)).flatten() {
+        self.steer_count += 1;
+        let id = SteerId(self.steer_count);
+        match can.then(|| self.protocol.steer(id, text)).flatten() {
             Some(steps) => {
-                self.steers.push_back(reply);
+                self.steers.insert(id, reply);
                 self.act(steps);
             }
             None => {
@@ -452,8 +484,8 @@ impl Actor {
                     let left = left.unwrap_or(Duration::ZERO);
                     self.clock.announce(Instant::now(), left);
                 }
-                Step::Steered(steered) => {
-                    if let Some(reply) = self.steers.pop_front() {
+                Step::Steered(id, steered) => {
+                    if let Some(reply) = self.steers.remove(&id) {
                         let _ = reply.send(steered);
                     }
                 }
@@ -506,6 +538,12 @@ impl Actor {
             | BackendEvent::Notice(_) => self.last_seen.clone(),
         };
         self.last_seen = seen;
+        if let BackendEvent::Text { parent: None, .. }
+        | BackendEvent::Thinking { parent: None, .. }
+        | BackendEvent::ToolStarted(ObservedCall { parent: None, .. }) = &event
+        {
+            self.clock.go_on();
+        }
         if self.is_turn_running() {
             match &event {
                 BackendEvent::Notice(BackendNotice::Limit { reset_at }) => {
@@ -543,17 +581,21 @@ impl Actor {
         }
     }
 
-    fn hear_host(
-        &mut self,
-        answered: Result<(task::Id, Result<HostAnswer, HostAccessError>), JoinError>,
-    ) {
-        let over = || HostAccessError::Failed("the turn is over".to_owned());
-        let (id, answer) = answered.unwrap_or_else(|error| (error.id(), Err(over())));
+    /// The agent waited for us until now, so its silence counts from here.
+    fn answer_host_call(&mut self, answered: HostAnswered) {
+        self.clock.hear(Instant::now());
+        let (task, answer) = answered.unwrap_or_else(|error| {
+            let why = match error.is_cancelled() {
+                true => "the turn is over",
+                false => "the host failed",
+            };
+            (error.id(), Err(HostAccessError::Failed(why.to_owned())))
+        });
         if self.is_host_released {
             // It may have started something before it was stopped.
             self.spec.host.iter().for_each(|host| host.release_all());
         }
-        if let Some(request) = self.host_requests.remove(&id) {
+        if let Some(request) = self.host_requests.remove(&task) {
             let steps = self.protocol.host_answer(request, answer);
             self.act(steps);
         }

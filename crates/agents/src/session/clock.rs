@@ -5,13 +5,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest silence that an agent can announce. Windows of use last a week.
-const MAX_SILENCE: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_SILENCE: Duration = Duration::from_secs(8 * 24 * 3600);
 
 /// What is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
     Silence,
     Turn,
+}
+
+/// Whether it matters now that an agent says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    Counts,
+    IsExcused,
 }
 
 /// The clock of a turn. While a person is waited for, it stands.
@@ -53,10 +60,15 @@ impl Clock {
         self.heard = now;
     }
 
-    /// The agent will be silent for so long. It is not taken back by what it says meanwhile.
+    /// The agent will be silent for so long. It is taken back only by [`go_on`](Self::go_on).
     pub(super) fn announce(&mut self, now: Instant, silence: Duration) {
         let until = now.checked_add(silence.min(MAX_SILENCE));
         self.announced = self.announced.max(until);
+    }
+
+    /// The agent works again, so that it is not silent for long any more.
+    pub(super) fn go_on(&mut self) {
+        self.announced = None;
     }
 
     /// Lets the clock stand or go.
@@ -73,15 +85,14 @@ impl Clock {
         }
     }
 
-    /// Returns when something is over, and what.
-    pub(super) fn deadline(&self) -> Option<(Instant, Over)> {
+    /// Returns when something is over, and what. Silence is excused while the agent waits for us.
+    pub(super) fn deadline(&self, silence: Silence) -> Option<(Instant, Over)> {
         if self.stands_since.is_some() {
             return None;
         }
         let from = self.heard.max(self.announced.unwrap_or(self.heard));
-        let silence = self
-            .max_silence
-            .and_then(|silence| from.checked_add(silence));
+        let max_silence = self.max_silence.filter(|_| silence == Silence::Counts);
+        let silence = max_silence.and_then(|silence| from.checked_add(silence));
         let silence = silence.map(|at| (at, Over::Silence));
         let turn = self.turn_ends.map(|at| (at, Over::Turn));
         silence.into_iter().chain(turn).min_by_key(|(at, _)| *at)
@@ -101,7 +112,8 @@ mod tests {
     }
 
     fn check(clock: &Clock, start: Instant, seconds: u32, over: Over) {
-        assert_eq!(clock.deadline(), Some((start + seconds * SECOND, over)));
+        let deadline = clock.deadline(Silence::Counts);
+        assert_eq!(deadline, Some((start + seconds * SECOND, over)));
     }
 
     #[test]
@@ -116,6 +128,8 @@ mod tests {
         check(&clock, start, 35, Over::Silence);
         clock.announce(start + 6 * SECOND, Duration::MAX);
         check(&clock, start, 100, Over::Turn);
+        clock.go_on();
+        check(&clock, start, 16, Over::Silence);
     }
 
     #[test]
@@ -123,7 +137,7 @@ mod tests {
         let start = Instant::now();
         let mut clock = clock(start);
         clock.stand(start + 5 * SECOND, true);
-        assert_eq!(clock.deadline(), None);
+        assert_eq!(clock.deadline(Silence::Counts), None);
         clock.stand(start + 1005 * SECOND, false);
         check(&clock, start, 1015, Over::Silence);
         clock.announce(start, 5000 * SECOND);
@@ -131,10 +145,18 @@ mod tests {
     }
 
     #[test]
+    fn an_excused_silence_does_not_stop_the_clock_of_the_turn() {
+        let start = Instant::now();
+        let clock = clock(start);
+        let deadline = clock.deadline(Silence::IsExcused);
+        assert_eq!(deadline, Some((start + 100 * SECOND, Over::Turn)));
+    }
+
+    #[test]
     fn nothing_is_over_without_limits() {
         let start = Instant::now();
         let mut clock = Clock::new(Some(Duration::ZERO), None, start);
         clock.begin_turn(start);
-        assert_eq!(clock.deadline(), None);
+        assert_eq!(clock.deadline(Silence::Counts), None);
     }
 }

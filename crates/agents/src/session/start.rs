@@ -14,6 +14,8 @@ use crate::json::cut_text;
 
 /// How much is kept of what an agent complains about: of this the end, as [`finish`](super::finish) cuts it.
 const KEPT_COMPLAINTS: usize = 8 * 1024;
+/// How much of it waits to be read; what comes meanwhile is not looked at.
+const UNREAD_COMPLAINTS: usize = 64 * 1024;
 /// How long a program may take to tell its version. Some need half of that to start.
 const CHECK_TIME: Duration = Duration::from_secs(60);
 
@@ -36,7 +38,7 @@ pub(super) struct Started {
 
 impl Start {
     pub(super) async fn start(self, spec: &BackendSpec) -> Result<Started, BackendError> {
-        let complaints = Arc::new(Output::new(KEPT_COMPLAINTS, usize::MAX));
+        let complaints = Arc::new(Output::unending(KEPT_COMPLAINTS, UNREAD_COMPLAINTS));
         let mut program = prepare(spec, self.place, &self.program, &complaints);
         program.arguments = self.arguments;
         program.stdin = Stdin::Fed;

@@ -2,18 +2,22 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_agents::{Acp, AcpSettings, Protocol, Step};
 use windlass_core::backend::{
-    BackendEnd, BackendSpec, HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput,
-    TerminalRequest,
+    BackendEnd, BackendErrorKind, BackendSpec, HostAccess, HostAccessError, HostOffers,
+    TerminalExit, TerminalOutput, TerminalRequest,
 };
 
 use crate::support::{Tongue, World, prompt, text};
 
-/// A host that has one file and no terminals.
-struct OneFile;
+/// How long the host takes for a slow file.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// A host that has a few files and no terminals.
+struct FewFiles;
 
 fn not_allowed<T>() -> Result<T, HostAccessError> {
     Err(HostAccessError::NotAllowed(
@@ -22,7 +26,7 @@ fn not_allowed<T>() -> Result<T, HostAccessError> {
 }
 
 #[async_trait]
-impl HostAccess for OneFile {
+impl HostAccess for FewFiles {
     fn offers(&self) -> HostOffers {
         HostOffers {
             read_text: true,
@@ -36,9 +40,14 @@ impl HostAccess for OneFile {
         _line: Option<u64>,
         _limit: Option<u64>,
     ) -> Result<String, HostAccessError> {
-        match path == Path::new("/there") {
-            true => Ok("what is there".to_owned()),
-            false => Err(HostAccessError::NotFound(path.display().to_string())),
+        match path.to_str() {
+            Some("/there") => Ok("what is there".to_owned()),
+            Some("/slow") => {
+                tokio::time::sleep(SLOW).await;
+                Ok("at last".to_owned())
+            }
+            Some("/broken") => panic!("the host has a fault"),
+            _ => Err(HostAccessError::NotFound(path.display().to_string())),
         }
     }
 
@@ -73,11 +82,12 @@ impl HostAccess for OneFile {
 async fn a_file_is_read_through_the_host_where_it_offers_that() {
     let world = World::new(Tongue::Acp);
     let mut spec = world.spec("");
-    spec.host = Some(Arc::new(OneFile));
+    spec.host = Some(Arc::new(FewFiles));
     let session = world.backend().open(spec).await.unwrap();
     for (orders, expected) in [
         ("read /there", "what is there"),
         ("read /gone", "not found: /gone"),
+        ("read /broken", "the host failed"),
     ] {
         let (outcome, events) = prompt(session.as_ref(), orders).await;
         assert_eq!(outcome.result, Ok(BackendEnd::Completed));
@@ -91,7 +101,7 @@ async fn a_file_is_read_through_the_host_where_it_offers_that() {
 #[test]
 fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
     let mut spec = BackendSpec::new("test", "/");
-    spec.host = Some(Arc::new(OneFile));
+    spec.host = Some(Arc::new(FewFiles));
     let mut acp = Acp::new(&spec, AcpSettings::default());
     acp.begin();
     acp.line(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
@@ -110,4 +120,28 @@ fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
     assert!(is_asked(acp.line(read)));
     acp.interrupt();
     assert!(!is_asked(acp.line(read)));
+}
+
+#[tokio::test]
+async fn a_slow_host_is_no_silence_of_the_agent() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(1));
+    let session = world.backend().open(spec).await.unwrap();
+    let (outcome, events) = prompt(session.as_ref(), "read /slow").await;
+    assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
+    assert!(text(&events).contains("at last"), "{}", text(&events));
+}
+
+#[tokio::test]
+async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(2));
+    spec.turn_limit = Some(SLOW - Duration::from_secs(1));
+    let session = world.backend().open(spec).await.unwrap();
+    let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
+    assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windlass_agents::{Protocol, Step};
+use windlass_agents::{Protocol, SteerId, Step};
 use windlass_core::backend::{BackendEvent, BackendNotice};
 
 /// Returns the lines of a recording.
@@ -40,7 +40,7 @@ pub(crate) fn worded(step: &Step) -> Option<String> {
         Step::Ended(Ok(end)) => format!("ended {end:?}"),
         Step::Ended(Err(error)) => format!("failed {:?}", error.kind),
         Step::Broken(error) => format!("broken {:?}", error.kind),
-        Step::Steered(steered) => format!("steered {steered:?}"),
+        Step::Steered(_, steered) => format!("steered {steered:?}"),
         Step::Send(_) | Step::Host(_) | Step::Silent(_) | Step::SilentUntil(_) => return None,
     })
 }
@@ -132,7 +132,8 @@ impl Player {
                 self.do_it(id, |protocol| protocol.prompt(&text("/prompt/0/text")));
             }
             Some("turn/steer") => self.do_it(id, |protocol| {
-                protocol.steer(&text("/input/0/text")).unwrap_or_default()
+                let steered = protocol.steer(SteerId(1), &text("/input/0/text"));
+                steered.unwrap_or_default()
             }),
             Some("turn/interrupt") => self.do_it(id, |protocol| protocol.interrupt()),
             None if message["result"]["outcome"]["optionId"] == json!("proceed_once") => {

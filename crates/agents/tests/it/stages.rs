@@ -180,3 +180,28 @@ async fn a_turn_that_takes_too_long_is_ended() {
     assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
     assert!(outcome.exit.unwrap().is_whole);
 }
+
+#[tokio::test]
+async fn a_process_that_we_end_because_it_closed_its_output_is_no_abort() {
+    let world = World::new(Tongue::Claude);
+    let session = world.open("close-output").await;
+    let (outcome, _) = prompt(session.as_ref(), "say x").await;
+    assert_eq!(outcome.error_kind(), Some(BackendErrorKind::Protocol));
+    assert!(!outcome.aborted_signal, "{outcome:?}");
+    assert!(outcome.exit.unwrap().is_whole);
+}
+
+#[tokio::test]
+async fn an_agent_that_never_falls_silent_is_asked_all_the_same() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    let id = "2222c0de-0000-7000-8000-000000000001".to_owned();
+    spec.session = SessionChoice::Resume { id };
+    let session = world.backend().open(spec).await.unwrap();
+    let turn = prompt(session.as_ref(), "say new");
+    let turn = tokio::time::timeout(Duration::from_secs(60), turn).await;
+    let (outcome, events) = turn.expect("it is asked");
+    assert_eq!(outcome.result, Ok(BackendEnd::Completed));
+    // Both halves come, whatever stands in between.
+    assert!(text(&events).contains("ew"), "{}", text(&events));
+}

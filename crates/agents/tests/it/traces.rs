@@ -1,13 +1,15 @@
 //! What is found in recorded lines of the real programs.
 
+use serde_json::{Value, json};
 use windlass_agents::{
-    Acp, AcpSettings, Claude, Codex, CodexExec, CodexSettings, GeminiStream, Protocol, Step,
+    Acp, AcpSettings, Claude, Codex, CodexExec, CodexSettings, GeminiStream, Protocol, SteerId,
+    Step,
 };
 use windlass_core::backend::{
-    BackendEvent, BackendSpec, BackendUsage, SessionChoice, SessionTotals,
+    BackendEvent, BackendSpec, BackendUsage, SessionChoice, SessionTotals, Steered,
 };
 
-use crate::play::{Player, all_worded, fixture, play_lines};
+use crate::play::{Player, all_worded, fixture, last_sent, play_lines};
 
 fn claude(resumed: Option<&str>) -> Claude {
     let choice = match resumed {
@@ -106,6 +108,20 @@ fn a_limit_of_claude_keeps_its_reset_time() {
 }
 
 #[test]
+fn a_limit_after_which_claude_goes_on_is_none() {
+    let lines = fixture("claude-rate-limit-rejected.jsonl");
+    let is_limit = |line: &&String| line.contains("rate_limit_event");
+    let mut protocol = claude(None);
+    protocol.prompt("x");
+    protocol.line(lines.iter().find(is_limit).unwrap().as_bytes());
+    assert!(protocol.limit().is_some());
+    let message = json!({"id": "m", "model": "m", "content": [{"type": "text", "text": "on"}]});
+    let line = json!({"type": "assistant", "message": message});
+    protocol.line(line.to_string().as_bytes());
+    assert_eq!(protocol.limit(), None);
+}
+
+#[test]
 fn an_id_that_claude_repeats_is_no_session() {
     let lines = fixture("claude-resume-unknown.jsonl");
     let mut protocol = claude(Some("11111111-2222-4333-8444-555555555555"));
@@ -191,6 +207,54 @@ fn codex_is_steered_and_interrupted_and_counts_each_turn() {
         ),
         (33, 9, 21)
     );
+}
+
+/// A machine of Codex in a turn.
+fn codex_in_turn() -> Codex {
+    let mut codex = Codex::new(&BackendSpec::new("test", "/"), CodexSettings::default());
+    let hello = last_sent(&codex.begin()).unwrap();
+    let opening = reply(&mut codex, &hello, json!({}));
+    let thread = json!({"thread": {"id": "t"}});
+    reply(&mut codex, &last_sent(&opening).unwrap(), thread);
+    let prompted = codex.prompt("x");
+    let turn = json!({"turn": {"id": "u"}});
+    reply(&mut codex, &last_sent(&prompted).unwrap(), turn);
+    codex
+}
+
+fn reply(codex: &mut Codex, request: &Value, result: Value) -> Vec<Step> {
+    let line = json!({"id": request["id"], "result": result});
+    codex.line(line.to_string().as_bytes())
+}
+
+#[test]
+fn an_answer_of_codex_tells_which_text_was_taken() {
+    let mut codex = codex_in_turn();
+    let sent = [1, 2].map(|n| last_sent(&codex.steer(SteerId(n), "more").unwrap()).unwrap());
+    for n in [2, 1] {
+        let taken = reply(&mut codex, &sent[n - 1], json!({}));
+        assert_eq!(taken, [Step::Steered(SteerId(n as u64), Steered::Taken)]);
+    }
+}
+
+#[test]
+fn a_request_between_turns_is_refused_at_once() {
+    let input = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
+    let request = json!({"type": "control_request", "request_id": "7", "request": input});
+    let mut protocol = claude(None);
+    let steps = protocol.line(request.to_string().as_bytes());
+    assert_eq!(last_sent(&steps).unwrap()["response"]["subtype"], "error");
+    assert!(all_worded(&steps).is_empty() && !protocol.waits_for_person());
+
+    let mut codex = codex_in_turn();
+    let ended = json!({"turn": {"id": "u", "status": "completed"}});
+    let ended = json!({"method": "turn/completed", "params": ended});
+    codex.line(ended.to_string().as_bytes());
+    let method = "item/commandExecution/requestApproval";
+    let request = json!({"id": 9, "method": method, "params": {"itemId": "c"}});
+    let steps = codex.line(request.to_string().as_bytes());
+    assert!(last_sent(&steps).unwrap().get("error").is_some());
+    assert!(!codex.waits_for_person());
 }
 
 #[test]
@@ -281,6 +345,15 @@ fn gemini_by_acp_asks_before_it_tells_of_a_call() {
         "ended Completed",
     ];
     assert_eq!(all_worded(&player.steps), expected);
+    let asked = player.steps.iter().find_map(|step| match step {
+        Step::Event(BackendEvent::Permission(request)) => Some(request),
+        _ => None,
+    });
+    // It has no field for what the call is made with.
+    let arguments = &asked.unwrap().arguments;
+    assert_eq!(arguments["title"], "touch /srv/project/acp_gemini");
+    let shown = &arguments["content"][0]["content"]["text"];
+    assert_eq!(shown, "[current working directory /srv/project]");
     let usage = last_usage(&player.steps).unwrap();
     assert_eq!((usage.input_tokens, usage.output_tokens), (28, 14));
 }

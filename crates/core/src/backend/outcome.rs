@@ -99,6 +99,19 @@ pub struct BackendUsage {
 }
 
 impl BackendUsage {
+    /// Adds what was used besides.
+    pub fn add(&mut self, other: &Self) {
+        let sum = |one: &mut u64, other: u64| *one = one.saturating_add(other);
+        sum(&mut self.input_tokens, other.input_tokens);
+        sum(&mut self.cached_tokens, other.cached_tokens);
+        sum(&mut self.cache_write_tokens, other.cache_write_tokens);
+        sum(&mut self.output_tokens, other.output_tokens);
+        sum(&mut self.reasoning_tokens, other.reasoning_tokens);
+        if let Some(cost) = other.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += cost;
+        }
+    }
+
     /// Counts as the rest of the workspace does: caches are a part of the input.
     #[must_use]
     pub fn to_token_usage(&self) -> TokenUsage {

@@ -9,7 +9,7 @@ use windlass_core::llm_driver_registry::{
 use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
 use windlass_models::settings::{Header, HttpSettings, KeyPlace, ProviderSettings};
 use windlass_models::{FallbackDriver, FallbackLink, ModelSettings, register_drivers};
-use windlass_testkit::{Answer, FakeServer, Reply, Wire};
+use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
 use crate::support::{KEY, ask, base, call, collect, config, driver, driver_with, exchange, told};
 
@@ -197,6 +197,7 @@ async fn answering() -> FakeServer {
             status: 200,
             headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
             chunks: wire.events(&Answer::text(&[&seen])),
+            after: After::End,
         }
     })
     .await

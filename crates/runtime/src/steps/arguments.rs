@@ -228,13 +228,20 @@ pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), String> 
     Checker::default().check("tool", schema, &normalised(arguments.clone()))
 }
 
-/// A model that has nothing to say often says null where an object is meant. What is nested too deep to be read back from a record
-/// becomes a text, which no tool takes.
+/// A model that has nothing to say often says null where an object is meant. What is nested too deep becomes a text, which no
+/// tool takes.
 pub(crate) fn normalised(arguments: Value) -> Value {
     match arguments {
         Value::Null => Value::Object(serde_json::Map::new()),
-        deep if !bounds::is_shallow(&deep) => Value::String(deep.to_string()),
-        other => other,
+        other => recordable(other),
+    }
+}
+
+/// Makes a text of what is nested too deep to be read back from a record.
+pub(crate) fn recordable(value: Value) -> Value {
+    match bounds::is_shallow(&value) {
+        true => value,
+        false => Value::String(value.to_string()),
     }
 }
 

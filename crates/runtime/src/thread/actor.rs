@@ -32,7 +32,7 @@ use crate::turn_context::TurnContext;
 use crate::world::Sleep;
 
 /// Streamed text is recorded at the latest after this time, or this many bytes.
-const CHUNK_SPAN: Duration = Duration::from_millis(32);
+pub(super) const CHUNK_SPAN: Duration = Duration::from_millis(32);
 pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A thread that has nothing to do.

@@ -11,6 +11,8 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::Input;
 
 use super::actor::{Actor, CHUNK_BYTES, pieces};
+use super::printed::Rest;
+use crate::steps::arguments::recordable;
 use crate::steps::backend::{BackendRun, Told};
 use crate::steps::output;
 
@@ -48,7 +50,9 @@ impl Actor {
                 };
                 self.decide(input).await
             }
+            Told::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
             Told::Ended(outcome) => {
+                self.show_all_printed(exec_id, Rest::Cannot).await?;
                 self.pending.flush = None;
                 self.backend = None;
                 self.decide(Input::BackendEnded { exec_id, outcome }).await
@@ -76,6 +80,19 @@ impl Actor {
                 let is_next = run.is_some_and(|run| std::mem::take(&mut run.has_spoken));
                 self.hear(exec_id, &text, Spoken::Thinking, is_next).await
             }
+            // What a helper says is what its call prints.
+            BackendEvent::Text {
+                text,
+                parent: Some(call_id),
+                ..
+            }
+            | BackendEvent::Thinking {
+                text,
+                parent: Some(call_id),
+            }
+            | BackendEvent::ToolOutput { call_id, text } => {
+                self.call_printed(exec_id, &call_id, &text).await
+            }
             BackendEvent::Usage(_) => Ok(()),
             BackendEvent::Notice(notice) => match self
                 .backend
@@ -89,7 +106,13 @@ impl Actor {
                 call.arguments = self.cut_value(&call.id, call.arguments);
                 self.tell(exec_id, BackendEvent::ToolStarted(call)).await
             }
+            BackendEvent::Permission(mut request) => {
+                request.arguments = recordable(request.arguments);
+                self.tell(exec_id, BackendEvent::Permission(request)).await
+            }
             BackendEvent::ToolCompleted(result) => {
+                self.show_printed(exec_id, &result.call_id, Rest::Cannot)
+                    .await?;
                 let result = self.capped(result);
                 self.tell(exec_id, BackendEvent::ToolCompleted(result))
                     .await
@@ -98,7 +121,7 @@ impl Actor {
         }
     }
 
-    async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+    pub(super) async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
         let event = Box::new(event);
         self.decide(Input::BackendSaid { exec_id, event }).await
     }
@@ -149,7 +172,7 @@ impl Actor {
     }
 
     fn cut_value(&self, call_id: &str, value: Value) -> Value {
-        let mut result = ToolResult::success(call_id, value);
+        let mut result = ToolResult::success(call_id, recordable(value));
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         result.result.unwrap_or_default()
     }

@@ -220,10 +220,13 @@ fn mask_told(mask: &Mask, event: &mut BackendEvent) {
         | BackendEvent::ToolOutput { text, .. } => {
             mask.text(text);
         }
+        // The name of a call may be the command itself.
         BackendEvent::ToolStarted(call) => {
+            mask.text(&mut call.name);
             mask.value(&mut call.arguments);
         }
         BackendEvent::Permission(request) => {
+            mask.text(&mut request.name);
             mask.value(&mut request.arguments);
             mask.optional(&mut request.title);
         }

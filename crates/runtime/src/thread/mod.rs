@@ -12,6 +12,7 @@ mod fold;
 mod mail;
 mod masking;
 mod prepare;
+mod printed;
 mod repeat;
 mod retire;
 mod slot;
@@ -28,6 +29,7 @@ use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
 pub(crate) use mail::{AbandonReason, Mail, Submission, SubmissionKind};
+pub(crate) use printed::Printed;
 pub(crate) use slot::Slot;
 pub(crate) use slots::{IdleLimits, Slots};
 

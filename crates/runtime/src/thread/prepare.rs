@@ -203,8 +203,10 @@ impl Actor {
             AbandonReason::Gone => "the caller went away",
             AbandonReason::Cancelled => "the caller cancelled it",
         };
+        let turn_id = Some(*turn_id);
+        self.keep_printed().await?;
         self.decide(Input::Interrupt {
-            turn_id: Some(*turn_id),
+            turn_id,
             reason: Some(reason.to_owned()),
         })
         .await
@@ -235,6 +237,7 @@ impl Actor {
             }
             target = self.thread.queue().front().map(|next| next.turn_id);
         }
+        self.keep_printed().await?;
         let outcome = self
             .try_decide(Input::Interrupt {
                 turn_id: target,

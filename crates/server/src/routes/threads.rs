@@ -86,9 +86,12 @@ pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchThread>
     ok(&asked.patch_thread(&id, body.0).await?)
 }
 
-/// Looks a thread up to go on with it. Nothing has to be loaded: threads are always there.
+/// Looks a thread up to go on with it. Nothing has to be loaded: threads are always there. A turn that an earlier server left open, and this one
+/// did not take up by itself, goes on.
 pub(super) async fn resume(asked: Asked, Path(id): Id) -> Answer {
-    ok(&asked.find(&id).await?.thread)
+    let found = asked.find(&id).await?;
+    asked.runtime.resume_open_turn(found.id).await?;
+    ok(&found.thread)
 }
 
 pub(super) async fn fork(asked: Asked, Path(id): Id, body: Optional<ForkThread>) -> Answer {

@@ -5,7 +5,6 @@ mod methods;
 mod socket;
 mod tools;
 mod turns;
-mod unix;
 mod upgrade;
 
 use std::sync::Arc;
@@ -21,7 +20,6 @@ use crate::serve::StartError;
 use crate::settings::Access;
 
 pub use methods::socket_methods;
-pub(crate) use unix::UnixSocket;
 
 /// How long to wait after ends that could not be written.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -33,11 +31,10 @@ const TIDY: Duration = Duration::from_secs(600);
 pub(crate) struct Rpc {
     app: Shared,
     hub: Arc<Hub>,
-    unix: Option<Arc<UnixSocket>>,
 }
 
 impl Rpc {
-    /// Takes up the runs that are kept, and the Unix socket if there is to be one.
+    /// Takes up the runs that are kept.
     pub(crate) async fn open(app: &Shared) -> Result<Self, StartError> {
         let settings = &app.settings.rpc;
         let access = app.settings.access.clone();
@@ -66,10 +63,6 @@ impl Rpc {
             queries: Arc::clone(&app.queries),
         };
         let runs = runs.with_turns(own, turns);
-        let unix = match &settings.unix_socket {
-            Some(path) => Some(Arc::new(UnixSocket::bind(path)?)),
-            None => None,
-        };
         let hub = Hub {
             runs,
             gate: Box::new(gate::ServerGate(app.settings.access.clone())),
@@ -80,7 +73,6 @@ impl Rpc {
         Ok(Self {
             app: Shared::clone(app),
             hub: Arc::new(hub),
-            unix,
         })
     }
 
@@ -90,11 +82,6 @@ impl Rpc {
             .route("/", get(upgrade::upgrade))
             .route("/v1/rpc", get(upgrade::upgrade))
             .with_state(self.clone())
-    }
-
-    /// Returns the Unix socket to serve on.
-    pub(crate) fn listen_on_socket(&self) -> Option<Arc<UnixSocket>> {
-        self.unix.clone()
     }
 
     /// Ends runs whose connections are lost, and removes old ones, until the server stops.

@@ -27,6 +27,7 @@ fn usage(usage: &core::TokenUsage) -> TokenUsage {
         prompt_cache_hit_tokens: hit,
         prompt_cache_miss_tokens: hit.map(|hit| u64::from(usage.input_tokens).saturating_sub(hit)),
         prompt_cache_write_tokens: usage.cache_creation_tokens.map(u64::from),
+        cost_usd: usage.actual_cost_usd.or(usage.estimated_cost_usd),
         ..TokenUsage::default()
     }
 }

@@ -11,6 +11,7 @@ use windlass_core::events::{
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId};
 
+use super::end::WaitEndCause;
 use super::reason::UnfinishedText;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
@@ -31,16 +32,19 @@ impl Draft<'_> {
             // Nothing may have been said meanwhile but what it is told now.
             *known.backend == *backend.name
                 && known.is_current
-                && known.messages + 1 == self.thread.history.len()
+                && known.messages + known.unread.len() + 1 == self.thread.history.len()
         });
+        let mut told = Vec::new();
         let (session, prompt) = match known {
             Some(known) => {
                 let id = known.session_id.clone();
+                told.extend(known.unread.iter().copied());
                 (SessionChoice::Resume { id }, BackendPrompt::Words)
             }
             None => (SessionChoice::New { id: None }, BackendPrompt::History),
         };
-        self.start_run(session, prompt, vec![input], Attempts::default(), 1);
+        told.push(input);
+        self.start_run(session, prompt, told, Attempts::default(), 1);
     }
 
     /// Tells the backend what was said to the turn while it worked.
@@ -131,6 +135,10 @@ impl Draft<'_> {
 
     pub(super) fn backend_pause(&mut self, exec_id: ExecId) -> Result<(), Rejected> {
         self.running_backend(exec_id)?;
+        if let Some(failure) = self.quota_failure() {
+            self.end_full_run(&failure);
+            return Ok(());
+        }
         self.flush_running_tail();
         self.close_part(UnfinishedText::Whole, None);
         Ok(())
@@ -159,6 +167,10 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let run = self.running_backend(exec_id)?;
         let (part, is_established) = (run.part.exec_id, run.is_established);
+        if let Some(failure) = self.quota_failure().filter(|_| adds_more(&event)) {
+            self.end_full_run(&failure);
+            return Ok(());
+        }
         match event {
             BackendEvent::Started { .. } if is_established => {}
             BackendEvent::Started { session_id, model } => {
@@ -205,6 +217,13 @@ impl Draft<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A backend may go on without end: it is stopped where the session is full.
+    fn end_full_run(&mut self, failure: &Failure) {
+        let why = "cancelled: the session has reached its limit";
+        self.stop_steps(why, WaitEndCause::TurnEnded);
+        self.fail_turn(failure);
     }
 
     fn observe_output(
@@ -317,6 +336,22 @@ impl Draft<'_> {
             };
             self.says.push(command);
         }
+    }
+}
+
+/// Tells whether an event begins or prolongs something. What ends something, or comes a few times only, always has its place.
+fn adds_more(event: &BackendEvent) -> bool {
+    match event {
+        BackendEvent::ToolStarted(_)
+        | BackendEvent::ToolOutput { .. }
+        | BackendEvent::Permission(_)
+        | BackendEvent::Text { .. }
+        | BackendEvent::Thinking { .. } => true,
+        BackendEvent::Started { .. }
+        | BackendEvent::ToolCompleted(_)
+        | BackendEvent::PermissionWithdrawn { .. }
+        | BackendEvent::Usage(_)
+        | BackendEvent::Notice(_) => false,
     }
 }
 

@@ -20,7 +20,11 @@ use crate::state::{CallState, Phase};
 /// How long the first wait for a provider's limit is, where nobody says when it ends; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::seconds(30);
 /// How long such a wait is at most.
-const MAX_WAIT: Duration = Duration::minutes(30);
+const OWN_WAIT: Duration = Duration::minutes(30);
+/// How long a wait is at most, whatever the agent says of it: windows of use last a week.
+const LONGEST_WAIT: Duration = Duration::days(8);
+/// How many such waits there may be in a row, about a day by our own back-off; then the turn fails.
+const MAX_WAITS: u32 = 50;
 const NOT_TOLD: &str = "the agent ended without telling what came of this call";
 
 /// How a run ended, for its record.
@@ -73,7 +77,12 @@ impl Draft<'_> {
             (Next::Done, None) => self.after_run(end, attempts),
             (Next::StartFresh, _) => self.start_fresh(attempts),
             (Next::Again, _) => self.try_again(attempts),
-            (Next::WaitForLimit { until }, _) => self.wait_for_limit(until, attempts),
+            (Next::WaitForLimit { until }, failure) => {
+                match failure.filter(|_| self.has_waited_enough()) {
+                    Some(failure) => self.fail_turn(&failure),
+                    None => self.wait_for_limit(until, attempts),
+                }
+            }
         }
         Ok(())
     }
@@ -99,16 +108,25 @@ impl Draft<'_> {
         }
     }
 
+    fn has_waited_enough(&self) -> bool {
+        self.turn()
+            .is_some_and(|turn| turn.limit_waits >= MAX_WAITS)
+    }
+
+    /// A time that the provider says is believed once; where it proved wrong, our own back-off holds too.
     fn wait_for_limit(&mut self, reset_at: Option<DateTime<Utc>>, attempts: Attempts) {
         let waits = self.turn().map_or(0, |turn| turn.limit_waits);
         let own = FIRST_WAIT
             .checked_mul(1 << waits.min(16))
-            .map_or(MAX_WAIT, |wait| wait.min(MAX_WAIT));
+            .map_or(OWN_WAIT, |wait| wait.min(OWN_WAIT));
         let now = self.now();
-        let until = reset_at
-            .filter(|at| *at > now)
-            .or_else(|| now.checked_add_signed(own))
-            .unwrap_or(now);
+        let after = |span| now.checked_add_signed(span).unwrap_or(now);
+        let until = match reset_at.filter(|at| *at > now) {
+            Some(at) if waits == 0 => at,
+            Some(at) => at.max(after(own)),
+            None => after(own),
+        };
+        let until = until.min(after(LONGEST_WAIT));
         let waits = waits.saturating_add(1);
         self.record(BackendWaitingData {
             until,
@@ -145,7 +163,7 @@ impl Draft<'_> {
         if !is_established {
             self.record(BackendNoticeData {
                 kind: BackendNoticeKind::PromptRepeated,
-                message: "The process stopped before the agent's session was established; it is told the same once more"
+                message: "The process stopped before the agent was seen to have heard what it was told; it is told the same once more"
                     .to_owned(),
             });
         }

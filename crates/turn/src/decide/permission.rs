@@ -41,7 +41,9 @@ impl Draft<'_> {
             ..
         } = request;
         let run = self.running_backend(exec_id)?;
-        if run.call_asking(&request_id).is_some() {
+        // One that was answered is another one under the same name: an agent may use it again.
+        let is_open = |call: &Call| matches!(call.state, CallState::AwaitingApproval { .. });
+        if run.call_asking(&request_id).is_some_and(is_open) {
             return Ok(());
         }
         if call_id

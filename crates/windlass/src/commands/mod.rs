@@ -1,9 +1,14 @@
 //! The words of the command line, one file each.
 
+pub(crate) mod acp;
 pub(crate) mod backends;
+pub(crate) mod chat;
 pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod store;
+pub(crate) mod threads;
 pub(crate) mod token;

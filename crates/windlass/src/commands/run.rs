@@ -1,129 +1,218 @@
-//! `windlass run`: one prompt, one answer.
+//! `windlass run`: one prompt, carried to its end before one's eyes.
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
-use windlass_core::bounds::lines;
-use windlass_core::events::{Event, EventData};
-use windlass_core::llmsim_driver::LlmSimConfig;
-use windlass_core::message::{Controls, InputMessage, ReasoningConfig};
-use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, StopReason, TurnResult};
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use windlass_protocol::{Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, RunArguments, note, words};
-use crate::config::{self, Config};
+use crate::cli::{FAILED, INTERRUPTED, note, words};
 use crate::data;
-use crate::model::{self, Choice};
+use crate::reach::{Link, Reach};
+use crate::talk::{self, Approvals, Ended, Talk};
+use crate::terminal::{Colour, Screen};
 
-/// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
-pub(crate) async fn run(arguments: RunArguments, config: Option<&Path>) -> Result<ExitCode> {
-    let config = config::load(config, &data::usual())?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let choice = model::choose(arguments.model.as_deref(), &config, variable)?;
-    let prompt = prompt(&arguments.prompt)?;
-    let runtime = runtime(choice, &config, &arguments.system).await?;
-    let answered = answer(&runtime, &prompt, arguments).await;
-    Ok(
-        answered.unwrap_or_else(|error| match error.downcast_ref::<io::Error>() {
-            // Who reads the answer has seen enough.
-            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            _ => {
+/// Gives an agent something to do, and shows what it does.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass run \"What is this project about?\"
+  git diff | windlass run - --yes
+  windlass run --backend claude-code \"Fix the failing test\"
+  windlass run --continue \"Now the documentation\"
+  windlass run --json \"List the files\" | jq -r .event
+
+The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was
+interrupted or killed goes on with --continue. Ctrl-C stops the turn and keeps what is there; a second one leaves at once.")]
+pub(crate) struct Run {
+    /// What to do; `-` reads it from standard input. It may be left out to go on with a turn that was left open.
+    prompt: Option<String>,
+    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The agent of others that does it, such as claude-code, codex or gemini.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// The directory to work in [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Allows everything without asking.
+    #[arg(long, short)]
+    yes: bool,
+    /// Goes on with this conversation; the end of its id will do.
+    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
+    resume: Option<String>,
+    /// Goes on with the newest conversation of this directory.
+    #[arg(long = "continue", short = 'c')]
+    go_on: bool,
+    /// Instructions for the agent.
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// How much the model should think, such as low or high.
+    #[arg(long)]
+    effort: Option<String>,
+    /// Writes every event as a line of JSON instead of the answer's text.
+    #[arg(long)]
+    json: bool,
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl Run {
+    /// What goes wrong before the turn is a wrong command line or configuration; what goes wrong in it has failed.
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let prompt = self.prompt()?;
+        let cwd = match self.cwd.clone().or(workspace) {
+            Some(cwd) => cwd,
+            None => std::env::current_dir().context("the current directory is gone")?,
+        };
+        ensure!(
+            cwd.is_dir(),
+            "{} is no directory; name another with --cwd",
+            crate::cli::printable(&cwd)
+        );
+        let link = Arc::new(
+            Link::open(Reach {
+                data: data::directory(self.data.clone()),
+                config: config.map(Path::to_owned),
+                model: self.model.clone(),
+                workspace: cwd.clone(),
+            })
+            .await?,
+        );
+        let ended = self.on(&link, &cwd, prompt).await;
+        let ended = match ended {
+            Ok(code) => code,
+            Err(error) if is_closed(&error) => ExitCode::SUCCESS,
+            Err(error) => {
                 note(&format!("error: {}", words(&error)));
                 ExitCode::from(FAILED)
             }
-        }),
-    )
-}
-
-/// Takes the prompt from the command line, or from standard input for `-`.
-fn prompt(given: &str) -> Result<String> {
-    let mut prompt = given.to_owned();
-    if given == "-" {
-        prompt = io::read_to_string(io::stdin()).context("the prompt cannot be read")?;
+        };
+        link.leave().await;
+        Ok(ended)
     }
-    ensure!(
-        !prompt.trim().is_empty(),
-        "the prompt is empty; say what to ask, or `-` to read it from standard input"
-    );
-    Ok(prompt)
-}
 
-async fn answer(
-    runtime: &InProcessRuntime,
-    prompt: &str,
-    arguments: RunArguments,
-) -> Result<ExitCode> {
-    let session = runtime
-        .default_session_id()
-        .context("the runtime has no session")?;
-    let mut events = runtime.subscribe_after(session, 0).await?;
-    let mut input = InputMessage::user(prompt);
-    input.controls = arguments.effort.map(|effort| Controls {
-        reasoning: Some(ReasoningConfig {
-            effort: Some(effort),
-        }),
-        ..Controls::default()
-    });
-    let mut turn = Box::pin(runtime.submit(session, input).await?.wait());
-    let mut printer = Printer::new(arguments.json);
-    let mut result = None;
-    let mut interrupt = Box::pin(tokio::signal::ctrl_c());
-    loop {
-        tokio::select! {
-            // The end of the turn is the last thing to be shown, so the events come first.
-            biased;
-            event = events.next() => match event {
-                Some(event) => {
-                    let last = printer.show(&event)?;
-                    if last {
-                        break;
-                    }
-                }
-                None => break,
-            },
-            ended = &mut turn, if result.is_none() => result = Some(ended?),
-            _ = &mut interrupt => {
-                interrupt = Box::pin(tokio::signal::ctrl_c());
-                runtime.cancel_turn(session).await?;
+    /// Takes the prompt from the command line, or from standard input for `-`.
+    fn prompt(&self) -> Result<Option<String>> {
+        let prompt = match self.prompt.as_deref() {
+            None if self.go_on || self.resume.is_some() => return Ok(None),
+            None => {
+                bail!("say what to do: windlass run \"…\", or `-` to read it from standard input")
+            }
+            Some("-") => io::read_to_string(io::stdin()).context("the prompt cannot be read")?,
+            Some(prompt) => prompt.to_owned(),
+        };
+        ensure!(
+            !prompt.trim().is_empty(),
+            "the prompt is empty; say what to do, or `-` to read it from standard input"
+        );
+        Ok(Some(prompt))
+    }
+
+    async fn on(&self, link: &Arc<Link>, cwd: &Path, prompt: Option<String>) -> Result<ExitCode> {
+        let approvals = match self.prompt.as_deref() {
+            // Standard input is the prompt, so nobody can answer there.
+            Some("-") if !self.yes => Approvals::Refuse,
+            _ => Approvals::here(self.yes),
+        };
+        let mut screen = Screen::new(self.json);
+        let talk = self.conversation(link, cwd, approvals).await?;
+        if self.go_on || self.resume.is_some() {
+            let ended = talk.go_on(&mut screen).await?;
+            match (ended, &prompt) {
+                (Some(ended), None) => return self.end(&talk, ended, &mut screen),
+                (Some(Ended::Left), _) => return Ok(ExitCode::from(INTERRUPTED)),
+                (None, None) => bail!(
+                    "the conversation {} waits for you: say what to do next",
+                    talk.thread.id
+                ),
+                (_, Some(_)) => {}
             }
         }
+        let ended = talk.say(&prompt.unwrap_or_default(), &mut screen).await?;
+        self.end(&talk, ended, &mut screen)
     }
-    let result = match result {
-        Some(result) => result,
-        None => turn.await?,
-    };
-    printer.end()?;
-    Ok(exit_code(&result))
-}
 
-async fn runtime(choice: Choice, config: &Config, system: &str) -> Result<InProcessRuntime> {
-    let builder = InProcessRuntimeBuilder::new();
-    let builder = match choice {
-        Choice::Real(model) => builder
-            .driver_registry(model::drivers(config)?)
-            .default_model(model),
-        Choice::Simulator => builder.llm_sim(LlmSimConfig::echo()),
-        Choice::Demonstration => {
-            note(model::DEMONSTRATION);
-            builder.llm_sim(LlmSimConfig::echo())
+    async fn conversation(
+        &self,
+        link: &Arc<Link>,
+        cwd: &Path,
+        approvals: Approvals,
+    ) -> Result<Talk> {
+        let id = match &self.resume {
+            Some(id) => Some(talk::find(link, id).await?),
+            None if self.go_on => {
+                let newest = talk::newest_in(link, cwd).await?;
+                Some(newest.context("there is no conversation in this directory yet")?)
+            }
+            None => None,
+        };
+        if let Some(id) = id {
+            return Talk::resume(link, &id, approvals).await;
         }
-    };
-    let session =
-        |session: windlass_runtime::SingleSessionBuilder| session.agent("assistant", system);
-    Ok(builder.single_session(session).build().await?)
+        let wanted = json!({
+            "model": self.model,
+            "backend": self.backend,
+            "system_prompt": self.system,
+            "reasoning_effort": self.effort,
+        });
+        Talk::begin(link, cwd, without_nulls(wanted), approvals).await
+    }
+
+    /// Says how it ended and how to go on.
+    fn end(&self, talk: &Talk, ended: Ended, screen: &mut Screen) -> Result<ExitCode> {
+        let Ended::Turn(turn) = ended else {
+            note(&format!(
+                "the turn was left open; `windlass run --resume {}` goes on with it",
+                talk.thread.id
+            ));
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        screen.sum_up(&turn)?;
+        let code = exit_code(&turn);
+        if !self.json && io::stderr().is_terminal() {
+            let id = talk::short(&talk.thread.id);
+            let next = format!("conversation {id}; go on with: windlass run --resume {id} \"…\"");
+            screen.tell(Colour::Dim, &next)?;
+        }
+        Ok(code)
+    }
 }
 
-fn exit_code(result: &TurnResult) -> ExitCode {
-    match result.stop_reason {
-        StopReason::Completed => ExitCode::SUCCESS,
-        StopReason::Cancelled => {
+/// Leaves out what is not said.
+fn without_nulls(mut value: Value) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+/// Tells whether whoever reads the answer has seen enough.
+fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
+    match turn.status {
+        Status::Completed => ExitCode::SUCCESS,
+        Status::Interrupted | Status::Canceled => {
             note("interrupted");
             ExitCode::from(INTERRUPTED)
         }
         _ => {
-            let code = result.error_code.as_deref().unwrap_or("failed");
-            let cause = result.error.as_deref().unwrap_or("the turn failed");
+            let code = turn.error_code.as_deref().unwrap_or("failed");
+            let cause = turn.error.as_deref().unwrap_or("the turn failed");
             let next = advice(code).map_or(String::new(), |advice| format!("; {advice}"));
             note(&format!("error ({code}): {cause}{next}"));
             ExitCode::from(FAILED)
@@ -137,50 +226,13 @@ fn advice(code: &str) -> Option<&'static str> {
         "auth" => Some("check the key of the provider"),
         "network" => Some("check the connection, and the base URL if you set one"),
         "model_missing" => Some("check the name after --model"),
+        "rate_limited" | "overloaded" => {
+            Some("wait a while and go on with --continue, or choose another model with --model")
+        }
+        "server" | "timeout" | "stalled" | "broken_stream" => Some(
+            "the provider has trouble: try again with --continue, or choose another with --model",
+        ),
+        "too_large" => Some("begin a new conversation, or compact this one"),
         _ => None,
-    }
-}
-
-/// Writes what a script or a person reads.
-struct Printer {
-    out: io::Stdout,
-    json: bool,
-    in_line: bool,
-}
-
-impl Printer {
-    fn new(json: bool) -> Self {
-        Self {
-            out: io::stdout(),
-            json,
-            in_line: false,
-        }
-    }
-
-    /// Shows an event and tells whether it ends the turn.
-    fn show(&mut self, event: &Event) -> io::Result<bool> {
-        if self.json {
-            let line = serde_json::to_string(event).map_err(io::Error::other)?;
-            writeln!(self.out, "{line}")?;
-        } else if let EventData::OutputMessageDelta(delta) = &event.data {
-            let text = match self.out.is_terminal() {
-                true => lines(&delta.delta),
-                false => delta.delta.as_str().into(),
-            };
-            self.out.write_all(text.as_bytes())?;
-            self.in_line = !delta.delta.ends_with('\n');
-        }
-        self.out.flush()?;
-        Ok(matches!(
-            event.data,
-            EventData::TurnCompleted(_) | EventData::TurnFailed(_) | EventData::TurnCancelled(_)
-        ))
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.in_line) {
-            writeln!(self.out)?;
-        }
-        self.out.flush()
     }
 }

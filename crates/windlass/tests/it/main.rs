@@ -1,6 +1,7 @@
 //! The binary as a person and a script meet it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acp;
 mod backends;
 mod backups;
 mod data;

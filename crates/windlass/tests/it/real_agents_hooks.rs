@@ -101,6 +101,7 @@ fn call_once(request: &Request) -> Reply {
     Reply {
         status: 200,
         headers: Vec::new(),
+        after: windlass_testkit::After::End,
         chunks: Wire::OpenAi.events(&answer),
     }
 }

@@ -1,21 +1,54 @@
 //! `windlass run`, as people use it.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass_testkit::{Answer, FakeServer, Reply, Wire};
+use serde_json::Value;
+use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-/// Runs the binary with these variables and no others, in an empty directory.
+use crate::support::{Home, Model, Sandbox};
+
+/// A directory to work in, and the data of whoever does.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        // Not below `/tmp`, of which a sandbox has its own.
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        std::fs::create_dir(directory.path().join("here")).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn here(&self) -> PathBuf {
+        self.directory.path().join("here")
+    }
+
+    /// Prepares to run the binary with these variables and no others.
+    pub(crate) fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("WINDLASS_DATA", self.directory.path().join("data"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(variables.iter().copied())
+            .current_dir(self.here())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        self.command(arguments, variables).output().unwrap()
+    }
+}
+
+/// Runs the binary once, in an empty directory.
 pub(crate) fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let empty = tempfile::tempdir().unwrap();
-    Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(arguments)
-        .env_clear()
-        .envs(variables.iter().copied())
-        .current_dir(empty.path())
-        .output()
-        .unwrap()
+    Place::new().run(arguments, variables)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {
@@ -41,21 +74,103 @@ fn reply(status: u16, chunks: Vec<String>) -> Reply {
         status,
         headers: Vec::new(),
         chunks,
+        after: After::End,
     }
 }
 
 #[test]
-fn without_a_key_the_demonstration_model_answers_and_says_so_in_one_line() {
-    let out = windlass(&["run", "hello"], &[]);
-    assert!(out.status.success());
-    assert_eq!(text(&out.stdout), "Echo: hello\n");
-    let told = text(&out.stderr);
-    assert!(
-        told.contains("demonstration model") && told.lines().count() == 1,
-        "{told}"
+fn without_a_key_the_demonstration_works_with_tools_and_says_so_in_one_line() {
+    let place = Place::new();
+    std::fs::write(place.here().join("README.md"), "# A load of crates\n").unwrap();
+    let out = place.run(&["run", "What is here?"], &[]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let (said, told) = (text(&out.stdout), text(&out.stderr));
+    assert!(said.contains("# A load of crates"), "{said}");
+    assert!(said.contains("What is here?"), "{said}");
+    assert!(told.lines().next().unwrap().contains("demonstration model"));
+    for call in ["list", "read", "shell"] {
+        assert!(told.contains(call), "{told}");
+    }
+    assert!(told.contains("nobody is here to ask"), "{told}");
+    assert!(!told.contains('\x1b') && !said.contains('\x1b'));
+    // A second one goes on with the same conversation.
+    let again = place.run(&["run", "--continue", "--json", "More?"], &[]);
+    let lines = text(&again.stdout).lines();
+    let events: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(events.last().unwrap()["event"], "turn.completed");
+    let detail = place.run(&["runs", "list", "--json"], &[]);
+    assert_eq!(text(&detail.stdout).lines().count(), 2);
+}
+
+#[test]
+fn with_yes_nobody_is_asked_and_the_command_runs_in_the_sandbox() {
+    if Sandbox::all("with_yes_nobody_is_asked").is_empty() {
+        return;
+    }
+    let out = windlass(&["run", "What is here?", "--yes"], &[]);
+    let said = text(&out.stdout);
+    assert!(said.contains("The command ran (sandbox: "), "{said}");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_continue() {
+    if Sandbox::all("a_run_that_was_killed").is_empty() {
+        return;
+    }
+    let answer = |request: &windlass_testkit::Request| {
+        let body = request.json().to_string();
+        let answer = match body.contains("tool_result") {
+            true => Answer::text(&["It went on."]),
+            false => {
+                let arguments = r#"{"command":"touch begun; sleep 600"}"#;
+                Answer::default().with_call("toolu_1", "shell", &[arguments])
+            }
+        };
+        reply(200, Wire::Anthropic.events(&answer))
+    };
+    with_server(answer, |url| {
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
+        let place = Place::new();
+        let mut child = place
+            .command(&["run", "--yes", "work"], &variables)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !place.here().join("begun").exists() {
+            assert!(child.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let out = place.run(&["run", "--continue"], &variables);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+    });
+}
+
+#[test]
+fn where_a_daemon_runs_its_thread_is_the_runs() {
+    let model = Model::answering(|_| Answer::text(&["From the daemon."]));
+    let home = Home::with_model(&model.url());
+    let daemon = home.start_with(&[]);
+    let out = home.command(&["run", "hello"]).output().unwrap();
+    assert_eq!(
+        text(&out.stdout),
+        "From the daemon.\n",
+        "{}",
+        text(&out.stderr)
     );
-    let asked_for = windlass(&["run", "hello", "--model", "sim"], &[]);
-    assert_eq!(text(&asked_for.stderr), "");
+    let token = std::fs::read_to_string(home.data().join("token")).unwrap();
+    let mut client = daemon.client.clone();
+    client.token = Some(token);
+    let threads = client.get("/v1/threads").expect(200);
+    assert_eq!(threads.as_array().unwrap().len(), 1, "{threads}");
 }
 
 #[test]
@@ -120,10 +235,7 @@ fn a_provider_that_fails_once_is_asked_again() {
         ];
         let out = windlass(&["run", "hello", "--json"], &variables);
         assert!(out.status.success(), "{}", text(&out.stderr));
-        let retried = text(&out.stdout)
-            .lines()
-            .any(|line| line.contains("\"retries\":1"));
-        assert!(retried, "{}", text(&out.stdout));
+        assert!(text(&out.stdout).contains("fine"), "{}", text(&out.stdout));
     });
 }
 
@@ -227,9 +339,9 @@ fn a_provider_that_nobody_knows_is_found_in_the_file() {
 
 #[test]
 fn the_prompt_can_come_from_standard_input() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["run", "-", "--model", "sim"])
-        .env_clear()
+    let place = Place::new();
+    let mut child = place
+        .command(&["run", "-", "--model", "sim"], &[])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -243,9 +355,9 @@ fn the_prompt_can_come_from_standard_input() {
 fn a_reader_who_has_seen_enough_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let out = Command::new(env!("CARGO_BIN_EXE_windlass"))
-        .args(["run", "hello", "--model", "sim"])
-        .env_clear()
+    let place = Place::new();
+    let out = place
+        .command(&["run", "hello", "--model", "sim"], &[])
         .stdout(writer)
         .stderr(Stdio::piped())
         .output()
@@ -260,15 +372,13 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
     runtime.block_on(async {
         let mut server = FakeServer::start().await.unwrap();
         let wire = Wire::OpenAiChat;
-        let empty = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["run", "hello", "--model", "openai-chat/some"])
-            .env_clear()
-            .envs([
-                ("OPENAI_API_KEY", "key"),
-                ("OPENAI_BASE_URL", &server.url()),
-            ])
-            .current_dir(empty.path())
+        let variables = [
+            ("OPENAI_API_KEY", "key"),
+            ("OPENAI_BASE_URL", &server.url()),
+        ];
+        let place = Place::new();
+        let mut child = place
+            .command(&["run", "hello", "--model", "openai-chat/some"], &variables)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

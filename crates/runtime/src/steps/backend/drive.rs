@@ -49,8 +49,8 @@ impl Job {
             () = tell.closed() => return,
             opened = self.open(process, &tell) => opened,
         };
-        let mut process = match opened {
-            Ok(process) => process,
+        let (mut process, hearing) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 drop(taken);
                 let outcome = Box::new(BackendOutcome::failed(error));
@@ -58,9 +58,15 @@ impl Job {
                 return;
             }
         };
-        let outcome = self.carry(&mut process, &tell, &mut said).await;
-        if let Some(outcome) = &outcome {
+        let mut outcome = self.carry(&mut process, hearing, &tell, &mut said).await;
+        if let Some(outcome) = &mut outcome {
             process.session_id = outcome.session_id.clone().or(process.session_id);
+            if let Some(before) = process.unbooked.take() {
+                outcome.usage.get_or_insert_default().add(&before);
+            }
+            if tell.is_closed() {
+                process.unbooked = outcome.usage;
+            }
         }
         match outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
             true => taken.leave(process, &*self.world, self.idle_time).await,
@@ -78,7 +84,7 @@ impl Job {
         &mut self,
         process: Option<Process>,
         tell: &mpsc::Sender<Told>,
-    ) -> Result<Process, BackendError> {
+    ) -> Result<(Process, Hearing), BackendError> {
         let RegisteredBackend { backend, host } = self.registered.clone();
         let cannot = |error: &dyn ToString| {
             BackendError::new(BackendErrorKind::SpawnFailed, error.to_string())
@@ -98,8 +104,7 @@ impl Job {
                     session_id: process.session_id.clone().unwrap_or_default(),
                     model: None,
                 };
-                let _ = tell.send(Told::Event(event)).await;
-                return Ok(process);
+                return Ok((process, Hearing::NotYet(Some(event))));
             }
             process.session.close().await;
         }
@@ -111,12 +116,14 @@ impl Job {
                 ..spec
             })
             .await?;
-        Ok(Process {
+        let process = Process {
             backend: backend.name().to_owned(),
             session_id: None,
             started,
             session: session.into(),
-        })
+            unbooked: None,
+        };
+        Ok((process, Hearing::NotYet(None)))
     }
 
     /// The id of a session is on record before its process starts.
@@ -145,6 +152,7 @@ impl Job {
     async fn carry(
         &self,
         process: &mut Process,
+        mut hearing: Hearing,
         tell: &mpsc::Sender<Told>,
         said: &mut mpsc::UnboundedReceiver<Say>,
     ) -> Option<BackendOutcome> {
@@ -156,15 +164,16 @@ impl Job {
             tokio::select! {
                 biased;
                 () = tell.closed() => break None,
-                Some(event) = told.recv() => {
-                    note_session(process, &event);
-                    let _ = tell.send(Told::Event(event)).await;
-                }
-                Some(joined) = saying.join_next(), if !saying.is_empty() => {
-                    report(joined, tell).await;
-                }
+                // An agent can talk without a pause, so it comes behind what it is told.
                 Some(words) = said.recv() => {
                     saying.spawn(say(Arc::clone(&session), words));
+                }
+                Some(joined) = saying.join_next(), if !saying.is_empty() => {
+                    hearing.report(joined, tell).await;
+                }
+                Some(event) = told.recv() => {
+                    note_session(process, &event);
+                    hearing.pass(event, tell).await;
                 }
                 outcome = &mut prompting => break Some(outcome),
             }
@@ -172,14 +181,18 @@ impl Job {
         if let Some(outcome) = outcome {
             while let Ok(event) = told.try_recv() {
                 note_session(process, &event);
-                let _ = tell.send(Told::Event(event)).await;
+                hearing.pass(event, tell).await;
+            }
+            // An end that the agent tells itself shows that it has heard the prompt.
+            if outcome.exit.is_none() && outcome.session_id.is_some() {
+                hearing.heard(tell).await;
             }
             let mut patience = self.world.sleep(STOP_PATIENCE);
             loop {
                 tokio::select! {
                     biased;
                     joined = saying.join_next() => match joined {
-                        Some(joined) => report(joined, tell).await,
+                        Some(joined) => hearing.report(joined, tell).await,
                         None => break,
                     },
                     () = &mut patience => break,
@@ -223,6 +236,48 @@ impl Job {
     }
 }
 
+/// What came of something that was said: the message that the agent has taken.
+type Said = Result<Option<MessageId>, tokio::task::JoinError>;
+
+/// Whether the agent has heard the prompt. Until then the news of its session is held back: who recovers from that news takes the
+/// prompt for heard, and does not repeat it.
+enum Hearing {
+    /// Nothing shows it; with the news, if it has come.
+    NotYet(Option<BackendEvent>),
+    Yes,
+}
+
+impl Hearing {
+    /// Passes on what the agent tells.
+    async fn pass(&mut self, event: BackendEvent, tell: &mpsc::Sender<Told>) {
+        match (&mut *self, event) {
+            (Self::NotYet(news), event @ BackendEvent::Started { .. }) => *news = Some(event),
+            // A warning may come before the prompt is read.
+            (Self::NotYet(_), event @ BackendEvent::Notice(_)) | (Self::Yes, event) => {
+                let _ = tell.send(Told::Event(event)).await;
+            }
+            (Self::NotYet(_), event) => {
+                self.heard(tell).await;
+                let _ = tell.send(Told::Event(event)).await;
+            }
+        }
+    }
+
+    /// Tells that the agent has taken what was said to the turn. One that has, has heard the prompt before.
+    async fn report(&mut self, said: Said, tell: &mpsc::Sender<Told>) {
+        if let Ok(Some(message_id)) = said {
+            self.heard(tell).await;
+            let _ = tell.send(Told::Steered(message_id)).await;
+        }
+    }
+
+    async fn heard(&mut self, tell: &mpsc::Sender<Told>) {
+        if let Self::NotYet(Some(news)) = std::mem::replace(self, Self::Yes) {
+            let _ = tell.send(Told::Event(news)).await;
+        }
+    }
+}
+
 fn is_idle(process: &Process) -> bool {
     process.session.status() == BackendStatus::Idle
 }
@@ -253,14 +308,5 @@ async fn say(session: Arc<dyn BackendSession>, words: Say) -> Option<MessageId> 
                 None
             }
         },
-    }
-}
-
-async fn report(
-    joined: Result<Option<MessageId>, tokio::task::JoinError>,
-    tell: &mpsc::Sender<Told>,
-) {
-    if let Ok(Some(message_id)) = joined {
-        let _ = tell.send(Told::Steered(message_id)).await;
     }
 }

@@ -13,7 +13,8 @@ use windlass_core::backend::{
 use windlass_core::typed_id::{ExecId, MessageId};
 
 use crate::agent_backends::BackendRequest;
-use crate::thread::StepScope;
+use crate::thread::{Printed, StepScope};
+use crate::world::Sleep;
 use drive::Job;
 pub(crate) use seat::Seat;
 
@@ -29,6 +30,8 @@ pub(crate) enum Told {
     },
     /// What the agent tells.
     Event(BackendEvent),
+    /// What its calls have printed waits to be recorded.
+    PrintedDue,
     /// The agent has taken what was said to the turn.
     Steered(MessageId),
     /// The end.
@@ -58,6 +61,9 @@ pub(crate) struct BackendRun {
     pub(crate) bytes: usize,
     /// How many of its notices were recorded.
     pub(crate) notices: usize,
+    /// What its calls have printed, and when that is recorded.
+    pub(crate) printed: Printed,
+    pub(crate) printed_due: Option<Sleep>,
     say: mpsc::UnboundedSender<Say>,
     told: mpsc::Receiver<Told>,
 }
@@ -109,6 +115,8 @@ impl BackendRun {
             has_spoken: false,
             bytes: 0,
             notices: 0,
+            printed: Printed::default(),
+            printed_due: None,
             say,
             told,
         })
@@ -116,7 +124,15 @@ impl BackendRun {
 
     /// Waits for the next thing to tell. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Told {
-        self.told.recv().await.unwrap_or_else(|| {
+        let told = tokio::select! {
+            biased;
+            () = async { match &mut self.printed_due { Some(due) => due.await, None => std::future::pending().await } } => {
+                self.printed_due = None;
+                return Told::PrintedDue;
+            }
+            told = self.told.recv() => told,
+        };
+        told.unwrap_or_else(|| {
             let error = BackendError::new(BackendErrorKind::Failed, "its driver panicked");
             Told::Ended(Box::new(BackendOutcome::failed(error)))
         })

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use windlass_core::backend::{BackendSession, BackendSpec};
+use windlass_core::backend::{BackendSession, BackendSpec, BackendUsage};
 use windlass_core::turn_environment::TurnEnvironment;
 
 use crate::world::World;
@@ -37,6 +37,8 @@ pub(super) struct Process {
     pub(super) session_id: Option<String>,
     pub(super) started: StartedWith,
     pub(super) session: Arc<dyn BackendSession>,
+    /// What a run used that was stopped: it was told when the run's end was on record. The next one books it.
+    pub(super) unbooked: Option<BackendUsage>,
 }
 
 /// What a process was started with, as far as another turn may want something else.

@@ -124,6 +124,13 @@ fn failed(kind: BackendErrorKind) -> BackendOutcome {
     BackendOutcome::failed(BackendError::new(kind, "no luck"))
 }
 
+fn used(output_tokens: u64) -> Option<BackendUsage> {
+    Some(BackendUsage {
+        output_tokens,
+        ..BackendUsage::default()
+    })
+}
+
 /// The agent, and what happened to it.
 #[derive(Default)]
 pub(super) struct Fake {
@@ -221,10 +228,7 @@ impl Process {
         }
         let completed = BackendOutcome {
             result: Ok(BackendEnd::Completed),
-            usage: Some(BackendUsage {
-                output_tokens: 3,
-                ..BackendUsage::default()
-            }),
+            usage: used(3),
             ..failed(BackendErrorKind::Failed)
         };
         script.outcome.unwrap_or(completed)
@@ -266,6 +270,7 @@ impl BackendSession for Process {
             biased;
             () = self.stop.notified() => BackendOutcome {
                 result: Ok(BackendEnd::Interrupted),
+                usage: used(2),
                 ..failed(BackendErrorKind::Failed)
             },
             outcome = self.play(script, &events) => outcome,

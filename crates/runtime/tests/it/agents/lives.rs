@@ -30,12 +30,8 @@ async fn a_turn_goes_on_from_every_stage() {
             "new s1",
             "go",
         ),
-        (
-            Script::default(),
-            "backend.established",
-            "resume s1",
-            "You were stopped",
-        ),
+        // It has its session, and nothing shows that it has heard the words.
+        (Script::default(), "backend.session_chosen", "new s1", "go"),
         (
             Script::says("half"),
             "output.message.delta",
@@ -76,6 +72,26 @@ async fn a_turn_goes_on_from_every_stage() {
 }
 
 #[tokio::test]
+async fn words_that_a_live_process_may_not_have_heard_are_told_again() {
+    let journal = Arc::new(MemoryJournal::new());
+    let gate = Gate::shut();
+    let fake = Fake::new([Script::says("one"), Script::default().wait(&gate)]);
+    let first = life(&journal, &fake, Setup::new([])).await;
+    run(&first, "1").await;
+    drop(submit(&first, "2").await);
+    gate.reached(1).await;
+
+    let fake = Fake::new([Script::says("two")]);
+    let next = life(&journal, &fake, Setup::new([])).await;
+    let turn = soon(next.resume().await.unwrap().wait()).await.unwrap();
+    assert_eq!(turn.response, "two");
+    assert_eq!(fake.opened(), ["resume s1"]);
+    assert_eq!(fake.prompts(), ["2"]);
+    assert_eq!(count(&next, "backend.notice").await, 1);
+    next.assert_sound().await;
+}
+
+#[tokio::test]
 async fn a_call_that_was_open_has_an_unknown_outcome() {
     let journal = Arc::new(MemoryJournal::new());
     let _first = left_behind(&journal, Script::says("I look").call("a"), "tool.started").await;
@@ -97,7 +113,7 @@ async fn a_call_that_was_open_has_an_unknown_outcome() {
 #[tokio::test]
 async fn three_crashes_in_a_row_fail_the_turn() {
     let journal = Arc::new(MemoryJournal::new());
-    let mut lives = vec![left_behind(&journal, Script::default(), "backend.established").await];
+    let mut lives = vec![left_behind(&journal, Script::default(), "backend.started").await];
     for _ in 0..2 {
         let gate = Gate::shut();
         let fake = Fake::new([Script::default().wait(&gate)]);
@@ -203,12 +219,13 @@ async fn a_limit_is_waited_for_over_a_restart() {
 async fn a_journal_that_fails_for_a_while_costs_neither_the_turn_nor_the_process() {
     let journal = SpyJournal::new(MemoryJournal::new());
     let (gate, stuck) = (Gate::shut(), Gate::shut());
-    let first = Script::default().wait(&gate).call("a").wait(&stuck);
+    let first = Script::default().call("x").done("x");
+    let first = first.wait(&gate).call("a").wait(&stuck);
     let fake = Fake::new([first, Script::says("whole")]);
     let fixture = life(&journal, &fake, Setup::new([])).await;
     drop(submit(&fixture, "go").await);
     gate.reached(1).await;
-    recorded(&fixture, "backend.established").await;
+    recorded(&fixture, "tool.completed").await;
     // There is no room for the call.
     journal.fail_after(0);
     gate.open();
@@ -216,7 +233,10 @@ async fn a_journal_that_fails_for_a_while_costs_neither_the_turn_nor_the_process
     fixture.world.asleep_for(pause).await;
     fixture.world.advance(pause);
     recorded(&fixture, "turn.completed").await;
-    assert_eq!(transcript(&fixture).await, ["user go", "agent whole"]);
+    assert_eq!(
+        transcript(&fixture).await,
+        ["user go", "agent  [x]", "tool_result", "agent whole"]
+    );
     assert_eq!(fake.opened(), ["new s1"]);
     assert!(fake.prompts()[1].starts_with("You were stopped"));
     fixture.assert_sound().await;

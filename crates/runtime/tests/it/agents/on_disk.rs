@@ -1,8 +1,12 @@
 //! An agent of a session that leaves memory, where the journal is on disk.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_core::backend::BackendSpec;
+use serde_json::{Value, json};
+use windlass_core::backend::{
+    BackendEvent, BackendSpec, ObservedCall, ObservedResult, PermissionRequest,
+};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_runtime::{
     AgentBuilder, BackendRequest, HarnessBuilder, InProcessRuntimeBuilder, RuntimeBackends,
@@ -10,8 +14,8 @@ use windlass_runtime::{
 };
 
 use super::fake::{Agent, Fake, Script};
-use super::to_agent;
-use crate::support::soon;
+use super::{life, recorded, run, submit, to_agent, transcript};
+use crate::support::{Setup, soon};
 
 #[tokio::test]
 async fn the_process_goes_with_its_session_and_the_next_one_takes_up_from_disk() {
@@ -62,4 +66,45 @@ async fn the_process_goes_with_its_session_and_the_next_one_takes_up_from_disk()
     assert_eq!(soon(turn.wait()).await.unwrap().response, "two");
     assert_eq!(fake.opened(), ["new s1", "resume s1"]);
     assert_eq!(fake.prompts(), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn what_an_agent_nests_deep_can_be_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new(directory.path().join("data"));
+    let store = SqliteStore::open(options).await.unwrap();
+    let journal = Arc::new(store.journal());
+    // As deep as a line may be that is read.
+    let deep = (0..124).fold(json!("in"), |value: Value, _| json!([value]));
+    let script = Script::default()
+        .tell(BackendEvent::ToolStarted(ObservedCall {
+            id: "a".to_owned(),
+            name: "Bash".to_owned(),
+            arguments: deep.clone(),
+            parent: None,
+        }))
+        .tell(BackendEvent::ToolCompleted(ObservedResult {
+            call_id: "a".to_owned(),
+            output: deep.clone(),
+            is_error: false,
+        }))
+        .tell(BackendEvent::Permission(PermissionRequest {
+            id: "r1".to_owned(),
+            call_id: Some("b".to_owned()),
+            name: "Bash".to_owned(),
+            arguments: deep,
+            title: None,
+            can_allow_always: false,
+        }))
+        .text("done");
+    let first = life(&journal, &Fake::new([script]), Setup::new([])).await;
+    drop(submit(&first, "go").await);
+    recorded(&first, "turn.completed").await;
+    first.runtime.shutdown(Duration::ZERO).await;
+
+    let fake = Fake::new([Script::says("well")]);
+    let next = life(&journal, &fake, Setup::new([])).await;
+    let said = transcript(&next).await;
+    assert_eq!(said[..3], ["user go", "agent  [a]", "tool_result"]);
+    assert_eq!(run(&next, "more").await.response, "well");
 }

@@ -86,6 +86,20 @@ async fn a_session_that_is_not_known_any_more_begins_anew_with_the_conversation(
 }
 
 #[tokio::test]
+async fn what_was_said_to_a_dying_process_is_told_by_the_next() {
+    let dying = Script::default().silent().fails(BackendErrorKind::Protocol);
+    let fake = Fake::new([Script::says("one"), dying, Script::says("three")]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "1").await;
+    assert!(!run(&fixture, "2").await.success);
+    assert_eq!(run(&fixture, "3").await.response, "three");
+    assert_eq!(fake.opened(), ["new s1", "new s2"]);
+    let told = fake.prompts().pop().unwrap();
+    assert!(told.contains("User: 2") && told.ends_with('3'), "{told}");
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
 async fn five_aborts_in_a_row_are_too_many() {
     let fake = Fake::new((0..5).map(|_| Script::aborts()));
     let fixture = only_life(&fake).await;

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use windlass_core::backend::{BackendErrorKind, BackendEvent};
+use serde_json::Value;
+use windlass_core::backend::{BackendErrorKind, BackendEvent, ObservedCall, PermissionRequest};
 use windlass_core::error::AgentLoopError;
+use windlass_core::events::EventData;
 use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
-use windlass_runtime::{MemoryJournal, StopReason};
+use windlass_runtime::{MemoryJournal, RuntimeHostAdapter, StopReason};
 
 use super::fake::{Fake, Script};
 use super::{count, failure, life, only_life, run, submit, to_agent, transcript};
@@ -56,6 +59,111 @@ async fn pieces_are_joined_into_chunks() {
     let turn = run(&fixture, "talk").await;
     assert_eq!(turn.response, "word ".repeat(200));
     assert!(count(&fixture, "output.message.delta").await < 20);
+}
+
+fn prints(call_id: &str, text: &str) -> BackendEvent {
+    BackendEvent::ToolOutput {
+        call_id: call_id.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn what_calls_print_is_joined_into_chunks_and_only_so_much_of_it_is_recorded() {
+    let mut script = Script::default().call("a").call("b");
+    for _ in 0..200 {
+        script = script.tell(prints("a", "line\n"));
+    }
+    for _ in 0..1_000 {
+        script = script.tell(prints("b", &"y\n".repeat(1_000)));
+    }
+    // What no open call prints has no place.
+    script = script.tell(prints("c", "lost")).done("a").done("b");
+    let fake = Fake::new([script]);
+    let fixture = only_life(&fake).await;
+    run(&fixture, "go").await;
+    let events = fixture.events().await;
+    let deltas = |call: &str| -> Vec<String> {
+        let deltas = events.iter().filter_map(|event| match &event.data {
+            EventData::ToolOutputDelta(data) if data.tool_call_id == call => {
+                Some(data.delta.clone())
+            }
+            _ => None,
+        });
+        deltas.collect()
+    };
+    assert_eq!(deltas("a").concat(), "line\n".repeat(200));
+    assert!(deltas("a").len() < 20);
+    assert!(deltas("b").concat().len() < 300_000);
+    assert!(deltas("b").len() < 40);
+    assert!(deltas("c").is_empty());
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_keeps_what_calls_have_printed() {
+    let gate = Gate::shut();
+    let script = Script::default().call("a").tell(prints("a", "so far"));
+    let fake = Fake::new([script.wait(&gate)]);
+    let fixture = only_life(&fake).await;
+    let handle = submit(&fixture, "go").await;
+    // It waits for more to be recorded with.
+    let span = Duration::from_millis(32);
+    fixture.world.asleep_for(span).await;
+    assert_eq!(count(&fixture, "tool.output.delta").await, 0);
+    fixture.runtime.cancel_turn(fixture.session).await.unwrap();
+    soon(handle.wait()).await.unwrap();
+    assert_eq!(count(&fixture, "tool.output.delta").await, 1);
+    fixture.assert_sound().await;
+}
+
+#[tokio::test]
+async fn secrets_are_masked_in_names_of_calls_and_across_pieces() {
+    const SECRET: &str = "sk-0123456789abcdef";
+    let helper = |text: &str| BackendEvent::Text {
+        text: text.to_owned(),
+        message: None,
+        parent: Some("a".to_owned()),
+    };
+    let name = format!("curl -H {SECRET}");
+    let script = Script::default()
+        .tell(BackendEvent::ToolStarted(ObservedCall {
+            id: "a".to_owned(),
+            name: name.clone(),
+            arguments: Value::Null,
+            parent: None,
+        }))
+        .tell(prints("a", "it is sk-0123"))
+        .tell(prints("a", "456789abcdef"))
+        .tell(helper("so sk-0123456"))
+        .tell(helper("789abcdef"))
+        .done("a")
+        .tell(BackendEvent::Permission(PermissionRequest {
+            id: "r1".to_owned(),
+            call_id: None,
+            name,
+            arguments: Value::Null,
+            title: None,
+            can_allow_always: false,
+        }))
+        .text("done");
+    let fake = Fake::new([script]);
+    let fixture = only_life(&fake).await;
+    let storage = fixture.runtime.storage_store().unwrap();
+    let stored = storage.set_secret(fixture.session, "key", SECRET).await;
+    stored.unwrap();
+    drop(submit(&fixture, "go").await);
+    super::recorded(&fixture, "turn.completed").await;
+    let events = fixture.events().await;
+    let records: Vec<String> = events
+        .iter()
+        .map(|event| serde_json::to_string(&**event).unwrap())
+        .collect();
+    let records = records.join("\n");
+    assert!(!records.contains("456789"), "{records}");
+    for shown in ["it is [secret:key]so [secret:key]", "curl -H [secret:key]"] {
+        assert!(records.contains(shown), "{shown} is not in {records}");
+    }
 }
 
 #[tokio::test]
@@ -176,6 +284,9 @@ async fn an_interrupt_keeps_what_was_said_and_the_process() {
     assert_eq!(run(&fixture, "again").await.response, "next");
     assert_eq!(fake.opened(), ["new s1"]);
     assert_eq!(fake.prompts(), ["go", "again"]);
+    // What the interrupted run used is told too late for it, and booked with the next.
+    let session = fixture.runtime.session(fixture.session).await.unwrap();
+    assert_eq!(session.usage.unwrap().output_tokens, 5);
     fixture.assert_sound().await;
 }
 

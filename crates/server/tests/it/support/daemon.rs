@@ -159,7 +159,7 @@ impl Setup {
             .await
             .unwrap();
         let client = Client {
-            address: server.address(),
+            address: server.address().unwrap(),
             token: has_token.then(|| TOKEN.to_owned()),
             headers: Vec::new(),
         };

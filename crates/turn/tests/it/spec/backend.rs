@@ -6,7 +6,7 @@ use windlass_core::backend::{
     BackendOutcome, BackendUsage, ObservedCall, ObservedResult, PermissionRequest,
 };
 use windlass_core::events::{EventData, ToolOrigin};
-use windlass_turn::{BackendPlan, Input, Thread, TurnPlan};
+use windlass_turn::{BackendPlan, Input, Limits, Thread, TurnPlan};
 
 use crate::world::Step::*;
 use crate::world::{World, plan};
@@ -400,6 +400,36 @@ fn a_request_without_a_call_is_one_by_itself() {
 }
 
 #[test]
+fn a_name_of_a_request_that_is_used_again_is_asked_again() {
+    let mut world = at_work();
+    world.says(calls("a"));
+    world.says(asks("r1", Some("a")));
+    assert!(
+        world.says(asks("r1", Some("a"))).is_empty(),
+        "it still waits"
+    );
+    world.play(Allow("a"));
+    world.says(calls("b"));
+    assert_eq!(world.says(asks("r1", Some("b"))), ["approval.required"]);
+    assert_eq!(
+        world.play(Deny("b")),
+        ["approval.decided", "tool.completed", "=> answer r1 Deny"]
+    );
+    // Also where the request itself is the call.
+    for _ in 0..2 {
+        assert_eq!(
+            world.says(asks("r2", None)).last().unwrap(),
+            "approval.required"
+        );
+        assert_eq!(
+            world.play(Allow("r2")).last().unwrap(),
+            "=> answer r2 Allow"
+        );
+    }
+    world.ends_with(ends(BackendEnd::Completed));
+}
+
+#[test]
 fn a_withdrawn_request_leaves_its_call_running() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
@@ -477,6 +507,31 @@ fn a_steer_that_is_not_taken_is_the_next_prompt() {
 }
 
 #[test]
+fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
+    let mut world = at_work();
+    world.says(text("first"));
+    world.play(Steer("wait"));
+    world.play(Interrupt);
+    assert_eq!(
+        world.play(Say("more")).last().unwrap(),
+        "=> backend resume s1 Words"
+    );
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "wait\n\nmore");
+    // The backend does not know the session any more: then too they are told once.
+    world.ends_with(fails(BackendErrorKind::ResumeRefused));
+    let told = world.thread.backend_prompt(1_000).unwrap().text;
+    assert!(
+        told.contains("User: hi") && !told.contains("User: wait"),
+        "{told}"
+    );
+    assert!(told.ends_with("wait\n\nmore"), "{told}");
+    world.says(established("s2"));
+    world.ends_with(ends(BackendEnd::Completed));
+    world.play(Say("last"));
+    assert_eq!(world.thread.backend_prompt(9).unwrap().text, "last");
+}
+
+#[test]
 fn an_interrupt_keeps_what_was_said_and_ends_what_is_open() {
     let mut world = at_work();
     world.says(calls("a"));
@@ -518,6 +573,47 @@ fn a_failure_fails_the_turn_and_says_why() {
         unreachable!()
     };
     assert_eq!(data.error_code.as_deref(), Some("backend_auth"));
+}
+
+#[test]
+fn a_session_that_is_full_stops_the_run_before_it_adds_more() {
+    let held = |max_events| TurnPlan {
+        limits: Limits {
+            max_messages: None,
+            max_events,
+        },
+        ..agent_plan()
+    };
+    let mut world = World::after(held(Some(8)), &[Say("hi")]);
+    world.says(established("s1"));
+    // 5 events so far; a call that has begun comes to its end.
+    world.says(calls("a"));
+    assert_eq!(world.says(done("a")), ["tool.completed"]);
+    assert_eq!(
+        world.says(calls("b")),
+        [
+            "backend.completed",
+            "turn.failed",
+            "session.idled",
+            "=> stop backend"
+        ]
+    );
+    let EventData::TurnFailed(data) = world.last("turn.failed") else {
+        unreachable!()
+    };
+    assert_eq!(data.error_code.as_deref(), Some("quota_exceeded"));
+
+    // So does text without end, where one message follows the other.
+    let mut world = World::after(held(Some(5)), &[Say("hi")]);
+    world.says(established("s1"));
+    let exec_id = run_of(&world.thread);
+    let paused = world.given(Input::BackendPause { exec_id });
+    assert!(paused.contains(&"turn.failed".to_owned()), "{paused:?}");
+    // One that can say it all in one answer is heard to its end.
+    let mut world = World::after(held(Some(5)), &[Say("hi")]);
+    world.says(established("s1"));
+    let end = world.ends_with(ends(BackendEnd::Completed));
+    assert!(end.contains(&"turn.completed".to_owned()), "{end:?}");
 }
 
 #[test]
@@ -592,6 +688,47 @@ fn a_limit_waits_until_it_is_over() {
         "the second wait is longer"
     );
     assert_eq!(world.play(After(30)).len(), 2);
+}
+
+#[test]
+fn a_time_that_the_agent_says_is_bounded_and_believed_once() {
+    const DAY: i64 = 24 * 3600;
+    let wait = |world: &mut World, reset_in| {
+        let outcome = limited(reset_in, world);
+        world.ends_with(outcome);
+        let EventData::BackendWaiting(data) = world.last("backend.waiting") else {
+            unreachable!()
+        };
+        let now = world.events.last().unwrap().ts;
+        (data.until - now).num_seconds()
+    };
+    let mut world = at_work();
+    assert_eq!(wait(&mut world, Some(900 * DAY)), 8 * DAY);
+    let mut world = at_work();
+    assert_eq!(wait(&mut world, Some(1)), 1);
+    world.play(After(1));
+    // It was not over by then.
+    assert_eq!(wait(&mut world, Some(1)), 60);
+    world.play(After(60));
+    assert_eq!(wait(&mut world, Some(3600)), 3600);
+}
+
+#[test]
+fn a_limit_that_is_never_over_fails_the_turn() {
+    let mut world = at_work();
+    for _ in 0..50 {
+        let outcome = limited(Some(1), &world);
+        let said = world.ends_with(outcome);
+        assert_eq!(said.last().unwrap(), "backend.waiting");
+        world.play(After(3600));
+    }
+    let outcome = limited(Some(1), &world);
+    let said = world.ends_with(outcome);
+    assert!(said.contains(&"turn.failed".to_owned()), "{said:?}");
+    let EventData::TurnFailed(data) = world.last("turn.failed") else {
+        unreachable!()
+    };
+    assert_eq!(data.error_code.as_deref(), Some("backend_rate_limit"));
 }
 
 #[test]

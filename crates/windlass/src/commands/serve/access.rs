@@ -7,8 +7,9 @@ use std::sync::Arc;
 use anyhow::bail;
 use windlass_server::{Access, Token, TokenBook, Tokens};
 
-use super::{Serve, made_token};
+use super::Serve;
 use crate::cli::note;
+use crate::daemon::made_token;
 
 impl Serve {
     /// Finds out who is let in, before anything is opened; `None` when a token is to be made.
@@ -52,17 +53,17 @@ fn with(operator: Option<Token>, book: &Arc<TokenBook>) -> Access {
     Access::Tokens { operator, stored }
 }
 
-/// Makes a token and says where it is.
+/// Takes the token of the data directory and says where it is.
 pub(super) fn made(data: &Path, book: &Arc<TokenBook>) -> anyhow::Result<Access> {
-    let (token, path) = made_token::make(data)?;
+    let (token, path) = made_token::kept(data)?;
     note(&format!("the token is in {}", path.display()));
     Ok(with(Some(Token::new(token)), book))
 }
 
 /// The variable that holds the token, before those of other programs.
-pub(super) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
 
-fn from_environment() -> Option<String> {
+pub(crate) fn from_environment() -> Option<String> {
     let names = [
         TOKEN_VARIABLE,
         "CODEWHALE_RUNTIME_TOKEN",

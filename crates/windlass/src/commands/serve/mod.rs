@@ -1,33 +1,23 @@
 //! `windlass serve`: the daemon.
 
-mod access;
-mod agent;
-mod made_token;
-mod retention;
-mod secrets_key;
+pub(crate) mod access;
 mod token_flag;
-mod tools;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use rustix::process::{Resource, getrlimit};
 use tracing_subscriber::filter::LevelFilter;
-use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore};
-use windlass_server::{
-    HostWireStore, Limits, RpcSettings, Server, Settings, TokenBook, listen, open_environments,
-};
-use windlass_tools::Environments;
+use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
+use windlass_server::{Server, TokenBook, listen};
 
-use crate::backends::{self, Surroundings};
 use crate::cli::note;
 use crate::config;
+use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::log::{self, LogFormat};
-use crate::private_file;
+use crate::model;
 use crate::{data, data_modes};
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
@@ -139,86 +129,46 @@ impl Serve {
         let access = self.access(&book)?;
         // The port first: a daemon that cannot have it leaves the data alone.
         let listener = listen(&self.host, self.port).await?;
-        data::make(&directory)?;
-        let (retention, upkeep) = retention::of(&config.retention)?;
-        let options = SqliteOptions::new(&directory).with_retention(retention);
-        let key_file = self.secrets_key_file.as_ref();
-        let key_file = key_file.or(config.secrets_key_file.as_ref());
-        let (key, unkept) = secrets_key::load(key_file.map(PathBuf::as_path), &directory)?;
-        let options = options
-            .with_secrets_key(key)
-            .on_lost_commits(self.on_lost_commits());
-        let store = SqliteStore::open(options).await?;
-        store.check_secrets_key().await.with_context(|| {
-            let path = directory.display();
-            format!(
-                "the secrets in {path} need their own key; name its file with --secrets-key-file"
-            )
-        })?;
-        if let Some(unkept) = unkept {
-            unkept.keep(&directory)?;
-        }
-        // Only now: the file of another daemon on this directory is not touched.
-        let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
-        let mut limits = Limits::default();
-        limit(&mut limits, &config.limits);
-        let (records, runs) = (Arc::new(store.host_records()), Arc::new(store.runs()));
-        let wire = HostWireStore::new(records, runs, limits.kept_answers)
-            .with_upkeep(Arc::new(store.clone()));
-        let environments = Environments::new();
-        open_environments(&environments, &workspace, &wire).await?;
         let own_files = [
             self.token_file.as_deref(),
             named_config,
             self.unix_socket.as_deref(),
-            key_file.map(PathBuf::as_path),
         ];
-        let tools = tools::Tools::of(&directory, &own_files, &config.shell, &environments);
-        tools::warn_of_hidden(&workspace, &environments);
-        let shell = tools.shell.clone();
-        let around = Surroundings {
+        let options = DaemonOptions {
             data: &directory,
-            environments: &environments,
-            shell: &shell,
-        };
-        let backends = backends::all(&config.backends, &around)?;
-        let backend_names = backends
-            .iter()
-            .map(|backend| backend.name.clone())
-            .collect();
-        let agent = agent::Agent {
-            backends,
+            workspace,
             config: &config,
-            tools,
             model: self.model.as_deref(),
+            secrets_key_file: self.secrets_key_file.as_deref(),
+            own_files: own_files.into_iter().flatten().collect(),
             recovery: self.on_restart.into(),
+            on_lost_commits: self.on_lost_commits(),
         };
-        let agent::BuiltAgent {
-            runtime,
-            harness_id,
-            models,
-        } = agent.on(&store).await?;
-        let mut settings = Settings::new(workspace, harness_id, access);
-        settings.upkeep = upkeep;
+        let daemon = options.open().await?;
+        if daemon.is_demonstration {
+            note(model::DEMONSTRATION);
+        }
+        // Only now: the file of another daemon on this directory is not touched.
+        let access = access.map_or_else(|| access::made(&directory, &book), Ok)?;
+        let mut settings = daemon.settings(access);
         settings.host = self.host;
-        settings.environments = environments;
-        settings.shell = shell;
-        settings.models = models;
-        settings.backends = backend_names;
-        settings.limits = limits;
         settings.allowed_hosts = self.allowed_hosts;
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
-        settings.rpc.unix_socket = self.unix_socket;
-        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
-        trace(&mut settings.rpc, &config.runs);
-        // A socket keeps its descriptor, and is no longer counted as a connection.
-        for connections in [
-            &mut settings.limits.connections,
-            &mut settings.rpc.connections,
-        ] {
-            *connections = (*connections).min(descriptors_for_clients() / 2);
+        settings.unix_sockets.extend(self.unix_socket);
+        match daemon::own_socket(&directory) {
+            Some(socket) => settings.unix_sockets.push(socket),
+            None => note(
+                "the path of the data is too long for a socket: other commands do not find this daemon",
+            ),
         }
+        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
+        let Daemon {
+            store,
+            runtime,
+            wire,
+            ..
+        } = daemon;
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
         let begun = begin(&server);
         tell_of_damage(&store);
@@ -241,10 +191,9 @@ impl Serve {
 /// Says where the server listens, and returns what ends it.
 fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let stop = asked_to_stop()?;
-    announce(&format!(
-        "windlass listening on http://{}",
-        server.address()
-    ))?;
+    if let Some(address) = server.address() {
+        announce(&format!("windlass listening on http://{address}"))?;
+    }
     Ok(stop)
 }
 
@@ -277,36 +226,6 @@ fn tell_of_damage(store: &SqliteStore) {
             tracing::error!(%error, "nothing is written any more");
         }
     });
-}
-
-/// Lets the configuration change what it names.
-fn limit(limits: &mut Limits, configured: &config::Limits) {
-    let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
-    set(&mut limits.body_bytes, configured.body_bytes);
-    set(&mut limits.threads, configured.threads);
-    set(&mut limits.subscribers, configured.subscribers);
-    set(&mut limits.connections, configured.connections);
-}
-
-/// Returns how many connections and sockets the system lets this process have, beside the files that it needs itself.
-fn descriptors_for_clients() -> usize {
-    const OTHERS: u64 = 256;
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let left = limit.saturating_sub(OTHERS).max(limit / 4);
-    usize::try_from(left).unwrap_or(usize::MAX)
-}
-
-/// Lets the configuration change how runs are traced.
-fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
-    let set = |time: &mut Duration, configured: Option<u64>| {
-        *time = configured.map_or(*time, Duration::from_millis);
-    };
-    set(&mut rpc.grace, configured.grace_ms);
-    set(&mut rpc.lease, configured.lease_ms);
-    let day = Duration::from_secs(24 * 60 * 60);
-    rpc.keep_ended = configured.keep_days.map(|days| day * days);
-    let bytes = configured.message_bytes;
-    rpc.limits.message_bytes = bytes.unwrap_or(rpc.limits.message_bytes);
 }
 
 /// Lists of origins add to each other and to those of the command line.

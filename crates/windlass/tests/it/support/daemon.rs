@@ -30,7 +30,8 @@ impl Home {
             workspace,
             named_data: directory.path().join("data"),
             directory,
-            variables: Vec::new(),
+            // Unless a test says otherwise, the model echoes.
+            variables: vec![("WINDLASS_MODEL".to_owned(), "sim".to_owned())],
         }
     }
 

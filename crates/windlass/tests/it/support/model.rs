@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use windlass_testkit::{Answer, Exchange, FakeServer, Reply, Request, Wire};
+use windlass_testkit::{After, Answer, Exchange, FakeServer, Reply, Request, Wire};
 
 /// All that a model was sent, as text.
 #[derive(Clone, Default)]
@@ -61,6 +61,7 @@ impl Model {
             status: 200,
             headers: Vec::new(),
             chunks: Wire::Anthropic.events(&answer(&request.json())),
+            after: After::End,
         };
         let server = runtime.block_on(FakeServer::answering(reply)).unwrap();
         Self { runtime, server }

@@ -10,24 +10,24 @@ use crate::cli::note;
 use crate::{config, data, sandbox};
 
 /// The settings of the tools.
-pub(super) struct Tools<'a> {
-    pub(super) environments: &'a Environments,
-    pub(super) shell: ShellSettings,
+pub(crate) struct Tools<'a> {
+    pub(crate) environments: &'a Environments,
+    pub(crate) shell: ShellSettings,
 }
 
 impl<'a> Tools<'a> {
     /// Ends what commands of an earlier daemon on this data directory left behind, and hides the daemon's own files from
     /// all tools. The lock on the directory must be held: commands of another daemon are not ours.
-    pub(super) fn of(
+    pub(crate) fn of<'b>(
         directory: &Path,
-        own_files: &[Option<&Path>],
+        own_files: impl IntoIterator<Item = &'b Path>,
         configured: &config::Shell,
         environments: &'a Environments,
     ) -> Self {
         environments.hide(directory);
         // What the user trusts, and the tokens of another daemon, may be in the usual place.
         environments.hide(data::directory(None));
-        for file in own_files.iter().copied().flatten() {
+        for file in own_files {
             environments.hide(file);
         }
         if let Some(home) = std::env::home_dir() {
@@ -109,7 +109,7 @@ fn end_recorded(records: &Records) -> usize {
 }
 
 /// Says so when no tool can work in the workspace; the daemon serves other things too.
-pub(super) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
+pub(crate) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
     if environments.hides(workspace).unwrap_or(false) {
         note(&format!(
             "the workspace {} lies where the daemon keeps its own data or keys, which are out of the reach of tools: none will \

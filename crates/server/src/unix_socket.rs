@@ -14,7 +14,7 @@ pub(crate) struct UnixSocket {
 }
 
 impl UnixSocket {
-    pub(super) fn bind(path: &Path) -> Result<Self, StartError> {
+    pub(crate) fn bind(path: &Path) -> Result<Self, StartError> {
         let trouble = |source| StartError::UnixSocket {
             path: path.display().to_string(),
             source,

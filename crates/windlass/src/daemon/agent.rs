@@ -8,7 +8,8 @@ use uuid::Uuid;
 use windlass_core::HarnessStore;
 use windlass_core::digest::Digest128;
 use windlass_core::in_memory::InMemoryLlmProviderStore;
-use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
@@ -19,8 +20,8 @@ use windlass_server::Models;
 
 use super::tools::Tools;
 use crate::backends::{ConfiguredBackend, Starts};
-use crate::cli::note;
 use crate::config::{Config, UnknownModels};
+use crate::demonstration::{self, Demonstration};
 use crate::model::{self, Choice};
 
 /// How long a turn waits for somebody.
@@ -35,25 +36,27 @@ const PROMPT: &str = "You are a helpful agent. Be brief.";
 const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
 
 /// What the agent is made from.
-pub(super) struct Agent<'a> {
-    pub(super) config: &'a Config,
-    pub(super) tools: Tools<'a>,
-    pub(super) model: Option<&'a str>,
-    pub(super) recovery: RecoveryPolicy,
+pub(crate) struct Agent<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) tools: Tools<'a>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) recovery: RecoveryPolicy,
     /// Agents of others that can carry turns in its place.
-    pub(super) backends: Vec<ConfiguredBackend>,
+    pub(crate) backends: Vec<ConfiguredBackend>,
 }
 
 /// The runtime, and how the server reaches into it.
-pub(super) struct BuiltAgent {
-    pub(super) runtime: InProcessRuntime,
-    pub(super) harness_id: HarnessId,
-    pub(super) models: Models,
+pub(crate) struct BuiltAgent {
+    pub(crate) runtime: InProcessRuntime,
+    pub(crate) harness_id: HarnessId,
+    pub(crate) models: Models,
+    /// Whether nothing is configured, so that the demonstration answers.
+    pub(crate) is_demonstration: bool,
 }
 
 impl Agent<'_> {
     /// Makes the runtime on a store. When this returns, the turns of an earlier life go on.
-    pub(super) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
+    pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
             .with_capability("files")
@@ -93,7 +96,10 @@ impl Agent<'_> {
             None => builder,
         };
         let variable = |name: &str| std::env::var(name).ok();
-        let (builder, models) = match model::choose(self.model, self.config, variable)? {
+        let choice = model::choose(self.model, self.config, variable)?;
+        let is_named = self.model.is_some() || self.config.model.is_some();
+        let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;
+        let (builder, models) = match choice {
             Choice::Real(model) => {
                 let further = model::further(self.model, self.config, variable)?;
                 let models = Models {
@@ -107,21 +113,38 @@ impl Agent<'_> {
                     .default_model(model);
                 (builder, models)
             }
-            choice => {
-                if matches!(choice, Choice::Demonstration) {
-                    note(model::DEMONSTRATION);
-                }
+            Choice::Simulator => {
                 let models = Models {
                     unknown: unknown_models(self.config.unknown_models),
                     ..Models::default()
                 };
                 (builder.llm_sim(LlmSimConfig::echo()), models)
             }
+            Choice::Demonstration => {
+                let models = Models {
+                    default: demonstration::NAME.to_owned(),
+                    unknown: unknown_models(self.config.unknown_models),
+                    ..Models::default()
+                };
+                let mut drivers = DriverRegistry::new();
+                drivers.register(ProviderType::LlmSim, |_, _| Box::new(Demonstration));
+                let model = ModelWithProvider {
+                    model: demonstration::NAME.to_owned(),
+                    provider_type: LlmProviderType::LlmSim,
+                    api_key: None,
+                    base_url: None,
+                };
+                (
+                    builder.driver_registry(drivers).default_model(model),
+                    models,
+                )
+            }
         };
         Ok(BuiltAgent {
             runtime: builder.build().await?,
             harness_id: HARNESS,
             models,
+            is_demonstration,
         })
     }
 }

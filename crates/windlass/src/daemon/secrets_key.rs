@@ -8,18 +8,18 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use windlass_runtime::SecretsKey;
 
-use super::private_file;
+use crate::private_file;
 
 /// The file that is made where none is given.
-pub(super) const FILE: &str = "secrets.key";
+pub(crate) const FILE: &str = "secrets.key";
 const BYTES: usize = 32;
 
 /// A key that is not in its file yet.
-pub(super) struct NewKey(String);
+pub(crate) struct NewKey(String);
 
 /// Reads the key that is given, else that of the data directory. Where there is none yet one is made, to be
 /// [kept](NewKey::keep) once the store is open: a start that fails leaves none behind.
-pub(super) fn load(
+pub(crate) fn load(
     given: Option<&Path>,
     directory: &Path,
 ) -> anyhow::Result<(SecretsKey, Option<NewKey>)> {
@@ -36,7 +36,7 @@ pub(super) fn load(
 
 impl NewKey {
     /// Puts the key into a file that only its owner can read.
-    pub(super) fn keep(self, directory: &Path) -> anyhow::Result<()> {
+    pub(crate) fn keep(self, directory: &Path) -> anyhow::Result<()> {
         let put = private_file::put(directory, FILE, &self.0);
         put.with_context(|| format!("cannot keep a key for secrets in {}", directory.display()))?;
         Ok(())

@@ -1,0 +1,153 @@
+//! An agent that is worth killing: it speaks as Claude Code does, keeps its sessions on disk, and takes its time.
+//!
+//! A session is a file below its home with one line for each prompt, written before anything is said about it. Like Claude Code it
+//! does not know a session that it never wrote to, and refuses to begin one that it did.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::chance::Chance;
+
+/// The argument that makes the program be the agent; it comes behind those of Claude Code.
+pub const WORD: &str = "be-an-agent";
+/// Where below its home the sessions are.
+const SESSIONS: &str = "sessions";
+/// How many pieces an answer has.
+const PIECES: u64 = 6;
+/// How long it waits at most between two of them.
+const PAUSE_MS: u64 = 80;
+
+/// Returns all prompts that an agent with this home was ever told, session by session.
+pub fn told(home: &Path) -> Result<Vec<String>, String> {
+    let Ok(sessions) = fs::read_dir(home.join(SESSIONS)) else {
+        return Ok(Vec::new());
+    };
+    let mut told = Vec::new();
+    for session in sessions.flatten() {
+        let lines = fs::read_to_string(session.path()).map_err(|error| error.to_string())?;
+        for line in lines.lines() {
+            let prompt: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            told.extend(prompt.as_str().map(str::to_owned));
+        }
+    }
+    Ok(told)
+}
+
+/// Lives until its input ends.
+pub fn live(arguments: &[String]) -> Result<(), String> {
+    if arguments.iter().any(|argument| argument == "--version") {
+        return say(&json!("1.0.0"));
+    }
+    let after = |option: &str| {
+        let at = arguments.iter().position(|argument| argument == option)?;
+        arguments.get(at + 1).cloned()
+    };
+    let home = std::env::var("HOME").map_err(|error| error.to_string())?;
+    let sessions = PathBuf::from(home).join(SESSIONS);
+    fs::create_dir_all(&sessions).map_err(|error| error.to_string())?;
+    let (resumed, begun) = (after("--resume"), after("--session-id"));
+    let id = resumed.clone().or(begun).ok_or("there is no session")?;
+    let session = Session {
+        file: sessions.join(&id),
+        id,
+    };
+    match (resumed.is_some(), session.file.exists()) {
+        (true, false) => {
+            let why = format!("No conversation found with session ID: {}", session.id);
+            session.say(json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "errors": [why]}))?;
+            return Err(why);
+        }
+        (false, true) => return Err(format!("Session ID {} is already in use.", session.id)),
+        (true, true) | (false, false) => {}
+    }
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        let message: Value = serde_json::from_str(&line).unwrap_or_default();
+        if let Some(prompt) = message["message"]["content"].as_str() {
+            session.turn(prompt)?;
+        }
+    }
+    Ok(())
+}
+
+struct Session {
+    id: String,
+    file: PathBuf,
+}
+
+impl Session {
+    /// Carries a turn: text, a call with a process that outlives it, and text again.
+    fn turn(&self, prompt: &str) -> Result<(), String> {
+        let number = self.keep(prompt)?;
+        // Chance follows from the session, so that each turn has its own pace.
+        let seed = self.id.bytes().fold(number, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        let mut chance = Chance::new(seed);
+        let mut pause = || std::thread::sleep(Duration::from_millis(chance.below(PAUSE_MS)));
+        pause();
+        self.say(json!({"type": "system", "subtype": "init", "model": "crash"}))?;
+        for piece in 0..PIECES {
+            pause();
+            if piece == PIECES / 2 {
+                self.call(number, &mut pause)?;
+            }
+            let delta = json!({"type": "text_delta", "text": format!("piece {piece} ")});
+            let event = json!({"type": "content_block_delta", "index": 0, "delta": delta});
+            let message = format!("msg-{number}-{}", piece * 2 / PIECES);
+            self.say(json!({"type": "stream_event", "event": event, "api_message_id": message}))?;
+        }
+        let usage = json!({"input_tokens": 3, "output_tokens": 2});
+        self.say(json!({
+            "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed", "result": "",
+            "usage": usage, "total_cost_usd": 0.0,
+        }))
+    }
+
+    /// Keeps a prompt, and returns which one it is.
+    fn keep(&self, prompt: &str) -> Result<u64, String> {
+        let told = fs::read_to_string(&self.file).unwrap_or_default();
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).open(&self.file);
+        let mut file = file.map_err(|error| error.to_string())?;
+        let line = format!("{}\n", json!(prompt));
+        let kept = file.write_all(line.as_bytes());
+        kept.map_err(|error| error.to_string())?;
+        Ok(told.lines().count() as u64)
+    }
+
+    /// Calls a tool, whose process goes on in a session of its own as long as nobody ends it.
+    fn call(&self, number: u64, pause: &mut impl FnMut()) -> Result<(), String> {
+        let block = |kind: &str, block: Value| {
+            let message = json!({"id": format!("call-{number}"), "role": kind, "model": "crash", "content": [block]});
+            json!({"type": kind, "message": message})
+        };
+        let id = format!("toolu-{number}");
+        let used =
+            json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "sleep"}});
+        self.say(block("assistant", used))?;
+        let mut left = Command::new("setsid");
+        left.args(["sleep", "3600"]);
+        let left = left.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        left.map_err(|error| error.to_string())?;
+        pause();
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": "done"});
+        self.say(block("user", result))
+    }
+
+    fn say(&self, mut message: Value) -> Result<(), String> {
+        message["session_id"] = json!(self.id);
+        say(&message)
+    }
+}
+
+fn say(message: &Value) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    let said = writeln!(out, "{message}").and_then(|()| out.flush());
+    said.map_err(|error| error.to_string())
+}

@@ -1,0 +1,243 @@
+//! `windlass acp`: an editor that speaks the Agent Client Protocol works with threads of Windlass, over standard input and output.
+
+mod prompt;
+mod session;
+mod updates;
+mod wire;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::task::JoinSet;
+
+use crate::cli::note;
+use crate::data;
+use crate::reach::{Link, Reach};
+use session::Session;
+use wire::{Failure, Incoming, Peer};
+
+/// The version of the protocol.
+const PROTOCOL_VERSION: u32 = 1;
+/// How long a line may be.
+const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// Serves threads as an agent of the Agent Client Protocol, over standard input and output.
+#[derive(Args)]
+#[command(after_help = "\
+An editor starts this command by itself. For Zed, in its settings:
+
+  \"agent_servers\": { \"Windlass\": { \"command\": \"windlass\", \"args\": [\"acp\"] } }
+
+Where a daemon runs on the data directory it is used, so that its other clients see the same threads; else the command works by itself.")]
+pub(crate) struct Acp {
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// The model that answers, as `provider/model`.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The agent of others that carries the turns, such as `claude-code`.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+}
+
+/// What all requests share.
+struct Agent {
+    link: Arc<Link>,
+    peer: Peer,
+    model: Option<String>,
+    backend: Option<String>,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+impl Acp {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let workspace = match workspace {
+            Some(workspace) => workspace,
+            None => std::env::current_dir().context("the current directory is gone")?,
+        };
+        let reach = Reach {
+            data: data::directory(self.data),
+            config: config.map(Path::to_owned),
+            model: self.model.clone(),
+            workspace,
+        };
+        let link = Arc::new(Link::open(reach).await?);
+        let agent = Arc::new(Agent {
+            link: Arc::clone(&link),
+            peer: Peer::on_stdout(),
+            model: self.model,
+            backend: self.backend,
+            sessions: Mutex::default(),
+        });
+        let served = agent.serve().await;
+        agent.peer.flushed().await;
+        link.leave().await;
+        served.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+impl Agent {
+    /// Answers until standard input ends.
+    async fn serve(self: &Arc<Self>) -> Result<()> {
+        let mut lines = BufReader::new(tokio::io::stdin());
+        let mut work = JoinSet::new();
+        while let Some(line) = next_line(&mut lines).await? {
+            match Incoming::read(&line) {
+                Ok(Incoming::Request { id, method, params }) => {
+                    let agent = Arc::clone(self);
+                    work.spawn(async move {
+                        let answer = agent.answer(&method, params).await;
+                        agent.peer.answer(id, answer);
+                    });
+                }
+                Ok(Incoming::Notification { method, params }) => {
+                    if method == "session/cancel"
+                        && let Ok(session) = self.session(&params)
+                    {
+                        work.spawn(async move { session.cancel().await });
+                    }
+                }
+                Ok(Incoming::Answer { id, answer }) => self.peer.answered(&id, answer),
+                Err(failure) => self.peer.answer(Value::Null, Err(failure)),
+            }
+            while work.try_join_next().is_some() {}
+        }
+        // Nobody reads any more. What is recorded goes on when the session is loaded again.
+        work.shutdown().await;
+        Ok(())
+    }
+
+    async fn answer(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        match method {
+            "initialize" => Ok(initialized()),
+            "authenticate" => Ok(json!({})),
+            "session/new" => self.new_session(&params).await,
+            "session/load" => self.load_session(&params).await,
+            "session/prompt" => {
+                let session = self.session(&params)?;
+                let text = prompt::text(&params["prompt"])?;
+                session.prompt(&self.peer, &text).await
+            }
+            "session/set_mode" => {
+                let mode = params["modeId"].as_str().unwrap_or_default();
+                self.session(&params)?.set_mode(mode).await
+            }
+            _ => Err(Failure::unknown_method(method)),
+        }
+    }
+
+    async fn new_session(&self, params: &Value) -> Result<Value, Failure> {
+        let cwd = cwd(params)?;
+        tell_of_servers(params);
+        let environment = self.link.environment(&cwd).await?;
+        let cwd = cwd.canonicalize().unwrap_or(cwd);
+        let thread = json!({
+            "environments": [{ "environment_id": environment, "cwd": cwd }],
+            "model": self.model,
+            "backend": self.backend,
+        });
+        let session = Session::new(&self.link, &thread).await?;
+        Ok(self.open(session))
+    }
+
+    async fn load_session(&self, params: &Value) -> Result<Value, Failure> {
+        let id = params["sessionId"].as_str().unwrap_or_default();
+        tell_of_servers(params);
+        let session = Session::load(&self.link, id, &self.peer).await?;
+        let mut opened = self.open(session);
+        if let Some(opened) = opened.as_object_mut() {
+            opened.remove("sessionId");
+        }
+        Ok(opened)
+    }
+
+    /// Takes a session in and says what the client must know of it.
+    fn open(&self, session: Session) -> Value {
+        let opened = json!({ "sessionId": session.id(), "modes": session.modes() });
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(session.id().to_owned(), Arc::new(session));
+        opened
+    }
+
+    fn session(&self, params: &Value) -> Result<Arc<Session>, Failure> {
+        let id = params["sessionId"].as_str().unwrap_or_default();
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(id).cloned();
+        session.ok_or_else(|| Failure::no_session(id))
+    }
+}
+
+/// What this agent can do.
+fn initialized() -> Value {
+    json!({
+        "protocolVersion": PROTOCOL_VERSION,
+        "agentInfo": {
+            "name": "windlass",
+            "title": "Windlass",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
+            "mcpCapabilities": { "http": false, "sse": false },
+        },
+        "authMethods": [],
+    })
+}
+
+/// Reads the directory that a session works in.
+fn cwd(params: &Value) -> Result<PathBuf, Failure> {
+    let cwd = params["cwd"].as_str().map(PathBuf::from);
+    cwd.filter(|cwd| cwd.is_absolute())
+        .ok_or_else(|| Failure::bad("cwd must be an absolute path"))
+}
+
+/// Says so when servers are named that nobody will speak to.
+fn tell_of_servers(params: &Value) {
+    let servers = params["mcpServers"].as_array();
+    if servers.is_some_and(|servers| !servers.is_empty()) {
+        note("the MCP servers of the client are not used: Windlass has no MCP yet");
+    }
+}
+
+/// Reads the next line that says something; `None` at the end.
+async fn next_line(lines: &mut BufReader<tokio::io::Stdin>) -> Result<Option<String>> {
+    loop {
+        let mut line = Vec::new();
+        loop {
+            let piece = lines.fill_buf().await?;
+            if piece.is_empty() {
+                break;
+            }
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(piece.len(), |end| end + 1);
+            line.extend_from_slice(&piece[..taken]);
+            lines.consume(taken);
+            anyhow::ensure!(
+                line.len() <= MAX_LINE,
+                "a line of the client is longer than {MAX_LINE} bytes"
+            );
+            if end.is_some() {
+                break;
+            }
+        }
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim().is_empty() {
+            return Ok(Some(text.into_owned()));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a person typed into an editor, as the text of a turn.
+
+use serde_json::Value;
+
+use super::wire::Failure;
+
+/// Puts the blocks of a prompt together. What the client was told that it cannot send is refused.
+pub(super) fn text(blocks: &Value) -> Result<String, Failure> {
+    let blocks = blocks.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut texts = Vec::new();
+    for block in blocks {
+        texts.push(one(block)?);
+    }
+    let text = texts.join("\n");
+    match text.trim().is_empty() {
+        true => Err(Failure::bad("the prompt is empty")),
+        false => Ok(text),
+    }
+}
+
+fn one(block: &Value) -> Result<String, Failure> {
+    let of = |name: &str| block[name].as_str().unwrap_or_default();
+    match of("type") {
+        "text" => Ok(of("text").to_owned()),
+        "resource_link" => Ok(format!("[{}]({})", of("name"), of("uri"))),
+        "resource" => {
+            let resource = &block["resource"];
+            let uri = resource["uri"].as_str().unwrap_or_default();
+            match resource["text"].as_str() {
+                Some(text) => Ok(format!("<resource uri=\"{uri}\">\n{text}\n</resource>")),
+                None => Err(Failure::bad(format!("the resource {uri} is not text"))),
+            }
+        }
+        kind => Err(Failure::bad(format!(
+            "a prompt cannot hold a block of type `{kind}` here"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::text;
+
+    #[test]
+    fn text_links_and_files_are_put_together_and_the_rest_is_refused() {
+        let blocks = json!([
+            {"type": "text", "text": "Look at"},
+            {"type": "resource_link", "name": "a.rs", "uri": "file:///a.rs"},
+            {"type": "resource", "resource": {"uri": "file:///b", "text": "fn b() {}"}},
+        ]);
+        let told = text(&blocks).unwrap();
+        assert_eq!(
+            told,
+            "Look at\n[a.rs](file:///a.rs)\n<resource uri=\"file:///b\">\nfn b() {}\n</resource>"
+        );
+        for odd in [
+            json!(null),
+            json!([]),
+            json!([{"type": "text", "text": " "}]),
+            json!([{"type": "image", "data": ""}]),
+            json!([{"type": "resource", "resource": {"uri": "x", "blob": ""}}]),
+        ] {
+            assert!(text(&odd).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! `windlass chat`: a conversation, line by line.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
+use serde_json::{Value, json};
+use windlass_protocol::{Thread, UndoneThread};
+
+use crate::cli::{note, words};
+use crate::commands::run;
+use crate::data;
+use crate::reach::{Link, Reach, explained};
+use crate::talk::{self, Approvals, Ended, Talk};
+use crate::terminal::{Colour, Screen};
+
+/// How many lines the history keeps.
+const KEPT_LINES: usize = 1000;
+const HELP: &str = "\
+/help          this text
+/new           begin a new conversation
+/resume ID     go on with another one; the end of its id will do
+/btw TEXT      ask something on the side: the answer does not become part of the conversation
+/undo          take the last turn back
+/model NAME    use another model from here on, as provider/model
+/yes           allow everything without asking, from here on
+/quit          leave; Ctrl-D does the same. Ctrl-C stops a turn";
+
+/// Talks with an agent, line by line.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass chat
+  windlass chat --continue
+  windlass chat --backend claude-code
+
+Lines that begin with a slash are commands; /help lists them.")]
+pub(crate) struct Chat {
+    /// The model, as `provider/model`.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The agent of others that answers, such as claude-code, codex or gemini.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// The directory to work in [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Allows everything without asking.
+    #[arg(long, short)]
+    yes: bool,
+    /// Goes on with this conversation; the end of its id will do.
+    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
+    resume: Option<String>,
+    /// Goes on with the newest conversation of this directory.
+    #[arg(long = "continue", short = 'c')]
+    go_on: bool,
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+}
+
+/// What a line asks for.
+enum Said {
+    Text(String),
+    Command(String, String),
+    /// Nobody says anything any more.
+    Leave,
+}
+
+impl Chat {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let cwd = match self.cwd.clone().or(workspace) {
+            Some(cwd) => cwd,
+            None => std::env::current_dir().context("the current directory is gone")?,
+        };
+        let data = data::directory(self.data.clone());
+        let reach = Reach {
+            data: data.clone(),
+            config: config.map(Path::to_owned),
+            model: self.model.clone(),
+            workspace: cwd.clone(),
+        };
+        let link = Arc::new(Link::open(reach).await?);
+        let talked = self.talk(&link, &cwd, &data).await;
+        link.leave().await;
+        talked.map(|()| ExitCode::SUCCESS)
+    }
+
+    async fn talk(&self, link: &Arc<Link>, cwd: &Path, data: &Path) -> Result<()> {
+        let mut wanted = json!({});
+        for (name, value) in [("model", &self.model), ("backend", &self.backend)] {
+            if let Some(value) = value {
+                wanted[name] = value.clone().into();
+            }
+        }
+        let mut room = Room {
+            link: Arc::clone(link),
+            cwd: cwd.to_owned(),
+            wanted,
+            approvals: Approvals::here(self.yes),
+            talk: None,
+        };
+        let known = match &self.resume {
+            Some(id) => Some(talk::find(link, id).await?),
+            None if self.go_on => talk::newest_in(link, cwd).await?,
+            None => None,
+        };
+        if let Some(id) = known {
+            room.resume(&id).await?;
+        }
+        let mut lines = Lines::open(data);
+        loop {
+            match lines.next().await? {
+                Said::Leave => break,
+                Said::Text(text) => room.say(&text).await?,
+                Said::Command(name, rest) if matches!(name.as_str(), "quit" | "exit" | "q") => {
+                    let _ = rest;
+                    break;
+                }
+                Said::Command(name, rest) => {
+                    // A command that does not work is no reason to leave.
+                    if let Err(error) = room.command(&name, rest.trim()).await {
+                        note(&format!("error: {}", words(&error)));
+                    }
+                }
+            }
+        }
+        if let Some(talk) = &room.talk {
+            let id = talk::short(&talk.thread.id);
+            note(&format!("go on with: windlass chat --resume {id}"));
+        }
+        Ok(())
+    }
+}
+
+/// Where somebody talks.
+struct Room {
+    link: Arc<Link>,
+    cwd: PathBuf,
+    /// What a new conversation is to have.
+    wanted: Value,
+    approvals: Approvals,
+    talk: Option<Talk>,
+}
+
+impl Room {
+    async fn resume(&mut self, id: &str) -> Result<()> {
+        let talk = Talk::resume(&self.link, id, self.approvals).await?;
+        let mut screen = Screen::new(false);
+        if let Some(ended) = talk.go_on(&mut screen).await? {
+            tell_end(&ended, &mut screen)?;
+        }
+        note(&format!("conversation {}", talk::short(&talk.thread.id)));
+        self.talk = Some(talk);
+        Ok(())
+    }
+
+    async fn begin(&self) -> Result<Talk> {
+        Talk::begin(&self.link, &self.cwd, self.wanted.clone(), self.approvals).await
+    }
+
+    async fn say(&mut self, text: &str) -> Result<()> {
+        self.link.is_there().await?;
+        let mut talk = match self.talk.take() {
+            Some(talk) => talk,
+            None => self.begin().await?,
+        };
+        talk.approvals = self.approvals;
+        let mut screen = Screen::new(false);
+        let said = talk.say(text, &mut screen).await;
+        self.talk = Some(talk);
+        match said {
+            Ok(ended) => tell_end(&ended, &mut screen),
+            Err(error) => {
+                screen.rest()?;
+                note(&format!("error: {}", words(&error)));
+                Ok(())
+            }
+        }
+    }
+
+    async fn command(&mut self, name: &str, rest: &str) -> Result<()> {
+        match name {
+            "help" | "?" => note(HELP),
+            "new" => self.talk = None,
+            "resume" => {
+                let id = talk::find(&self.link, rest).await?;
+                self.resume(&id).await?;
+            }
+            "btw" => self.aside(rest).await?,
+            "undo" => self.undo().await?,
+            "model" => self.model(rest).await?,
+            "yes" => {
+                self.approvals = Approvals::All;
+                note("everything is allowed from here on");
+            }
+            _ => note(&format!(
+                "there is no command `/{name}`; /help lists those there are"
+            )),
+        }
+        Ok(())
+    }
+
+    /// Asks in a fork, so that the conversation stays as it is.
+    async fn aside(&mut self, text: &str) -> Result<()> {
+        anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
+        let talk = match &self.talk {
+            Some(talk) => {
+                let path = format!("/v1/threads/{}/fork", talk.thread.id);
+                let fork = self.link.client().post::<Thread>(&path, &json!({})).await;
+                Talk::resume(&self.link, &fork.map_err(explained)?.id, self.approvals).await?
+            }
+            None => self.begin().await?,
+        };
+        let mut screen = Screen::new(false);
+        let ended = talk.say(text, &mut screen).await?;
+        tell_end(&ended, &mut screen)?;
+        let path = format!("/v1/threads/{}", talk.thread.id);
+        let put_away = json!({ "archived": true });
+        self.link
+            .client()
+            .patch::<Value>(&path, &put_away)
+            .await
+            .map_err(explained)?;
+        Ok(())
+    }
+
+    async fn undo(&mut self) -> Result<()> {
+        let talk = self
+            .talk
+            .as_ref()
+            .context("there is nothing to take back yet")?;
+        let path = format!("/v1/threads/{}/undo", talk.thread.id);
+        let undone = self
+            .link
+            .client()
+            .post::<UndoneThread>(&path, &json!({}))
+            .await;
+        let undone = undone.map_err(explained)?;
+        note(&format!("taken back: {}", undone.original_user_text));
+        self.talk = Some(Talk::resume(&self.link, &undone.thread.id, self.approvals).await?);
+        Ok(())
+    }
+
+    async fn model(&mut self, name: &str) -> Result<()> {
+        anyhow::ensure!(!name.is_empty(), "say which: /model provider/model");
+        if let Some(talk) = &self.talk {
+            let path = format!("/v1/threads/{}", talk.thread.id);
+            let client = self.link.client();
+            client
+                .patch::<Value>(&path, &json!({ "model": name }))
+                .await
+                .map_err(explained)?;
+        }
+        self.wanted["model"] = name.into();
+        Ok(())
+    }
+}
+
+fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
+    match ended {
+        Ended::Turn(turn) => {
+            screen.sum_up(turn)?;
+            run::exit_code(turn);
+        }
+        Ended::Left => screen.tell(Colour::Dim, "the turn was left open")?,
+    }
+    Ok(())
+}
+
+/// Where lines come from: an editor on a terminal, else standard input as it is.
+enum Lines {
+    Editor(Option<Box<Reedline>>),
+    Plain,
+}
+
+impl Lines {
+    fn open(data: &Path) -> Self {
+        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return Self::Plain;
+        }
+        let file = data.join("chat_history");
+        let editor = Reedline::create();
+        let editor = match FileBackedHistory::with_file(KEPT_LINES, file) {
+            Ok(history) => editor.with_history(Box::new(history)),
+            // It is a comfort, and no reason not to talk.
+            Err(_) => editor,
+        };
+        note("Say something; /help lists commands, Ctrl-D leaves.");
+        Self::Editor(Some(Box::new(editor)))
+    }
+
+    async fn next(&mut self) -> Result<Said> {
+        loop {
+            let line = match self {
+                Self::Plain => tokio::task::spawn_blocking(plain_line).await??,
+                Self::Editor(editor) => {
+                    let mut taken = editor.take().context("the editor is gone")?;
+                    let read = tokio::task::spawn_blocking(move || {
+                        let read = taken.read_line(&Mark);
+                        (taken, read)
+                    });
+                    let (taken, read) = read.await?;
+                    *editor = Some(taken);
+                    match read? {
+                        Signal::Success(line) => Some(line),
+                        Signal::CtrlC => continue,
+                        _ => None,
+                    }
+                }
+            };
+            let Some(line) = line else {
+                return Ok(Said::Leave);
+            };
+            let line = line.trim();
+            match line.strip_prefix('/') {
+                _ if line.is_empty() => {}
+                Some(command) => {
+                    let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+                    return Ok(Said::Command(name.to_owned(), rest.to_owned()));
+                }
+                None => return Ok(Said::Text(line.to_owned())),
+            }
+        }
+    }
+}
+
+fn plain_line() -> io::Result<Option<String>> {
+    let mut line = String::new();
+    let count = io::stdin().lock().read_line(&mut line)?;
+    Ok((count > 0).then_some(line))
+}
+
+/// What stands before a line.
+struct Mark;
+
+impl Prompt for Mark {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+    fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
+        Cow::Borrowed("> ")
+    }
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed("  ")
+    }
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        Cow::Owned(format!("(search: {}) ", search.term))
+    }
+}

@@ -1,0 +1,124 @@
+//! `windlass demo`: a kill in the middle of a tool, and what follows.
+
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cli::FAILED;
+use crate::config::Sandbox;
+use crate::demonstration::{COUNTED, SLOW_PROMPT};
+use crate::sandbox;
+use crate::terminal::{Colour, Style};
+
+/// How far the count comes before the kill.
+const KILLED_AT: usize = 4;
+/// How long it may take to come there.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Kills an agent in the middle of a tool, lets it go on, and says what that proves. It needs no model and no network.
+#[derive(Args)]
+pub(crate) struct Demo {}
+
+impl Demo {
+    pub(crate) fn carry_out(self) -> Result<ExitCode> {
+        if !sandbox::ways(Sandbox::Auto)
+            .iter()
+            .any(|way| way.works_here())
+        {
+            bail!(
+                "commands cannot be confined on this machine, so none is run; `windlass doctor` says what is missing"
+            );
+        }
+        let style = Style::of_stderr();
+        let say = |colour, text: &str| writeln!(io::stderr(), "{}", style.paint(colour, text));
+        let place = Place::new()?;
+        say(
+            Colour::Bold,
+            "1. An agent counts to twelve with a command in a sandbox.",
+        )?;
+        let mut child = place.agent(&["run", "--yes", SLOW_PROMPT])?;
+        place.wait_for(KILLED_AT, &mut child)?;
+        let pid = child.id();
+        child.kill().context("the agent cannot be killed")?;
+        let killed = child.wait()?;
+        let before = place.counted();
+        writeln!(io::stderr())?;
+        say(
+            Colour::Bold,
+            &format!("2. kill -9 {pid}, in the middle of the command: it had come to {before}."),
+        )?;
+        if killed.signal().is_none() {
+            bail!("the agent ended by itself before it could be killed; try again");
+        }
+        say(
+            Colour::Bold,
+            "3. Another process goes on with the turn: windlass run --continue.",
+        )?;
+        let status = place.agent(&["run", "--continue"])?.wait()?;
+        if !status.success() {
+            return Ok(ExitCode::from(FAILED));
+        }
+        let after = place.counted();
+        say(Colour::Bold, "\nWhat that proves:")?;
+        let proofs = [
+            "the prompt, the call and all text before the kill were on disk, and nothing was lost".to_owned(),
+            "the command is of a kind that must not run twice, so it was not: its result says that nobody knows it".to_owned(),
+            format!("the file had {before} lines at the kill and has {after} now: what was left of the command was ended too"),
+            "the turn ended once, with an answer, in the process that took it up".to_owned(),
+        ];
+        for proof in proofs {
+            writeln!(io::stderr(), "  - {proof}")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A directory that is gone afterwards, with data of its own.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Result<Self> {
+        // Not below `/tmp`, of which a sandbox has its own.
+        let directory = tempfile::tempdir_in("/var/tmp").or_else(|_| tempfile::tempdir());
+        let directory = directory.context("there is no place for the demonstration")?;
+        std::fs::create_dir(directory.path().join("work"))?;
+        Ok(Self { directory })
+    }
+
+    /// Starts this program again, with the demonstration model and nothing of the user's.
+    fn agent(&self, arguments: &[&str]) -> Result<Child> {
+        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.directory.path().join("work"))
+            .env("WINDLASS_DATA", self.directory.path().join("data"))
+            .env("WINDLASS_MODEL", "demonstration");
+        command.spawn().context("the agent cannot be started")
+    }
+
+    /// Waits until the count has come so far.
+    fn wait_for(&self, count: usize, child: &mut Child) -> Result<()> {
+        let begun = Instant::now();
+        while self.counted() < count {
+            if child.try_wait()?.is_some() || begun.elapsed() > PATIENCE {
+                bail!("the agent did not come to its command");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> usize {
+        let file: &Path = &self.directory.path().join("work").join(COUNTED);
+        std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
+    }
+}

@@ -1,0 +1,272 @@
+//! `windlass doctor`: what this machine can do, and what to do about the rest.
+
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use tokio::net::UnixStream;
+use windlass_core::bounds::one_line;
+use windlass_tools::Confinement;
+
+use crate::cli::printable;
+use crate::config::{self, Config};
+use crate::model::{self, Choice};
+use crate::terminal::{Colour, Style};
+use crate::{daemon, data};
+
+/// How much room the data should have left.
+const ROOM: u64 = 1024 * 1024 * 1024;
+
+/// Looks at this machine: sandbox, models, data, daemon, agents of others; and says what to do.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// The data directory [default: the user's own].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes a line of JSON for each finding.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Good,
+    /// Something works less well, or not yet.
+    Lacking,
+    Bad,
+}
+
+struct Finding {
+    about: &'static str,
+    standing: Standing,
+    text: String,
+    /// What to do about it.
+    advice: Option<String>,
+}
+
+impl Finding {
+    fn new(about: &'static str, standing: Standing, text: impl Into<String>) -> Self {
+        Self {
+            about,
+            standing,
+            text: text.into(),
+            advice: None,
+        }
+    }
+
+    fn do_this(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl Doctor {
+    pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
+        let data = data::directory(self.data.clone());
+        let (config, configuration) = configuration(named_config, &data);
+        let mut findings = vec![version(), configuration];
+        findings.extend(sandbox());
+        findings.push(model_that_answers(&config));
+        findings.extend(backends());
+        findings.push(directory(&data));
+        findings.push(running(&data).await);
+        self.show(&findings)?;
+        Ok(
+            match findings.iter().any(|it| it.standing == Standing::Bad) {
+                true => ExitCode::FAILURE,
+                false => ExitCode::SUCCESS,
+            },
+        )
+    }
+
+    fn show(&self, findings: &[Finding]) -> io::Result<()> {
+        let style = Style::of_stdout();
+        let mut out = io::stdout().lock();
+        for finding in findings {
+            let (word, colour) = match finding.standing {
+                Standing::Good => ("good", Colour::Good),
+                Standing::Lacking => ("lacking", Colour::Asked),
+                Standing::Bad => ("bad", Colour::Bad),
+            };
+            if self.json {
+                let line = json!({
+                    "about": finding.about, "standing": word,
+                    "text": finding.text, "advice": finding.advice,
+                });
+                writeln!(out, "{line}")?;
+                continue;
+            }
+            let mark = match (finding.standing, style.has_unicode) {
+                (Standing::Good, true) => "✓",
+                (Standing::Lacking, true) => "–",
+                (Standing::Bad, true) => "✗",
+                (Standing::Good, false) => "+",
+                (Standing::Lacking, false) => "-",
+                (Standing::Bad, false) => "x",
+            };
+            let mark = style.paint(colour, mark);
+            let (about, text) = (finding.about, one_line(&finding.text));
+            writeln!(out, "{mark} {about:<14} {text}")?;
+            if let Some(advice) = &finding.advice {
+                writeln!(out, "  {:<14} {}", "", style.paint(Colour::Dim, advice))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn version() -> Finding {
+    let text = format!(
+        "windlass {} on {} {}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    );
+    Finding::new("version", Standing::Good, text)
+}
+
+fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
+    let is_here = named.is_some() || Path::new(config::FILE).exists();
+    match config::load(named, data) {
+        Ok(config) if is_here => {
+            let finding = Finding::new("configuration", Standing::Good, "windlass.toml is read");
+            (config, finding)
+        }
+        Ok(config) => {
+            let finding = Finding::new(
+                "configuration",
+                Standing::Good,
+                "none, so the defaults count",
+            );
+            (config, finding)
+        }
+        Err(error) => {
+            let finding = Finding::new("configuration", Standing::Bad, format!("{error:#}"))
+                .do_this("mend the file; docs/configuration.md tells what it may say");
+            (Config::default(), finding)
+        }
+    }
+}
+
+fn sandbox() -> Vec<Finding> {
+    let bubblewrap = Confinement::Bubblewrap.works_here();
+    let landlock = Confinement::Landlock.works_here();
+    let way = |about, works: bool, advice: &str| match works {
+        true => Finding::new(about, Standing::Good, "confines commands"),
+        false => Finding::new(about, Standing::Lacking, "does not work here").do_this(advice),
+    };
+    let mut ways = vec![
+        way(
+            "bubblewrap",
+            bubblewrap,
+            "install it (apt install bubblewrap), and allow user namespaces",
+        ),
+        way(
+            "landlock",
+            landlock,
+            "it needs Linux 5.13 with landlock switched on",
+        ),
+    ];
+    if !bubblewrap && !landlock {
+        ways.push(
+            Finding::new(
+                "sandbox",
+                Standing::Bad,
+                "commands are refused, because nothing confines them",
+            )
+            .do_this("get one of the two above to work"),
+        );
+    }
+    ways
+}
+
+fn model_that_answers(config: &Config) -> Finding {
+    let variable = |name: &str| std::env::var(name).ok();
+    let wanted = variable("WINDLASS_MODEL");
+    match model::choose(wanted.as_deref(), config, variable) {
+        Ok(Choice::Real(model)) => {
+            let text = format!("{} of {}", model.model, model.provider_type);
+            Finding::new("model", Standing::Good, text)
+        }
+        Ok(Choice::Simulator) => Finding::new("model", Standing::Good, "the simulator"),
+        Ok(Choice::Demonstration) => {
+            Finding::new("model", Standing::Lacking, "none, so the demonstration answers").do_this(
+                "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a server of your own: docs/configuration.md",
+            )
+        }
+        Err(error) => Finding::new("model", Standing::Bad, format!("{error:#}"))
+            .do_this("name another with --model, or set its key"),
+    }
+}
+
+/// Looks for agents of others by their programs; `windlass backends check` starts them.
+fn backends() -> Vec<Finding> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<_> = std::env::split_paths(&path).collect();
+    let is_here = |program: &str| places.iter().any(|place| place.join(program).is_file());
+    let known = [
+        ("claude-code", "claude"),
+        ("codex", "codex"),
+        ("gemini", "gemini"),
+    ];
+    let (here, gone): (Vec<_>, Vec<_>) =
+        known.into_iter().partition(|(_, program)| is_here(program));
+    let names = |which: &[(&str, &str)]| {
+        let names: Vec<_> = which.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    };
+    let mut findings = Vec::new();
+    if !here.is_empty() {
+        findings.push(
+            Finding::new("agents", Standing::Good, names(&here))
+                .do_this("windlass backends check says whether they answer"),
+        );
+    }
+    if !gone.is_empty() {
+        let text = format!("not installed: {}", names(&gone));
+        findings.push(Finding::new("agents", Standing::Lacking, text));
+    }
+    findings
+}
+
+fn directory(data: &Path) -> Finding {
+    let shown = printable(data);
+    let existing = data.ancestors().find(|place| place.exists());
+    let room = existing.and_then(|place| rustix::fs::statvfs(place).ok());
+    let room = room.map(|room| room.f_bavail * room.f_frsize);
+    let is_writable = existing
+        .is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok());
+    if !is_writable {
+        return Finding::new("data", Standing::Bad, format!("{shown} cannot be written"))
+            .do_this("name another with --data or WINDLASS_DATA");
+    }
+    let size = std::fs::metadata(data.join("windlass.db")).map_or(0, |it| it.size());
+    let room = room.unwrap_or_default();
+    let text = format!("{shown}: {} MB, {} MB left", size >> 20, room >> 20);
+    match room < ROOM {
+        true => Finding::new("data", Standing::Lacking, text)
+            .do_this("make room: a turn stops when nothing can be recorded"),
+        false => Finding::new("data", Standing::Good, text),
+    }
+}
+
+async fn running(data: &Path) -> Finding {
+    let socket = daemon::own_socket(data);
+    let is_running = match socket {
+        Some(socket) => UnixStream::connect(socket).await.is_ok(),
+        None => false,
+    };
+    match is_running {
+        true => Finding::new("daemon", Standing::Good, "runs on this data"),
+        false => Finding::new(
+            "daemon",
+            Standing::Good,
+            "none runs; commands work by themselves (windlass serve starts one)",
+        ),
+    }
+}

@@ -1,0 +1,337 @@
+//! `windlass threads`: conversations, listed, shown, forked and removed.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use windlass_client::Client;
+use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::{Item, ItemKind, Status, Thread, ThreadDetail, UndoneThread};
+
+use crate::cli::note;
+use crate::reach::{Link, Reach, explained};
+use crate::talk::{find, short};
+use crate::terminal::{Style, about, columns};
+use crate::{data, follow};
+
+/// How much of a prompt stands in a line where the screen says nothing of its width.
+const PIPE_WIDTH: usize = 120;
+
+/// Shows and keeps conversations.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass threads list
+  windlass threads show 1f2e3d4c
+  windlass threads fork 1f2e3d4c
+  windlass threads rewind 1f2e3d4c --turns 2
+  windlass threads export 1f2e3d4c > conversation.jsonl
+
+The end of an id will do wherever one is asked for.")]
+pub(crate) struct Threads {
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// Writes JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    word: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Lists conversations, the newest first.
+    List {
+        /// How many at most.
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// Those that were put away too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Shows a conversation.
+    Show {
+        /// The conversation.
+        id: String,
+    },
+    /// Makes a new conversation that begins as this one.
+    Fork {
+        /// The conversation.
+        id: String,
+        /// The last turn that the new one has [default: the last that is at its end].
+        #[arg(long, value_name = "ID")]
+        turn: Option<String>,
+    },
+    /// Makes a new conversation without the last turns of this one.
+    Rewind {
+        /// The conversation.
+        id: String,
+        /// How many turns.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        turns: u32,
+    },
+    /// Writes a conversation with all its events, as lines of JSON.
+    Export {
+        /// The conversation.
+        id: String,
+    },
+    /// Removes a conversation, and all that is recorded of it.
+    Delete {
+        /// The conversation.
+        id: String,
+        /// Does not ask.
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+impl Threads {
+    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
+        let data = data::directory(self.data.clone());
+        if !data.join("windlass.db").exists() {
+            bail!(
+                "there are no conversations in {} yet",
+                crate::cli::printable(&data)
+            );
+        }
+        let link = Arc::new(Link::open(Reach::to_look(data, config)?).await?);
+        let done = self.on(&link).await;
+        link.leave().await;
+        done
+    }
+
+    async fn on(self, link: &Arc<Link>) -> Result<ExitCode> {
+        let client = link.client();
+        let mut out = io::stdout();
+        match self.word {
+            Verb::List { limit, all } => {
+                let path = format!("/v1/threads?limit={limit}&include_archived={all}");
+                let threads: Vec<Thread> = client.get(&path).await.map_err(explained)?;
+                list(&threads, self.json, &mut out)?;
+            }
+            Verb::Show { id } => {
+                let path = format!("/v1/threads/{}", find(link, &id).await?);
+                let detail: Value = client.get(&path).await.map_err(explained)?;
+                match self.json {
+                    true => writeln!(out, "{detail}")?,
+                    false => show(&serde_json::from_value(detail)?, &mut out)?,
+                }
+            }
+            Verb::Fork { id, turn } => {
+                let path = format!("/v1/threads/{}/fork", find(link, &id).await?);
+                let body = turn.map_or_else(|| json!({}), |turn| json!({ "turn_id": turn }));
+                let made: Thread = client.post(&path, &body).await.map_err(explained)?;
+                made_new(&made, self.json, &mut out)?;
+            }
+            Verb::Rewind { id, turns } => {
+                let path = format!("/v1/threads/{}/undo", find(link, &id).await?);
+                let body = json!({ "depth": turns - 1 });
+                let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
+                made_new(&made.thread, self.json, &mut out)?;
+            }
+            Verb::Export { id } => {
+                let path = format!("/v1/threads/{}/export", find(link, &id).await?);
+                client.download(&path, &mut out).await.map_err(explained)?;
+            }
+            Verb::Delete { id, yes } => delete(&client, &find(link, &id).await?, yes).await?,
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn list(threads: &[Thread], is_json: bool, out: &mut impl Write) -> Result<()> {
+    if is_json {
+        for thread in threads {
+            writeln!(out, "{}", serde_json::to_string(thread)?)?;
+        }
+        return Ok(());
+    }
+    if threads.is_empty() {
+        note("there are no conversations yet; `windlass run \"…\"` begins one");
+        return Ok(());
+    }
+    let width = match io::stdout().is_terminal() {
+        true => columns(),
+        false => PIPE_WIDTH,
+    };
+    let style = Style::of_stderr();
+    writeln!(
+        out,
+        "{:<8}  {:<16}  {:<20}  TITLE",
+        "ID", "CHANGED", "MODEL"
+    )?;
+    for thread in threads {
+        let changed = thread.updated_at.get(..16).unwrap_or_default();
+        let by = thread.backend.as_ref().unwrap_or(&thread.model);
+        let title = thread.title.as_deref().unwrap_or(&thread.workspace);
+        let line = format!(
+            "{:<8}  {:<16}  {:<20}  {}",
+            short(&thread.id),
+            changed.replace('T', " "),
+            style.cut(&one_line(by), 20),
+            one_line(title)
+        );
+        writeln!(out, "{}", style.cut(&line, width))?;
+    }
+    Ok(())
+}
+
+fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
+    let thread = &detail.thread;
+    writeln!(out, "conversation {}", thread.id)?;
+    writeln!(out, "in           {}", one_line(&thread.workspace))?;
+    let by = thread.backend.as_ref().unwrap_or(&thread.model);
+    writeln!(out, "with         {}", one_line(by))?;
+    for item in &detail.items {
+        writeln!(out)?;
+        show_item(item, out)?;
+    }
+    for turn in &detail.turns {
+        if matches!(turn.status, Status::Failed) {
+            let cause = turn.error.as_deref().unwrap_or("it failed");
+            writeln!(out, "\n[failed] {}", lines(cause))?;
+        }
+    }
+    if !detail.pending_approvals.is_empty() {
+        writeln!(
+            out,
+            "\nsomebody is asked: windlass run --resume {}",
+            short(&thread.id)
+        )?;
+    }
+    Ok(())
+}
+
+fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
+    let text = item.detail.as_deref().unwrap_or_default();
+    match item.kind {
+        ItemKind::UserMessage => writeln!(out, "> {}", lines(text))?,
+        ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
+        ItemKind::AgentReasoning => {}
+        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
+            let tool = item.metadata.as_ref().map(|metadata| &metadata["tool"]);
+            let tool = tool.unwrap_or(&Value::Null);
+            let name = one_line(tool["name"].as_str().unwrap_or("tool")).into_owned();
+            let how = serde_json::to_value(item.status)?;
+            let how = how.as_str().unwrap_or_default().to_owned();
+            writeln!(out, "[{name}] {}  ({how})", about(&tool["input"]))?;
+        }
+        kind => {
+            let kind = serde_json::to_value(kind)?;
+            writeln!(
+                out,
+                "[{}] {}",
+                kind.as_str().unwrap_or_default(),
+                lines(text)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {
+    match is_json {
+        true => writeln!(out, "{}", serde_json::to_string(thread)?)?,
+        false => {
+            writeln!(out, "{}", thread.id)?;
+            note(&format!(
+                "go on with it: windlass run --resume {} \"…\"",
+                short(&thread.id)
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn delete(client: &Client, id: &str, yes: bool) -> Result<()> {
+    if !yes {
+        if !io::stdin().is_terminal() {
+            bail!("nobody is here to ask; --yes removes it");
+        }
+        write!(
+            io::stderr(),
+            "Remove the conversation {id} for good? [y/N] "
+        )?;
+        io::stderr().flush()?;
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).context("no answer")?;
+        if !matches!(line.trim(), "y" | "Y" | "yes") {
+            bail!("nothing was removed");
+        }
+    }
+    client
+        .delete(&format!("/v1/threads/{id}"))
+        .await
+        .map_err(explained)
+}
+
+/// Shows the events of a conversation as they come.
+#[derive(Args)]
+pub(crate) struct Events {
+    #[command(subcommand)]
+    word: EventVerb,
+}
+
+#[derive(Subcommand)]
+enum EventVerb {
+    /// Writes the events of a conversation as lines of JSON, and goes on with those that come.
+    Tail {
+        /// The conversation; the end of its id will do.
+        id: String,
+        /// The number of the last event that is known already.
+        #[arg(long, default_value_t = 0, value_name = "SEQ")]
+        since: u64,
+        /// Ends with the event that is the last now.
+        #[arg(long)]
+        no_follow: bool,
+        /// The data directory [default: the user's own].
+        #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+        data: Option<PathBuf>,
+    },
+}
+
+impl Events {
+    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
+        let EventVerb::Tail {
+            id,
+            since,
+            no_follow,
+            data,
+        } = self.word;
+        let link = Arc::new(Link::open(Reach::to_look(data::directory(data), config)?).await?);
+        let tailed = tail(&link, &id, since, no_follow).await;
+        link.leave().await;
+        tailed.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result<()> {
+    let id = find(link, id).await?;
+    let path = format!("/v1/threads/{id}");
+    let detail: ThreadDetail = link.client().get(&path).await.map_err(explained)?;
+    if no_follow && since >= detail.latest_seq {
+        return Ok(());
+    }
+    let mut events = follow::Follower::after(link, &id, since).await?;
+    let mut out = io::stdout();
+    loop {
+        let event = events.next().await?;
+        let line = serde_json::to_string(&event)?;
+        if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+            // Whoever reads has seen enough.
+            return match error.kind() {
+                io::ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(error.into()),
+            };
+        }
+        if no_follow && event.seq >= detail.latest_seq {
+            return Ok(());
+        }
+    }
+}

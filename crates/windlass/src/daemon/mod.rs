@@ -1,0 +1,194 @@
+//! The daemon: a store, the runtime on it, and the server before both. `windlass serve` gives it a port; other commands hold one of their own
+//! where none runs.
+
+pub(crate) mod made_token;
+
+mod agent;
+mod retention;
+mod secrets_key;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::{Resource, getrlimit};
+use windlass_core::typed_id::HarnessId;
+use windlass_runtime::{
+    InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
+};
+use windlass_server::{
+    Access, HostWireStore, Limits, Models, RpcSettings, Settings, Upkeep, open_environments,
+};
+use windlass_tools::{Environments, ShellSettings};
+
+use crate::backends::{self, Surroundings};
+use crate::config::{self, Config};
+use crate::data;
+
+/// How long the path of a socket may be.
+const MAX_SOCKET_PATH: usize = 100;
+
+/// What a daemon is made from.
+pub(crate) struct DaemonOptions<'a> {
+    /// Where it keeps everything.
+    pub(crate) data: &'a Path,
+    /// The root of the environment `local`.
+    pub(crate) workspace: PathBuf,
+    pub(crate) config: &'a Config,
+    /// The model that answers when nobody names one.
+    pub(crate) model: Option<&'a str>,
+    pub(crate) secrets_key_file: Option<&'a Path>,
+    /// Files that tools must not see, beside the data.
+    pub(crate) own_files: Vec<&'a Path>,
+    pub(crate) recovery: RecoveryPolicy,
+    pub(crate) on_lost_commits: OnLostCommits,
+}
+
+/// A daemon that has its data, and nobody to serve yet.
+pub(crate) struct Daemon {
+    pub(crate) store: SqliteStore,
+    pub(crate) runtime: InProcessRuntime,
+    pub(crate) wire: HostWireStore,
+    /// Whether no model is configured, so that the demonstration answers.
+    pub(crate) is_demonstration: bool,
+    workspace: PathBuf,
+    harness_id: HarnessId,
+    models: Models,
+    backends: Vec<String>,
+    environments: Environments,
+    shell: ShellSettings,
+    limits: Limits,
+    upkeep: Upkeep,
+    rpc: RpcSettings,
+}
+
+impl DaemonOptions<'_> {
+    /// Opens the data, which no other daemon may have. Turns of an earlier one do not go on yet.
+    pub(crate) async fn open(self) -> anyhow::Result<Daemon> {
+        let (directory, config) = (self.data, self.config);
+        data::make(directory)?;
+        let (retention, upkeep) = retention::of(&config.retention)?;
+        let key_file = self.secrets_key_file.or(config.secrets_key_file.as_deref());
+        let (key, unkept) = secrets_key::load(key_file, directory)?;
+        let options = SqliteOptions::new(directory)
+            .with_retention(retention)
+            .with_secrets_key(key)
+            .on_lost_commits(self.on_lost_commits);
+        let store = SqliteStore::open(options).await?;
+        store.check_secrets_key().await.with_context(|| {
+            let path = directory.display();
+            format!(
+                "the secrets in {path} need their own key; name its file with --secrets-key-file"
+            )
+        })?;
+        if let Some(unkept) = unkept {
+            unkept.keep(directory)?;
+        }
+        let mut limits = Limits::default();
+        limit(&mut limits, &config.limits);
+        let mut rpc = RpcSettings::default();
+        trace(&mut rpc, &config.runs);
+        // A socket keeps its descriptor, and is no longer counted as a connection.
+        for connections in [&mut limits.connections, &mut rpc.connections] {
+            *connections = (*connections).min(descriptors_for_clients() / 2);
+        }
+        let (records, runs) = (Arc::new(store.host_records()), Arc::new(store.runs()));
+        let wire = HostWireStore::new(records, runs, limits.kept_answers)
+            .with_upkeep(Arc::new(store.clone()));
+        let environments = Environments::new();
+        open_environments(&environments, &self.workspace, &wire).await?;
+        let own_files = self.own_files.into_iter().chain(key_file);
+        let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        tools::warn_of_hidden(&self.workspace, &environments);
+        let shell = tools.shell.clone();
+        let around = Surroundings {
+            data: directory,
+            environments: &environments,
+            shell: &shell,
+        };
+        let configured = backends::all(&config.backends, &around)?;
+        let backends = configured.iter().map(|backend| backend.name.clone());
+        let backends = backends.collect();
+        let agent = agent::Agent {
+            backends: configured,
+            config,
+            tools,
+            model: self.model,
+            recovery: self.recovery,
+        };
+        let agent::BuiltAgent {
+            runtime,
+            harness_id,
+            models,
+            is_demonstration,
+        } = agent.on(&store).await?;
+        Ok(Daemon {
+            store,
+            runtime,
+            wire,
+            workspace: self.workspace,
+            harness_id,
+            models,
+            is_demonstration,
+            backends,
+            environments,
+            shell,
+            limits,
+            upkeep,
+            rpc,
+        })
+    }
+}
+
+impl Daemon {
+    /// Returns what a server on it is told.
+    pub(crate) fn settings(&self, access: Access) -> Settings {
+        let mut settings = Settings::new(&self.workspace, self.harness_id, access);
+        settings.upkeep = self.upkeep;
+        settings.environments = self.environments.clone();
+        settings.shell = self.shell.clone();
+        settings.models = self.models.clone();
+        settings.backends = self.backends.iter().cloned().collect();
+        settings.limits = self.limits.clone();
+        settings.rpc = self.rpc.clone();
+        settings
+    }
+}
+
+/// Returns the socket by which commands of the same user find the daemon of a data directory; `None` where its path is too long for one.
+pub(crate) fn own_socket(data: &Path) -> Option<PathBuf> {
+    let path = data.join("daemon.sock");
+    (path.as_os_str().len() <= MAX_SOCKET_PATH).then_some(path)
+}
+
+/// Lets the configuration change what it names.
+fn limit(limits: &mut Limits, configured: &config::Limits) {
+    let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
+    set(&mut limits.body_bytes, configured.body_bytes);
+    set(&mut limits.threads, configured.threads);
+    set(&mut limits.subscribers, configured.subscribers);
+    set(&mut limits.connections, configured.connections);
+}
+
+/// Returns how many connections and sockets the system lets this process have, beside the files that it needs itself.
+fn descriptors_for_clients() -> usize {
+    const OTHERS: u64 = 256;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = limit.saturating_sub(OTHERS).max(limit / 4);
+    usize::try_from(left).unwrap_or(usize::MAX)
+}
+
+/// Lets the configuration change how runs are traced.
+fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
+    let set = |time: &mut Duration, configured: Option<u64>| {
+        *time = configured.map_or(*time, Duration::from_millis);
+    };
+    set(&mut rpc.grace, configured.grace_ms);
+    set(&mut rpc.lease, configured.lease_ms);
+    let day = Duration::from_secs(24 * 60 * 60);
+    rpc.keep_ended = configured.keep_days.map(|days| day * days);
+    let bytes = configured.message_bytes;
+    rpc.limits.message_bytes = bytes.unwrap_or(rpc.limits.message_bytes);
+}

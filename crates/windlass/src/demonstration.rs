@@ -1,0 +1,324 @@
+//! The model that answers when no other is configured. It follows a script and needs no network, but what it does is done: the tools, the sandbox,
+//! the question and the record are real.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use serde_json::{Value, json};
+use tokio::time::Sleep;
+use windlass_core::error::Result;
+use windlass_core::history::History;
+use windlass_core::llm_driver_registry::{
+    LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmRequest, LlmResponseStream,
+    LlmStreamEvent,
+};
+use windlass_core::message::{Message, MessageRole};
+use windlass_core::tool_types::ToolCall;
+
+/// The name under which it shows itself.
+pub(crate) const NAME: &str = "demonstration";
+
+/// How long it takes for a word.
+const WORD: Duration = Duration::from_millis(6);
+/// Files that say what a directory is about, the best first.
+const TELLING: [&str; 8] = [
+    "README.md",
+    "README",
+    "Cargo.toml",
+    "package.json",
+    "pyproject.toml",
+    "go.mod",
+    "Makefile",
+    "AGENTS.md",
+];
+/// What it runs; it changes nothing.
+const COMMAND: &str = "uname -s; echo \"$(ls -A | wc -l) entries\"";
+
+/// What `windlass demo` asks for.
+pub(crate) const SLOW_PROMPT: &str = "Count to twelve, slowly, and tell me how far you came.";
+/// The file that is counted into.
+pub(crate) const COUNTED: &str = "counted.txt";
+
+/// What to try after it.
+const NEXT: &str = r#"
+Every step was recorded before you saw it. What to try next:
+
+  windlass demo                  a kill in the middle of a tool, and what follows
+  windlass run --continue "…"    more in this conversation
+  windlass chat                  the same, as a conversation
+  windlass doctor                what this machine can do, and how to set up a model
+"#;
+
+/// The demonstration model.
+#[derive(Debug)]
+pub(crate) struct Demonstration;
+
+/// What it says next, and what it wants done.
+struct Answer {
+    text: String,
+    call: Option<(&'static str, Value)>,
+}
+
+/// A call of this turn and its result.
+struct Done<'a> {
+    name: &'a str,
+    result: &'a Value,
+    error: Option<&'a str>,
+}
+
+/// Follows the script from where the turn is. It looks at nothing but the conversation, so that another process goes on in the right place.
+fn answer(prompt: &str, done: &[Done<'_>]) -> Answer {
+    let of = |name: &str| done.iter().find(|done| done.name == name);
+    let Some(listed) = of("list") else {
+        let text = "I am the demonstration model: I follow a script and need no key and no network. The tools, the sandbox and the record are real.\n\n\
+                    First I look around.\n";
+        return Answer {
+            text: text.to_owned(),
+            call: Some(("list", json!({}))),
+        };
+    };
+    let telling = telling(listed.result);
+    if let (Some(file), None) = (telling, of("read")) {
+        return Answer {
+            text: String::new(),
+            call: Some(("read", json!({ "path": file, "lines": 20 }))),
+        };
+    }
+    let Some(ran) = of("shell") else {
+        return Answer {
+            text:
+                "\nNow a command, in a sandbox. Before something could change, somebody is asked.\n"
+                    .to_owned(),
+            call: Some(("shell", json!({ "command": COMMAND }))),
+        };
+    };
+    Answer {
+        text: farewell(prompt, listed, telling.zip(of("read")), ran),
+        call: None,
+    }
+}
+
+/// Counts in a file, which takes long enough to be killed in the middle; whoever goes on looks how far it came.
+fn count(done: &[Done<'_>]) -> Answer {
+    let of = |name: &str| done.iter().find(|done| done.name == name);
+    let Some(ran) = of("shell") else {
+        let command = format!(
+            "for i in $(seq 12); do echo $i >> {COUNTED}; sleep 0.25; done; echo all twelve"
+        );
+        return Answer {
+            text: "I count in a file, with a command that takes three seconds.\n".to_owned(),
+            call: Some(("shell", json!({ "command": command }))),
+        };
+    };
+    if ran.error.is_none() && ran.result["exit_code"] == 0 {
+        return Answer {
+            text: "\nI came to twelve, in one go.\n".to_owned(),
+            call: None,
+        };
+    }
+    let Some(read) = of("read") else {
+        return Answer {
+            text: format!(
+                "\nThe record says of my command: {}\nSo I do not run it again, but look how far it came.\n",
+                ran.error.unwrap_or("it was cut short")
+            ),
+            call: Some(("read", json!({ "path": COUNTED }))),
+        };
+    };
+    let count = read.result["line_count"].as_u64().unwrap_or_default();
+    Answer {
+        text: format!("\nI came to {count}.\n"),
+        call: None,
+    }
+}
+
+/// Finds the file that says the most about a directory.
+fn telling(listed: &Value) -> Option<&'static str> {
+    let entries = listed["entries"].as_array()?;
+    TELLING.into_iter().find(|name| {
+        let mut files = entries.iter().filter(|entry| entry["kind"] == "file");
+        files.any(|entry| entry["name"] == **name)
+    })
+}
+
+fn farewell(
+    prompt: &str,
+    listed: &Done<'_>,
+    read: Option<(&str, &Done<'_>)>,
+    ran: &Done<'_>,
+) -> String {
+    let count = listed.result["entry_count"].as_u64().unwrap_or_default();
+    let mut text =
+        format!("\nYou asked: {prompt}\n\nA script cannot answer that, but this happened:\n\n");
+    text += &match listed.error {
+        None => format!("- This directory has {count} entries.\n"),
+        Some(error) => format!("- This directory could not be read: {error}\n"),
+    };
+    if let Some((file, read)) = read {
+        let content = read.result["content"].as_str().unwrap_or_default();
+        let lines = content.lines().map(str::trim);
+        let mut lines = lines.filter(|line| !line.is_empty());
+        if let Some(first) = lines.next() {
+            let first: String = first.chars().take(80).collect();
+            text += &format!("- {file} begins with: {first}\n");
+        }
+    }
+    text += &match (ran.error, ran.result["output"].as_str()) {
+        (None, Some(output)) => {
+            let output: Vec<_> = output.lines().collect();
+            let sandbox = ran.result["sandbox"].as_str().unwrap_or("none");
+            format!(
+                "- The command ran (sandbox: {sandbox}) and printed: {}\n",
+                output.join(", ")
+            )
+        }
+        (error, _) => format!(
+            "- The command did not run: {}\n",
+            error.unwrap_or("it printed nothing")
+        ),
+    };
+    text += NEXT;
+    text
+}
+
+/// Returns the newest turn of a conversation, from what was asked on.
+fn newest(history: &History) -> Vec<&Message> {
+    let mut turn = Vec::new();
+    for message in history.iter().rev() {
+        turn.push(&**message);
+        if message.role == MessageRole::User {
+            break;
+        }
+    }
+    turn.reverse();
+    turn
+}
+
+/// Returns the calls of a turn that have results.
+fn done<'a>(turn: &[&'a Message]) -> Vec<Done<'a>> {
+    let calls = turn.iter().flat_map(|message| message.tool_calls());
+    let done = calls.filter_map(|call| {
+        let results = turn
+            .iter()
+            .filter_map(|message| message.tool_result_content());
+        let result = results.into_iter().find(|it| it.tool_call_id == call.id)?;
+        Some(Done {
+            name: &call.name,
+            result: result.result.as_ref().unwrap_or(&Value::Null),
+            error: result.error.as_deref(),
+        })
+    });
+    done.collect()
+}
+
+#[async_trait]
+impl LlmDriver for Demonstration {
+    async fn chat_completion_stream(
+        &self,
+        _messages: Vec<LlmMessage>,
+        _config: &LlmCallConfig,
+    ) -> Result<LlmResponseStream> {
+        // Calls beside turns, such as for a summary.
+        Ok(spoken("A demonstration.", None))
+    }
+
+    async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        let turn = newest(&request.history);
+        let prompt = turn.first().and_then(|message| message.text());
+        let done = done(&turn);
+        let Answer { text, call } = match prompt.unwrap_or_default() {
+            SLOW_PROMPT => count(&done),
+            prompt => answer(prompt, &done),
+        };
+        let call = call.map(|(name, arguments)| ToolCall {
+            id: format!("demonstration_{}", done.len()),
+            name: name.to_owned(),
+            arguments,
+        });
+        Ok(spoken(&text, call))
+    }
+}
+
+fn spoken(text: &str, call: Option<ToolCall>) -> LlmResponseStream {
+    let words = text.split_inclusive(' ').filter(|word| !word.is_empty());
+    let words = words.map(|word| LlmStreamEvent::TextDelta(word.to_owned()));
+    let finish = if call.is_some() { "tool_calls" } else { "stop" };
+    let metadata = LlmCompletionMetadata {
+        model: Some(NAME.to_owned()),
+        finish_reason: Some(finish.to_owned()),
+        ..LlmCompletionMetadata::default()
+    };
+    let mut events: Vec<_> = words.collect();
+    events.extend(call.map(|call| LlmStreamEvent::ToolCalls(vec![call])));
+    events.push(LlmStreamEvent::Done(Box::new(metadata)));
+    Box::pin(Speech {
+        events: events.into_iter(),
+        pause: None,
+    })
+}
+
+/// Gives one word after the other.
+struct Speech {
+    events: std::vec::IntoIter<LlmStreamEvent>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream for Speech {
+    type Item = Result<LlmStreamEvent>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(pause) = &mut self.pause {
+            std::task::ready!(pause.as_mut().poll(cx));
+        }
+        self.pause = Some(Box::pin(tokio::time::sleep(WORD)));
+        Poll::Ready(self.events.next().map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step<'a>(name: &'a str, result: &'a Value) -> Done<'a> {
+        Done {
+            name,
+            result,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn it_looks_around_runs_something_and_says_what_it_found() {
+        let listed = json!({ "entry_count": 2, "entries": [
+            { "name": "README.md", "kind": "file" }, { "name": "src", "kind": "directory" }] });
+        let read = json!({ "content": "\n# A project\n" });
+        let ran = json!({ "output": "Linux\n2 entries\n", "sandbox": "landlock" });
+        let name = |answer: Answer| answer.call.map(|(name, _)| name);
+        assert_eq!(name(answer("x", &[])), Some("list"));
+        let mut steps = vec![step("list", &listed)];
+        assert_eq!(name(answer("x", &steps)), Some("read"));
+        steps.push(step("read", &read));
+        assert_eq!(name(answer("x", &steps)), Some("shell"));
+        steps.push(step("shell", &ran));
+        let last = answer("What is here?", &steps);
+        assert!(last.call.is_none());
+        for part in [
+            "What is here?",
+            "# A project",
+            "landlock",
+            "Linux, 2 entries",
+        ] {
+            assert!(last.text.contains(part), "{part}: {}", last.text);
+        }
+        let nothing = json!({});
+        steps[2] = Done {
+            name: "shell",
+            result: &nothing,
+            error: Some("nobody allowed it"),
+        };
+        assert!(answer("x", &steps).text.contains("nobody allowed it"));
+    }
+}

@@ -1,0 +1,262 @@
+//! The daemon that a command speaks to: the one that runs on the data directory, else one that lives inside of the command for as long as that
+//! does. Either way the command is a client like any other.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::JoinHandle;
+use windlass_client::{Client, ClientError, Connect, Connection, ToSocket};
+use windlass_core::digest::Digest128;
+use windlass_protocol::{Environment, EnvironmentList, ErrorCode};
+use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
+use windlass_server::{Access, Inside, Server, Token, TokenBook};
+use windlass_store::SqliteError;
+
+use crate::cli::{note, printable};
+use crate::commands::serve::access;
+use crate::config;
+use crate::daemon::{self, Daemon, DaemonOptions, made_token};
+use crate::{data_modes, model, own_file};
+
+/// How often a daemon that is starting is looked for.
+const TRIES: u32 = 20;
+/// How long to wait before the next look.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long a daemon inside of a command may take to end; what runs then is recorded as far as it is.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How to reach the daemon of a data directory.
+pub(crate) struct Reach {
+    /// The data directory.
+    pub(crate) data: PathBuf,
+    /// The configuration that was named.
+    pub(crate) config: Option<PathBuf>,
+    /// The model that answers, where a daemon of our own is needed.
+    pub(crate) model: Option<String>,
+    /// Where that daemon works when nobody says where.
+    pub(crate) workspace: PathBuf,
+}
+
+/// The way to a daemon, and to the next one when that is gone.
+pub(crate) struct Link {
+    reach: Reach,
+    client: RwLock<Client>,
+    /// The daemon itself, where it lives in this process.
+    own: Mutex<Option<OwnDaemon>>,
+}
+
+struct OwnDaemon {
+    store: SqliteStore,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+impl Reach {
+    /// Reaches the data to look at it, or to put it in order; no model is asked.
+    pub(crate) fn to_look(data: PathBuf, config: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            data,
+            config: config.map(Path::to_owned),
+            model: Some("sim".to_owned()),
+            workspace: std::env::current_dir().context("the current directory is gone")?,
+        })
+    }
+
+    /// Reaches the daemon that runs, or brings one up in this process.
+    async fn daemon(&self) -> Result<(Client, Option<OwnDaemon>)> {
+        for _ in 0..TRIES {
+            if let Some(client) = self.running().await? {
+                return Ok((client, None));
+            }
+            match self.own().await {
+                Err(error) if is_locked(&error) => tokio::time::sleep(PAUSE).await,
+                reached => return reached,
+            }
+        }
+        anyhow::bail!(
+            "another process works on {} and cannot be spoken to; end it, or name other data with --data",
+            printable(&self.data)
+        )
+    }
+
+    /// Finds the daemon that runs on the data, if one does.
+    async fn running(&self) -> Result<Option<Client>> {
+        let Some(socket) = daemon::own_socket(&self.data) else {
+            return Ok(None);
+        };
+        if UnixStream::connect(&socket).await.is_err() {
+            return Ok(None);
+        }
+        let client = Client::new(ToSocket::new(socket), token_of(&self.data));
+        match client.get::<EnvironmentList>("/v1/environments").await {
+            Ok(_) => Ok(Some(client)),
+            // It went away in the meantime.
+            Err(error) if error.is_lost() => Ok(None),
+            Err(error) if error.code() == Some(ErrorCode::Unauthorized) => {
+                Err(error).context(format!(
+                    "a daemon runs on {} and asks for a token of its own; put it into {}",
+                    printable(&self.data),
+                    access::TOKEN_VARIABLE
+                ))
+            }
+            Err(error) => Err(error).context("the daemon that runs cannot be used"),
+        }
+    }
+
+    /// Brings up a daemon in this process. Turns that others left open stay open until somebody resumes their thread.
+    async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
+        data_modes::mend(&self.data);
+        let config = config::load(self.config.as_deref(), &self.data)?;
+        let options = DaemonOptions {
+            data: &self.data,
+            workspace: self.workspace.clone(),
+            config: &config,
+            model: self.model.as_deref(),
+            secrets_key_file: None,
+            own_files: self.config.as_deref().into_iter().collect(),
+            recovery: RecoveryPolicy::Resume,
+            on_lost_commits: OnLostCommits::Refuse,
+        };
+        let daemon = options.open().await?;
+        if daemon.is_demonstration {
+            note(model::DEMONSTRATION);
+        }
+        let (token, _) = made_token::kept(&self.data)?;
+        let stored = Arc::new(TokenBook::new(&self.data));
+        let operator = Some(Token::new(token.clone()));
+        let mut settings = daemon.settings(Access::Tokens { operator, stored });
+        settings.resumes_open_turns = false;
+        settings.grace = GRACE;
+        // Others find it too, and go on by themselves when it ends.
+        settings.unix_sockets.extend(daemon::own_socket(&self.data));
+        let Daemon {
+            store,
+            runtime,
+            wire,
+            ..
+        } = daemon;
+        let server = Server::without_port(runtime, settings, Arc::new(wire)).await?;
+        let inside = server.inside();
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(async move {
+            server
+                .run(async {
+                    let _ = stopped.await;
+                })
+                .await;
+        });
+        let client = Client::new(Within(inside), Some(token));
+        let own = OwnDaemon {
+            store,
+            stop,
+            running,
+        };
+        Ok((client, Some(own)))
+    }
+}
+
+impl Link {
+    /// Reaches the daemon of a data directory.
+    pub(crate) async fn open(reach: Reach) -> Result<Self> {
+        let (client, own) = reach.daemon().await?;
+        Ok(Self {
+            reach,
+            client: RwLock::new(client),
+            own: Mutex::new(own),
+        })
+    }
+
+    /// Returns what speaks to the daemon.
+    pub(crate) fn client(&self) -> Client {
+        let client = self.client.read();
+        client.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes sure that a daemon is there before something is asked of it that must not be asked twice.
+    pub(crate) async fn is_there(&self) -> Result<()> {
+        let answered = self
+            .client()
+            .get::<EnvironmentList>("/v1/environments")
+            .await;
+        match answered {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_lost() => self.again().await,
+            Err(error) => Err(explained(error)),
+        }
+    }
+
+    /// Reaches another daemon, because the one that was reached is gone.
+    pub(crate) async fn again(&self) -> Result<()> {
+        let mut own = self.own.lock().await;
+        ensure!(own.is_none(), "the daemon of this process has ended");
+        let (client, brought_up) = self.reach.daemon().await?;
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        *own = brought_up;
+        Ok(())
+    }
+
+    /// Ends the daemon, where it is our own. A turn that is at work is released, and goes on when somebody resumes its thread.
+    pub(crate) async fn leave(&self) {
+        if let Some(own) = self.own.lock().await.take() {
+            let _ = own.stop.send(());
+            let _ = own.running.await;
+            own.store.close().await;
+        }
+    }
+
+    /// Returns the environment whose root is a directory, and makes it where there is none.
+    pub(crate) async fn environment(&self, root: &Path) -> Result<String> {
+        let root = root
+            .canonicalize()
+            .with_context(|| format!("{} cannot be worked in", printable(root)))?;
+        let digest = Digest128::of(root.as_os_str().as_encoded_bytes()).to_string();
+        let id = format!("dir-{}", &digest[..16]);
+        let wanted = json!({ "id": id, "root": root });
+        let client = self.client();
+        let made = client.post::<Environment>("/v1/environments", &wanted);
+        match made.await {
+            Ok(_) => Ok(id),
+            Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => Ok(id),
+            Err(error) => Err(explained(error)),
+        }
+    }
+}
+
+/// A way into the server of this process.
+struct Within(Inside);
+
+#[async_trait]
+impl Connect for Within {
+    async fn connect(&self) -> io::Result<Box<dyn Connection>> {
+        Ok(Box::new(self.0.connect()))
+    }
+}
+
+/// Returns the token that opens the daemon of a data directory.
+fn token_of(data: &Path) -> Option<String> {
+    access::from_environment().or_else(|| {
+        let kept = own_file::read(&data.join(made_token::FILE)).ok().flatten();
+        kept.map(|file| file.text.trim().to_owned())
+    })
+}
+
+fn is_locked(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| matches!(cause.downcast_ref(), Some(SqliteError::Locked { .. })))
+}
+
+/// Says what a refusal means for whoever typed the command.
+pub(crate) fn explained(error: ClientError) -> anyhow::Error {
+    match error.code() {
+        Some(code) => anyhow::anyhow!("{error} ({code})"),
+        None => error.into(),
+    }
+}

@@ -1,0 +1,362 @@
+//! A turn as it happens: the answer on stdout, and on stderr a line for each call, the last one alive.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use windlass_core::bounds::{lines, one_line};
+use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
+
+use super::{Colour, Style, columns, width_of};
+
+/// How often the live line is drawn.
+pub(crate) const FRAME: Duration = Duration::from_millis(100);
+/// How long a wait is not worth a line.
+const PATIENCE: Duration = Duration::from_millis(400);
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
+/// Goes to the beginning of the line and empties it.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// Shows a turn.
+pub(crate) struct Screen {
+    style: Style,
+    is_json: bool,
+    out: io::Stdout,
+    /// Whether stdout stands in the middle of a line.
+    in_line: bool,
+    /// Whether the live line is drawn.
+    is_drawn: bool,
+    frame: usize,
+    /// Calls that run, the oldest first.
+    running: Vec<Running>,
+    /// Since when nothing is heard of the model.
+    silent_since: Option<Instant>,
+    /// How many calls have ended.
+    pub(crate) calls: usize,
+}
+
+struct Running {
+    item_id: String,
+    name: String,
+    about: String,
+    since: Instant,
+}
+
+impl Screen {
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self {
+            style: Style::of_stderr(),
+            is_json,
+            out: io::stdout(),
+            in_line: false,
+            is_drawn: false,
+            frame: 0,
+            running: Vec::new(),
+            silent_since: Some(Instant::now()),
+            calls: 0,
+        }
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    /// Shows an event.
+    pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
+        if self.is_json {
+            let line = serde_json::to_string(event).map_err(io::Error::other)?;
+            writeln!(self.out, "{line}")?;
+            return self.out.flush();
+        }
+        let is = |name: EventName| event.event == name.as_str();
+        if is(EventName::ItemDelta) {
+            if event.payload["kind"] == "agent_message" {
+                self.say(event.payload["delta"].as_str().unwrap_or_default())?;
+            }
+            return Ok(());
+        }
+        if is(EventName::ItemStarted) {
+            self.begin(event);
+        } else if is(EventName::ItemCompleted)
+            || is(EventName::ItemFailed)
+            || is(EventName::ItemInterrupted)
+        {
+            self.end(event)?;
+        }
+        self.draw()
+    }
+
+    /// Writes a piece of the answer.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        self.clear()?;
+        let shown = match self.out.is_terminal() {
+            true => lines(text),
+            false => text.into(),
+        };
+        self.out.write_all(shown.as_bytes())?;
+        self.out.flush()?;
+        if !text.is_empty() {
+            self.in_line = !text.ends_with('\n');
+            self.silent_since = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, event: &RuntimeEventEnvelope) {
+        let tool = &event.payload["tool"];
+        let Some(name) = tool["name"].as_str() else {
+            return;
+        };
+        self.running.push(Running {
+            item_id: event.item_id.clone().unwrap_or_default(),
+            name: one_line(name).into_owned(),
+            about: about(&tool["input"]),
+            since: Instant::now(),
+        });
+    }
+
+    fn end(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
+        let Ok(item) = serde_json::from_value::<Item>(event.payload["item"].clone()) else {
+            return Ok(());
+        };
+        if item.kind == ItemKind::Status {
+            return self.tell(Colour::Dim, item.detail.as_deref().unwrap_or_default());
+        }
+        let at = self.running.iter().position(|it| it.item_id == item.id);
+        let Some(at) = at else {
+            return Ok(());
+        };
+        let call = self.running.remove(at);
+        self.calls += 1;
+        self.silent_since = Some(Instant::now());
+        let (mark, colour) = match (item.status, self.style.has_unicode) {
+            (Status::Completed, true) => ("✓", Colour::Good),
+            (Status::Completed, false) => ("+", Colour::Good),
+            (_, true) => ("✗", Colour::Bad),
+            (_, false) => ("x", Colour::Bad),
+        };
+        let took = time(call.since.elapsed());
+        let result = result(&item);
+        let line = self.line(&call, &format!("{took}  {result}"));
+        let mark = self.style.paint(colour, mark);
+        self.put(&format!("{mark} {line}"))
+    }
+
+    /// Puts a call into one line, with what is known of it at the end.
+    fn line(&self, call: &Running, end: &str) -> String {
+        // Two for the mark, and one so that nothing wraps.
+        let room = columns().saturating_sub(3);
+        let end = self.style.cut(end, room / 2);
+        let name = self.style.cut(&call.name, room / 3);
+        let taken = width_of(&name) + width_of(&end) + 4;
+        let about = self.style.cut(&call.about, room.saturating_sub(taken));
+        let end = self.style.paint(Colour::Dim, &end);
+        match about.is_empty() {
+            true => format!("{name}  {end}"),
+            false => format!("{name}  {about}  {end}"),
+        }
+    }
+
+    /// Tells something that is not the answer.
+    pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
+        for line in lines(text).lines() {
+            let line = self.style.paint(colour, line);
+            self.put(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line to stderr, below whatever stands there.
+    fn put(&mut self, line: &str) -> io::Result<()> {
+        self.clear()?;
+        self.finish_line()?;
+        writeln!(io::stderr(), "{line}")
+    }
+
+    /// Begins a new line, where the answer stands in the middle of one.
+    fn finish_line(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_line) {
+            writeln!(self.out)?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Draws the live line again, with the next picture of the spinner.
+    pub(crate) fn tick(&mut self) -> io::Result<()> {
+        self.frame += 1;
+        self.draw()
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        if !self.style.is_live || self.is_json || self.in_line {
+            return Ok(());
+        }
+        let waited = self.silent_since.map(|since| since.elapsed());
+        let text = match (self.running.first(), waited) {
+            (Some(call), _) => {
+                let others = match self.running.len() {
+                    1 => String::new(),
+                    many => format!(" (+{})", many - 1),
+                };
+                let took = time(call.since.elapsed());
+                self.line(call, &format!("{took}{others}"))
+            }
+            (None, Some(waited)) if waited > PATIENCE => {
+                let text = format!("waiting for the model  {}", time(waited));
+                self.style.paint(Colour::Dim, &text)
+            }
+            _ => return self.clear(),
+        };
+        let spinner: &[&str] = match self.style.has_unicode {
+            true => &SPINNER,
+            false => &PLAIN_SPINNER,
+        };
+        let spinner = spinner[self.frame % spinner.len()];
+        self.is_drawn = true;
+        let mut err = io::stderr();
+        write!(err, "{CLEAR}{spinner} {text}")?;
+        err.flush()
+    }
+
+    /// Takes the live line away.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_drawn) {
+            let mut err = io::stderr();
+            write!(err, "{CLEAR}")?;
+            err.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Prepares for somebody who is asked in the lines below.
+    pub(crate) fn rest(&mut self) -> io::Result<()> {
+        self.clear()?;
+        self.finish_line()
+    }
+
+    /// Says how the turn ended.
+    pub(crate) fn sum_up(&mut self, turn: &Turn) -> io::Result<()> {
+        self.silent_since = None;
+        if self.is_json {
+            return Ok(());
+        }
+        self.rest()?;
+        let mut parts = Vec::new();
+        match self.calls {
+            0 => {}
+            1 => parts.push("1 call".to_owned()),
+            many => parts.push(format!("{many} calls")),
+        }
+        if let Some(usage) = &turn.usage
+            && usage.input_tokens + usage.output_tokens > 0
+        {
+            parts.push(format!(
+                "{} tokens in, {} out",
+                usage.input_tokens, usage.output_tokens
+            ));
+            parts.extend(usage.cost_usd.map(money));
+        }
+        if let Some(took) = turn.duration_ms {
+            parts.push(time(Duration::from_millis(took)));
+        }
+        let separator = if self.style.has_unicode { " · " } else { ", " };
+        self.tell(Colour::Dim, &parts.join(separator))
+    }
+}
+
+/// Says in a few words what a call is about: its command, its path, or its arguments.
+pub(crate) fn about(input: &Value) -> String {
+    const TELLING: [&str; 7] = [
+        "command",
+        "path",
+        "file_path",
+        "pattern",
+        "url",
+        "query",
+        "title",
+    ];
+    let told = TELLING.iter().find_map(|name| input[*name].as_str());
+    let text = match (told, input) {
+        (Some(told), _) => told.to_owned(),
+        (None, Value::Object(fields)) if fields.is_empty() => String::new(),
+        (None, Value::Null) => String::new(),
+        (None, input) => input.to_string(),
+    };
+    one_line(&text).into_owned()
+}
+
+/// Says in a few words what a call gave.
+fn result(item: &Item) -> String {
+    let figure = |name: &str| item.metadata.as_ref().and_then(|it| it.get(name)).cloned();
+    let number = |name: &str| figure(name).as_ref().and_then(Value::as_i64);
+    let detail = item.detail.as_deref().unwrap_or_default().trim_end();
+    if item.status == Status::Interrupted {
+        return "interrupted".to_owned();
+    }
+    if item.status == Status::Failed {
+        return one_line(detail.lines().next().unwrap_or("failed")).into_owned();
+    }
+    if let (Some(added), Some(removed)) = (number("lines_added"), number("lines_removed")) {
+        return format!("+{added} -{removed}");
+    }
+    if let Some(code) = number("exit_code").filter(|code| *code != 0) {
+        return format!("exit code {code}");
+    }
+    if let Some(count) = number("entry_count") {
+        return match count {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+    }
+    match (detail.lines().count(), number("line_count")) {
+        (_, Some(1)) => "1 line".to_owned(),
+        (_, Some(count)) => format!("{count} lines"),
+        (0, _) => String::new(),
+        (1, _) => one_line(detail).into_owned(),
+        (count, _) => format!("{count} lines"),
+    }
+}
+
+/// Writes what something cost, in dollars.
+fn money(cost: f64) -> String {
+    match cost {
+        0.01.. => format!("${cost:.2}"),
+        0.0001.. => format!("${cost:.4}"),
+        _ => "less than $0.0001".to_owned(),
+    }
+}
+
+/// Writes a time as people read it.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=9 => format!("{:.1}s", time.as_secs_f64()),
+        10..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_what_it_is_about() {
+        assert_eq!(about(&json!({ "command": "ls\n-la" })), "ls\\n-la");
+        assert_eq!(about(&json!({ "path": "a", "content": "b" })), "a");
+        assert_eq!(about(&json!({})), "");
+        assert_eq!(about(&json!({ "x": 1 })), r#"{"x":1}"#);
+        assert!(!about(&json!({ "command": "\x1b[2Jx" })).contains('\x1b'));
+    }
+
+    #[test]
+    fn times_are_written_as_people_read_them() {
+        let shown = [400, 12_000, 61_000, 3_720_000].map(|ms| time(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0.4s", "12s", "1m 01s", "1h 02m"]);
+    }
+}

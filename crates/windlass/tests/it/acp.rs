@@ -1,0 +1,247 @@
+//! `windlass acp`, as an editor uses it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+use windlass_testkit::Answer;
+
+use crate::support::{Home, Model, Sandbox};
+
+/// An editor that has started the agent.
+struct Editor {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+    /// What it answers when it is asked for permission.
+    option: &'static str,
+}
+
+impl Editor {
+    fn start(home: &Home) -> Self {
+        let mut command = home.command(&["acp"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut editor = Self {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            next: 0,
+            option: "allow",
+        };
+        let (_, agent) = editor.call("initialize", json!({ "protocolVersion": 1 }));
+        assert_eq!(agent["result"]["protocolVersion"], 1);
+        editor
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Returns what was told until the answer, and the answer. Who asks for permission gets the editor's.
+    fn call(&mut self, method: &str, params: Value) -> (Vec<Value>, Value) {
+        let id = self.ask(method, params);
+        self.answer_to(id)
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    fn answer_to(&mut self, id: u64) -> (Vec<Value>, Value) {
+        let mut told = Vec::new();
+        loop {
+            let message = self.read();
+            if message.get("method").is_none() && message["id"] == id {
+                return (told, message);
+            }
+            if message["method"] == "session/request_permission" {
+                let outcome = json!({ "outcome": "selected", "optionId": self.option });
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "outcome": outcome } });
+                self.send(&answer);
+            }
+            told.push(message);
+        }
+    }
+
+    fn read(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    fn session(&mut self, home: &Home) -> String {
+        let params = json!({ "cwd": home.workspace, "mcpServers": [] });
+        let (_, made) = self.call("session/new", params);
+        made["result"]["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) -> (Vec<Value>, Value) {
+        self.call("session/prompt", prompt(session, text))
+    }
+
+    /// Goes away, and returns how the agent ended.
+    fn leave(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+fn prompt(session: &str, text: &str) -> Value {
+    json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
+}
+
+fn updates(told: &[Value], kind: &str) -> Vec<Value> {
+    let updates = told.iter().map(|message| &message["params"]["update"]);
+    let meant = updates.filter(|update| update["sessionUpdate"] == kind);
+    meant.cloned().collect()
+}
+
+/// A model that writes a file when it is told to, says nothing for ever when it is told to wait, and greets otherwise.
+fn model() -> Model {
+    Model::answering(|request| {
+        let messages = request["messages"].as_array().cloned().unwrap_or_default();
+        let last = messages.last().map(Value::to_string).unwrap_or_default();
+        if last.contains("write it") {
+            let arguments = json!({ "path": "made", "content": "by the agent" });
+            return Answer::default().with_call("toolu_1", "write", &[&arguments.to_string()]);
+        }
+        if last.contains("wait for ever") {
+            let arguments = json!({ "command": "sleep 600" });
+            return Answer::default().with_call("toolu_2", "shell", &[&arguments.to_string()]);
+        }
+        Answer::text(&["Hello ", "from the model."])
+    })
+}
+
+#[test]
+fn an_editor_prompts_allows_rejects_and_loads_again() {
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    let (told, ended) = editor.prompt(&session, "hello");
+    assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");
+    let text: String = updates(&told, "agent_message_chunk")
+        .iter()
+        .map(|update| update["content"]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(text, "Hello from the model.");
+
+    editor.option = "reject";
+    let (told, ended) = editor.prompt(&session, "write it");
+    assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");
+    assert_eq!(updates(&told, "tool_call_update")[0]["status"], "failed");
+    assert!(!home.workspace.join("made").exists());
+
+    editor.option = "allow";
+    let (told, _) = editor.prompt(&session, "write it");
+    let begun = &updates(&told, "tool_call")[0];
+    assert_eq!(
+        (&begun["kind"], &begun["rawInput"]["path"]),
+        (&json!("edit"), &json!("made"))
+    );
+    assert_eq!(updates(&told, "tool_call_update")[0]["status"], "completed");
+    let made = std::fs::read_to_string(home.workspace.join("made"));
+    assert_eq!(made.unwrap(), "by the agent");
+    assert_eq!(editor.leave(), Some(0));
+
+    let mut editor = Editor::start(&home);
+    let params = json!({ "sessionId": session, "cwd": home.workspace, "mcpServers": [] });
+    let (told, loaded) = editor.call("session/load", params);
+    assert!(loaded.get("error").is_none(), "{loaded}");
+    assert_eq!(updates(&told, "user_message_chunk").len(), 3);
+    assert_eq!(updates(&told, "tool_call_update").len(), 2);
+    let (_, ended) = editor.prompt(&session, "hello again");
+    assert_eq!(ended["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_cancel_ends_the_turn_and_the_session_goes_on() {
+    if Sandbox::all("a_cancel_ends_the_turn").is_empty() {
+        return;
+    }
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    let id = editor.ask("session/prompt", prompt(&session, "wait for ever"));
+    loop {
+        let message = editor.read();
+        if message["method"] == "session/request_permission" {
+            let outcome = json!({ "outcome": "selected", "optionId": "allow" });
+            let answer =
+                json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "outcome": outcome } });
+            editor.send(&answer);
+            break;
+        }
+    }
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } });
+    editor.send(&cancel);
+    let (_, ended) = editor.answer_to(id);
+    assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
+    let (_, ended) = editor.prompt(&session, "hello");
+    assert_eq!(ended["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn where_a_daemon_runs_it_is_used_and_without_it_the_editor_goes_on() {
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start_with(&[]);
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    editor.prompt(&session, "hello");
+    // The daemon goes, and the editor's agent works on by itself.
+    daemon.kill();
+    let (_, ended) = editor.prompt(&session, "hello");
+    assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");
+}
+
+#[test]
+fn what_an_editor_gets_wrong_is_told_by_code() {
+    let home = Home::new();
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    let image = json!([{ "type": "image", "data": "", "mimeType": "image/png" }]);
+    for (method, params, code) in [
+        ("session/nothing", json!({}), -32601),
+        ("session/new", json!({ "cwd": "relative" }), -32602),
+        ("session/new", json!({}), -32602),
+        (
+            "session/load",
+            json!({ "sessionId": "thr_0", "cwd": "/" }),
+            -32002,
+        ),
+        ("session/prompt", prompt("thr_0", "hello"), -32002),
+        ("session/prompt", prompt(&session, "  "), -32602),
+        (
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": image }),
+            -32602,
+        ),
+        (
+            "session/set_mode",
+            json!({ "sessionId": session, "modeId": "x" }),
+            -32602,
+        ),
+    ] {
+        let (_, refused) = editor.call(method, params.clone());
+        assert_eq!(
+            refused["error"]["code"], code,
+            "{method} {params}: {refused}"
+        );
+    }
+    writeln!(editor.stdin.as_mut().unwrap(), "this is no JSON").unwrap();
+    assert_eq!(editor.read()["error"]["code"], -32700);
+    let (_, planned) = editor.call(
+        "session/set_mode",
+        json!({ "sessionId": session, "modeId": "plan" }),
+    );
+    assert!(planned.get("error").is_none(), "{planned}");
+}

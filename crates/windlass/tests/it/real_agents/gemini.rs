@@ -1,0 +1,40 @@
+//! Gemini, over ACP.
+
+use super::model::COMMAND;
+use super::{Asks, Cli, scenes};
+
+const GEMINI: Cli = Cli {
+    backend: "gemini",
+    program: "WINDLASS_GEMINI",
+    entry: "model = 'gemini-2.5-pro'",
+    variables: |url| {
+        let all = [
+            ("GEMINI_API_KEY", "a-key"),
+            ("GOOGLE_GEMINI_BASE_URL", url),
+            ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
+            ("NO_COLOR", "1"),
+        ];
+        all.map(|(name, value)| (name, value.to_owned())).into()
+    },
+    settings: |_| {
+        let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}, "telemetry": {"enabled": false},
+            "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}}"#;
+        Some((".gemini/settings.json", settings.to_owned()))
+    },
+    sessions: ".gemini/tmp",
+    asks: Asks::BeforeCommands,
+    // It does not tell what a command printed.
+    shows: COMMAND,
+};
+
+#[test]
+#[ignore = "needs Gemini CLI; `cargo xtask backends` runs it"]
+fn gemini_answers_uses_a_tool_that_was_allowed_and_answers_again() {
+    scenes::it_answers_uses_a_tool_and_answers_again(&GEMINI);
+}
+
+#[test]
+#[ignore = "needs Gemini CLI; `cargo xtask backends` runs it"]
+fn gemini_stops_when_it_is_interrupted_and_goes_on() {
+    scenes::it_stops_when_it_is_interrupted_and_goes_on(&GEMINI);
+}

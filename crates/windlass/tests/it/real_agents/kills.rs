@@ -1,0 +1,64 @@
+//! The daemon is killed at five moments of turns that Claude Code carries: as it starts, while it works, and while it runs a command.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::claude::CLAUDE;
+use super::model::{Act, Model};
+use super::{Conversation, PATIENCE};
+
+/// What the thread says of words that are told again.
+const NOTICES: [&str; 2] = [
+    "told the same once more",
+    "starts again with the conversation",
+];
+
+#[test]
+#[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
+fn claude_code_goes_on_after_kills_at_five_moments() {
+    let model = Model::start();
+    let home = CLAUDE.home(&model);
+    let mut it = Conversation::begin_with(&CLAUDE, &home, &json!({"auto_approve": true}));
+    for (number, moment_ms) in [150, 2400, 900, 1500, 3300].into_iter().enumerate() {
+        let words = format!("words number {number}");
+        model.next(Act::CallLong);
+        let turn = it.say(&words);
+        std::thread::sleep(Duration::from_millis(moment_ms));
+        let before = CLAUDE.pids(&home);
+        it = it.killed();
+        // The command that the old process waits for ends only now.
+        std::fs::write(home.workspace.join("go"), "").unwrap();
+        until_gone(&before);
+        let id = turn.rsplit('/').next().unwrap();
+        it.until(|frame| frame.event == "turn.completed" && frame.data["turn_id"] == id);
+        let newest = it.assert_newest("completed");
+        assert_eq!(newest["resumed_count"], 1, "{newest}");
+        let detail = it.detail();
+        let items = detail["items"].as_array().unwrap().iter();
+        let notices = items.filter(|item| {
+            let said = item["detail"].to_string();
+            item["turn_id"] == id && NOTICES.iter().any(|notice| said.contains(notice))
+        });
+        let told = model.most_often_told(&words);
+        assert!(
+            (1..=1 + notices.count()).contains(&told),
+            "{told}: {detail:#}"
+        );
+        std::fs::remove_file(home.workspace.join("go")).unwrap();
+    }
+    it.daemon.stop();
+    assert!(CLAUDE.pids(&home).is_empty());
+}
+
+/// Waits until processes are gone. None of their ids is given out again so soon.
+#[track_caller]
+fn until_gone(pids: &[u32]) {
+    let given_up = std::time::Instant::now() + PATIENCE;
+    let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+    while let Some(pid) = pids.iter().find(|pid| is_there(pid)) {
+        assert!(std::time::Instant::now() < given_up, "{pid} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

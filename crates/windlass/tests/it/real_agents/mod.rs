@@ -1,0 +1,312 @@
+//! Real agents of others on threads of the daemon, against a fake model on loopback. `cargo xtask backends` installs them and says
+//! where they are.
+//!
+//! What every agent has to do is in `scenes.rs`; the file of an agent says which of it that one does, and what is its own.
+
+mod alike;
+mod claude;
+mod codex;
+mod gemini;
+mod kills;
+mod model;
+mod scenes;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass_testkit::pids_of;
+
+use crate::support::{Daemon, Frame, Home, Stream, text};
+use model::Model;
+
+/// Turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent, and how it is brought to ask the fake model.
+pub(super) struct Cli {
+    /// As threads name it.
+    backend: &'static str,
+    /// The variable that says where its program is.
+    program: &'static str,
+    /// What its entry says beside the program, its home and its variables.
+    entry: &'static str,
+    /// What it is given, once the model's address is known.
+    variables: fn(&str) -> Vec<(&'static str, String)>,
+    /// A file in its own home that it needs, and what is in it.
+    settings: fn(&str) -> Option<(&'static str, String)>,
+    /// Where below its home its sessions are.
+    sessions: &'static str,
+    /// Whether it asks before it runs a command.
+    asks: Asks,
+    /// What of a command the thread shows.
+    shows: &'static str,
+}
+
+/// Whether an agent asks before it runs a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    BeforeCommands,
+    Never,
+}
+
+impl Cli {
+    fn program(&self) -> PathBuf {
+        match std::env::var_os(self.program) {
+            Some(program) => program.into(),
+            None => panic!(
+                "{} is not set: `cargo xtask backends` installs the agents and says where they are",
+                self.program
+            ),
+        }
+    }
+
+    /// A home for daemons in which this agent asks the model.
+    fn home(&self, model: &Model) -> Home {
+        let mut home = Home::with_model(&model.url());
+        self.move_into(&mut home, model);
+        home.configure(&self.entry());
+        home
+    }
+
+    /// Gives the agent its variables and its settings.
+    fn move_into(&self, home: &mut Home, model: &Model) {
+        let variables = (self.variables)(&model.url());
+        let variables = variables.into_iter();
+        home.variables
+            .extend(variables.map(|(name, value)| (name.to_owned(), value)));
+        let path = std::env::var("PATH").unwrap_or_default();
+        home.variables.push(("PATH".to_owned(), path));
+        if let Some((file, content)) = (self.settings)(&model.url()) {
+            let file = self.own_home(home).join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
+            let only_ours = fs::Permissions::from_mode(0o700);
+            fs::set_permissions(home.data(), only_ours).unwrap();
+        }
+    }
+
+    /// What stands in `windlass.toml`.
+    fn entry(&self) -> String {
+        let names: Vec<_> = (self.variables)("").into_iter().map(|it| it.0).collect();
+        format!(
+            "[backends.{}]\ncommand = '{}'\nhome = 'own'\nvariables = {names:?}\n{}\n",
+            self.backend,
+            self.program().display(),
+            self.entry
+        )
+    }
+
+    fn own_home(&self, home: &Home) -> PathBuf {
+        home.data().join("backends").join(self.backend)
+    }
+
+    /// Lets the agent forget its sessions.
+    fn forget_sessions(&self, home: &Home) {
+        fs::remove_dir_all(self.own_home(home).join(self.sessions)).unwrap();
+    }
+
+    /// Returns the agent's processes in this home, without what confines them.
+    fn pids(&self, home: &Home) -> Vec<u32> {
+        let program = self.program().display().to_string();
+        let is_program = |command: &[u8]| {
+            let mut words = command.split(|byte| *byte == 0);
+            words.any(|word| word == program.as_bytes())
+                && !command.starts_with(b"bwrap")
+                && !command.starts_with(b"/usr/bin/bwrap")
+        };
+        let own = self.own_home(home).display().to_string();
+        let mut pids = pids_of(is_program);
+        pids.retain(|pid| {
+            let around = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&around).contains(&own)
+        });
+        pids
+    }
+}
+
+/// A thread on an agent, with the daemon that carries it and what the thread tells.
+struct Conversation<'a> {
+    cli: &'a Cli,
+    home: &'a Home,
+    daemon: Daemon,
+    thread: String,
+    events: Stream,
+}
+
+impl<'a> Conversation<'a> {
+    fn begin(cli: &'a Cli, home: &'a Home) -> Self {
+        Self::begin_with(cli, home, &json!({}))
+    }
+
+    /// Begins a thread of which more is said.
+    fn begin_with(cli: &'a Cli, home: &'a Home, more: &Value) -> Self {
+        let daemon = home.start();
+        let mut thread = more.clone();
+        thread["backend"] = json!(cli.backend);
+        let thread = daemon.thread(&thread);
+        let events = daemon.client.events(&thread, 0);
+        Self {
+            cli,
+            home,
+            daemon,
+            thread,
+            events,
+        }
+    }
+
+    /// Starts a turn and returns its path.
+    fn say(&self, prompt: &str) -> String {
+        self.daemon.turn(&self.thread, prompt)
+    }
+
+    /// Carries a turn to its end. Whatever the agent asks is allowed; returns how often it asked.
+    #[track_caller]
+    fn turn(&mut self, prompt: &str) -> usize {
+        self.say(prompt);
+        self.allow_until_end()
+    }
+
+    /// Allows whatever the agent asks until the turn ends; returns how often it asked.
+    #[track_caller]
+    fn allow_until_end(&mut self) -> usize {
+        let mut asked = 0;
+        loop {
+            let frame = self.until(|frame| {
+                matches!(frame.event.as_str(), "approval.required" | "turn.completed")
+            });
+            if frame.event == "turn.completed" {
+                return asked;
+            }
+            asked += 1;
+            self.allow(&frame);
+        }
+    }
+
+    /// Allows what the agent asks. What was asked of an earlier process may be withdrawn by now.
+    fn allow(&self, asked: &Frame) {
+        let id = text(&asked.data["payload"]["approval_id"]);
+        let allow = json!({"decision": "allow"});
+        let path = format!("/v1/approvals/{id}");
+        self.daemon.client.post(&path, &allow);
+    }
+
+    /// Waits for an event.
+    #[track_caller]
+    fn until(&mut self, is_meant: impl Fn(&Frame) -> bool) -> Frame {
+        let mut last = None;
+        loop {
+            match self.events.next() {
+                Some(frame) if is_meant(&frame) => return frame,
+                Some(frame) => last = Some(frame),
+                None => panic!("the stream ended after {last:?}"),
+            }
+        }
+    }
+
+    /// Waits until the agent has begun to speak.
+    #[track_caller]
+    fn until_it_speaks(&mut self) {
+        self.until(|frame| frame.event == "item.delta");
+    }
+
+    /// Waits for a remark of the runtime with these words.
+    #[track_caller]
+    fn until_remark(&mut self, words: &str) -> Value {
+        let frame = self.until(|frame| {
+            let item = &frame.data["payload"]["item"];
+            frame.event == "turn.completed"
+                || item["kind"] == "status" && item["summary"].to_string().contains(words)
+        });
+        assert_ne!(frame.event, "turn.completed", "{}", self.detail());
+        frame.data["payload"]["item"].clone()
+    }
+
+    /// Waits until the turn ends, and checks how.
+    #[track_caller]
+    fn until_end(&mut self, status: &str) -> Value {
+        self.until(|frame| frame.event == "turn.completed");
+        self.assert_newest(status)
+    }
+
+    /// Checks how the newest turn ended, and returns it.
+    #[track_caller]
+    fn assert_newest(&self, status: &str) -> Value {
+        let detail = self.detail();
+        let newest = detail["turns"].as_array().unwrap().last().unwrap();
+        assert_eq!(newest["status"], status, "{detail:#}");
+        newest.clone()
+    }
+
+    fn detail(&self) -> Value {
+        self.daemon.detail(&self.thread)
+    }
+
+    /// Returns the texts of all items.
+    fn items(&self) -> String {
+        self.detail()["items"].to_string()
+    }
+
+    /// Waits for a record that the wire does not show.
+    #[track_caller]
+    fn until_recorded(&self, kind: &str) {
+        let database = rusqlite::Connection::open(self.home.data().join("windlass.db")).unwrap();
+        let find = "SELECT count(*) FROM records WHERE instr(body, CAST(?1 AS BLOB)) > 0";
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            let found: u32 = database.query_row(find, [kind], |row| row.get(0)).unwrap();
+            if found > 0 {
+                return;
+            }
+            assert!(Instant::now() < given_up, "no {kind}: {}", self.detail());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn interrupt(&self, turn: &str) {
+        let path = format!("{turn}/interrupt");
+        let answer = self.daemon.client.post(&path, &json!({}));
+        assert!(answer.status < 300, "{}", answer.body);
+    }
+
+    /// Kills the daemon and starts another.
+    fn killed(self) -> Self {
+        let Self {
+            cli,
+            home,
+            daemon,
+            thread,
+            ..
+        } = self;
+        daemon.kill();
+        Self::go_on(cli, home, thread)
+    }
+
+    /// Stops the daemon, does something, and starts another.
+    fn restarted(self, meanwhile: impl FnOnce(&Cli, &Home)) -> Self {
+        let Self {
+            cli,
+            home,
+            daemon,
+            thread,
+            ..
+        } = self;
+        daemon.stop();
+        meanwhile(cli, home);
+        Self::go_on(cli, home, thread)
+    }
+
+    fn go_on(cli: &'a Cli, home: &'a Home, thread: String) -> Self {
+        let daemon = home.start();
+        let events = daemon.client.events(&thread, 0);
+        Self {
+            cli,
+            home,
+            daemon,
+            thread,
+            events,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The model that the agents ask: one server for the wires of all of them, which does what a test says.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use windlass_testkit::{After, Answer, FakeServer, Reply, Request, Wire};
+
+/// What the model says when a test wants nothing else.
+pub(super) const SAID: &str = "Said by a fake model.";
+/// The command that the model calls for: it makes a file, and prints what stands in no argument.
+pub(super) const COMMAND: &str = "printf by-command-%s 42 > made; cat made";
+/// What that prints.
+pub(super) const PRINTED: &str = "by-command-42";
+
+/// A command that goes on until there is a file `go`.
+const LONG_COMMAND: &str = "until [ -e go ]; do sleep 0.05; done";
+
+/// What the model does with a request.
+#[derive(Debug, Clone)]
+pub(super) enum Act {
+    /// Answers with text.
+    Say,
+    /// Calls for a command, which makes a file and prints something.
+    Call,
+    /// Calls for a command that ends when a file `go` is made.
+    CallLong,
+    /// Begins to answer and says no more.
+    Hold,
+    /// Fails as the provider does.
+    Fail(u16),
+    /// Fails, and says when the limit is over, in seconds since 1970.
+    LimitUntil(i64),
+}
+
+#[derive(Default)]
+struct State {
+    /// What is done once each, before what is done always.
+    next: VecDeque<Act>,
+    always: Option<Act>,
+    /// The bodies of all requests that an agent made for a turn.
+    asked: Vec<Value>,
+}
+
+/// The model, in a runtime of its own, so that tests can block.
+pub(super) struct Model {
+    state: Arc<Mutex<State>>,
+    server: FakeServer,
+    _runtime: Runtime,
+}
+
+impl Model {
+    pub(super) fn start() -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let kept = Arc::clone(&state);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let answering = FakeServer::answering(move |request| answer(request, &kept));
+        let server = runtime.block_on(answering).unwrap();
+        Self {
+            state,
+            server,
+            _runtime: runtime,
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Does this with the next request.
+    pub(super) fn next(&self, act: Act) {
+        self.state.lock().unwrap().next.push_back(act);
+    }
+
+    /// Does this with every request, until something else is said.
+    pub(super) fn always(&self, act: Act) {
+        self.state.lock().unwrap().always = Some(act);
+    }
+
+    /// Counts the requests in which words were told as the user's, at most once for each place in the conversation.
+    pub(super) fn most_often_told(&self, words: &str) -> usize {
+        let state = self.state.lock().unwrap();
+        let counts = state.asked.iter().map(|body| count_in(body, words));
+        counts.max().unwrap_or(0)
+    }
+
+    /// Returns how many requests there were.
+    pub(super) fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked.len()
+    }
+
+    /// Returns the newest request as text.
+    pub(super) fn last_asked(&self) -> String {
+        let state = self.state.lock().unwrap();
+        state.asked.last().map(Value::to_string).unwrap_or_default()
+    }
+}
+
+/// Counts how many texts of a request hold these words.
+fn count_in(value: &Value, words: &str) -> usize {
+    match value {
+        Value::String(text) => usize::from(text.contains(words)),
+        Value::Array(all) => all.iter().map(|one| count_in(one, words)).sum(),
+        Value::Object(fields) => fields.values().map(|one| count_in(one, words)).sum(),
+        _ => 0,
+    }
+}
+
+fn answer(request: &Request, state: &Mutex<State>) -> Reply {
+    let path = request.path.split('?').next().unwrap_or_default();
+    let wire = match path {
+        path if path.ends_with("/messages") => Wire::Anthropic,
+        path if path.ends_with("/responses") => Wire::OpenAi,
+        path if path.ends_with(":streamGenerateContent") => Wire::Gemini,
+        path => return beside(path),
+    };
+    let body = request.json();
+    let Some(tool) = shell_of(&body) else {
+        // A question of the agent's own, such as for a title: it offers no tools.
+        return stream(wire, &Answer::text(&["ok"]));
+    };
+    let mut state = state.lock().unwrap();
+    state.asked.push(body);
+    let act = state.next.pop_front().or_else(|| state.always.clone());
+    match act.unwrap_or(Act::Say) {
+        Act::Say => {
+            let (first, rest) = SAID.split_at(8);
+            stream(wire, &Answer::text(&[first, rest]))
+        }
+        Act::Call => stream(wire, &tool.call(COMMAND, state.asked.len())),
+        Act::CallLong => stream(wire, &tool.call(LONG_COMMAND, state.asked.len())),
+        Act::Hold => {
+            let mut reply = stream(wire, &Answer::text(&["The beginning", " of it."]));
+            let said = reply
+                .chunks
+                .iter()
+                .position(|it| it.contains("The beginning"));
+            reply.chunks.truncate(said.map_or(0, |at| at + 1));
+            reply.after = After::Silence;
+            reply
+        }
+        Act::Fail(status) => failure(wire, status, Vec::new()),
+        Act::LimitUntil(reset_at) => limit(wire, reset_at),
+    }
+}
+
+/// A tool that runs commands, as an agent offers it.
+struct Shell {
+    name: &'static str,
+    arguments: fn(&str) -> Value,
+}
+
+impl Shell {
+    fn call(&self, command: &str, number: usize) -> Answer {
+        let arguments = (self.arguments)(command).to_string();
+        let id = format!("call_{number}");
+        Answer::default().with_call(&id, self.name, &[&arguments])
+    }
+}
+
+const SHELLS: [Shell; 5] = [
+    Shell {
+        name: "Bash",
+        arguments: |command| json!({"command": command, "description": "makes a file"}),
+    },
+    Shell {
+        name: "exec_command",
+        arguments: |command| json!({"cmd": command}),
+    },
+    Shell {
+        name: "shell_command",
+        arguments: |command| json!({"command": command}),
+    },
+    // The daemon's own.
+    Shell {
+        name: "shell",
+        arguments: |command| json!({"command": command}),
+    },
+    Shell {
+        name: "run_shell_command",
+        arguments: |command| json!({"command": command}),
+    },
+];
+
+/// Finds the tool by its name among all that are offered.
+fn shell_of(body: &Value) -> Option<&'static Shell> {
+    let offered = body["tools"].to_string();
+    let is_offered = |shell: &&Shell| offered.contains(&format!("\"name\":\"{}\"", shell.name));
+    SHELLS.iter().find(is_offered)
+}
+
+fn stream(wire: Wire, answer: &Answer) -> Reply {
+    Reply {
+        status: 200,
+        headers: vec![header("content-type", "text/event-stream")],
+        chunks: wire.events(answer),
+        after: After::End,
+    }
+}
+
+fn failure(wire: Wire, status: u16, mut headers: Vec<(String, String)>) -> Reply {
+    headers.push(header("content-type", "application/json"));
+    Reply {
+        status,
+        headers,
+        chunks: vec![wire.error(status, "said by a fake model").to_string()],
+        after: After::End,
+    }
+}
+
+/// How providers say when a limit is over.
+fn limit(wire: Wire, reset_at: i64) -> Reply {
+    let at = reset_at.to_string();
+    let of_subscription = [
+        ("anthropic-ratelimit-unified-status", "rejected"),
+        ("anthropic-ratelimit-unified-reset", &at),
+        (
+            "anthropic-ratelimit-unified-representative-claim",
+            "five_hour",
+        ),
+        ("anthropic-ratelimit-unified-5h-status", "rejected"),
+        ("anthropic-ratelimit-unified-5h-reset", &at),
+        ("anthropic-ratelimit-unified-5h-utilization", "1.0"),
+    ];
+    let of_codex = [
+        ("x-codex-primary-used-percent", "100"),
+        ("x-codex-primary-window-minutes", "300"),
+        ("x-codex-primary-reset-at", &at),
+    ];
+    let headers = of_subscription.iter().chain(&of_codex);
+    let headers = headers.map(|(name, value)| header(name, value)).collect();
+    let mut reply = failure(wire, 429, headers);
+    if wire == Wire::OpenAi {
+        let error = json!({"type": "usage_limit_reached", "message": "limit", "plan_type": "plus", "resets_at": reset_at});
+        reply.chunks = vec![json!({ "error": error }).to_string()];
+    }
+    reply
+}
+
+/// What agents ask for beside answers.
+fn beside(path: &str) -> Reply {
+    let body = match path {
+        path if path.ends_with("count_tokens") => json!({"input_tokens": 9}),
+        path if path.ends_with(":countTokens") => json!({"totalTokens": 9}),
+        path if path.ends_with("/models") => json!({"object": "list", "data": [], "models": []}),
+        path if path.ends_with(":generateContent") => {
+            let content = json!({"role": "model", "parts": [{"text": "{}"}]});
+            json!({"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]})
+        }
+        _ => json!({}),
+    };
+    Reply {
+        status: 200,
+        headers: vec![header("content-type", "application/json")],
+        chunks: vec![body.to_string()],
+        after: After::End,
+    }
+}
+
+fn header(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
