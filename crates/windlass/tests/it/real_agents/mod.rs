@@ -100,7 +100,10 @@ impl Cli {
     }
 
     fn own_home(&self, home: &Home) -> PathBuf {
-        home.data().join("backends").join(self.backend)
+        home.data()
+            .join("backends")
+            .join(self.backend)
+            .join("operator")
     }
 
     /// Lets the agent forget its sessions.
