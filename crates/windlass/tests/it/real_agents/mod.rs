@@ -39,17 +39,8 @@ pub(super) struct Cli {
     settings: fn(&str) -> Option<(&'static str, String)>,
     /// Where below its home its sessions are.
     sessions: &'static str,
-    /// Whether it asks before it runs a command.
-    asks: Asks,
     /// What of a command the thread shows.
     shows: &'static str,
-}
-
-/// Whether an agent asks before it runs a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    BeforeCommands,
-    Never,
 }
 
 impl Cli {
