@@ -220,11 +220,11 @@ impl Actor {
             return;
         };
         self.outbox.end_turn();
+        self.release_host();
         // What it did not confirm until now, it takes no more.
         for (_, reply) in self.steers.drain() {
             let _ = reply.send(Steered::NotTaken);
         }
-        self.release_host();
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
             let outcome = self.ending().outcome(result, None);

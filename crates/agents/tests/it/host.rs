@@ -98,30 +98,6 @@ async fn a_file_is_read_through_the_host_where_it_offers_that() {
     assert!(text(&events).contains("-32601"), "{}", text(&events));
 }
 
-#[tokio::test]
-async fn a_slow_host_is_no_silence_of_the_agent() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
-    spec.host = Some(Arc::new(FewFiles));
-    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(1));
-    let session = world.backend().open(spec).await.unwrap();
-    let (outcome, events) = prompt(session.as_ref(), "read /slow").await;
-    assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
-    assert!(text(&events).contains("at last"), "{}", text(&events));
-}
-
-#[tokio::test]
-async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
-    spec.host = Some(Arc::new(FewFiles));
-    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(2));
-    spec.turn_limit = Some(SLOW - Duration::from_secs(1));
-    let session = world.backend().open(spec).await.unwrap();
-    let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
-    assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
-}
-
 #[test]
 fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
     let mut spec = BackendSpec::new("test", "/");
@@ -144,4 +120,28 @@ fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
     assert!(is_asked(acp.line(read)));
     acp.interrupt();
     assert!(!is_asked(acp.line(read)));
+}
+
+#[tokio::test]
+async fn a_slow_host_is_no_silence_of_the_agent() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(1));
+    let session = world.backend().open(spec).await.unwrap();
+    let (outcome, events) = prompt(session.as_ref(), "read /slow").await;
+    assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
+    assert!(text(&events).contains("at last"), "{}", text(&events));
+}
+
+#[tokio::test]
+async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
+    let world = World::new(Tongue::Acp);
+    let mut spec = world.spec("");
+    spec.host = Some(Arc::new(FewFiles));
+    spec.inactivity_timeout = Some(SLOW - Duration::from_secs(2));
+    spec.turn_limit = Some(SLOW - Duration::from_secs(1));
+    let session = world.backend().open(spec).await.unwrap();
+    let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
+    assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
 }

@@ -103,7 +103,7 @@ impl Actor {
                 None => Ok(()),
             },
             BackendEvent::ToolStarted(mut call) => {
-                call.arguments = self.cut_value(&call.id, recordable(call.arguments));
+                call.arguments = self.cut_value(&call.id, call.arguments);
                 self.tell(exec_id, BackendEvent::ToolStarted(call)).await
             }
             BackendEvent::Permission(mut request) => {
@@ -166,13 +166,13 @@ impl Actor {
     /// Cuts a result as those of our own tools.
     fn capped(&self, observed: ObservedResult) -> ObservedResult {
         ObservedResult {
-            output: self.cut_value(&observed.call_id, recordable(observed.output)),
+            output: self.cut_value(&observed.call_id, observed.output),
             ..observed
         }
     }
 
     fn cut_value(&self, call_id: &str, value: Value) -> Value {
-        let mut result = ToolResult::success(call_id, value);
+        let mut result = ToolResult::success(call_id, recordable(value));
         output::cap(&mut result, self.inner.settings.max_tool_result_bytes);
         result.result.unwrap_or_default()
     }

@@ -107,7 +107,7 @@ fn call_once(request: &Request) -> Reply {
 }
 
 #[test]
-#[ignore = "needs Codex"]
+#[ignore = "needs Codex; `cargo xtask backends` runs it"]
 fn codex_does_not_obey_a_repository_and_asks_before_a_command() {
     let Some(program) = program("WINDLASS_CODEX") else {
         return;

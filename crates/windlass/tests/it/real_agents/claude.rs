@@ -1,7 +1,7 @@
 //! Claude Code.
 
 use super::model::PRINTED;
-use super::{Asks, Cli, scenes};
+use super::{Cli, scenes};
 
 /// Keep it from the network beyond the model, and from waiting long for it.
 const QUIET: [(&str, &str); 5] = [
@@ -26,7 +26,6 @@ pub(super) const CLAUDE: Cli = Cli {
     variables: |url| with("ANTHROPIC_API_KEY", url),
     settings: |_| None,
     sessions: ".claude/projects",
-    asks: Asks::BeforeCommands,
     shows: PRINTED,
 };
 

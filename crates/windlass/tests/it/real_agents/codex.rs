@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::model::{Act, Model, PRINTED};
-use super::{Asks, Cli, Conversation, scenes};
+use super::{Cli, Conversation, scenes};
 
 pub(super) const CODEX: Cli = Cli {
     backend: "codex",
@@ -19,8 +19,6 @@ pub(super) const CODEX: Cli = Cli {
         Some((".codex/config.toml", config))
     },
     sessions: ".codex/sessions",
-    // Only where a sandbox of its own stops it, and inside of ours it has none.
-    asks: Asks::Never,
     shows: PRINTED,
 };
 
@@ -35,7 +33,7 @@ fn codex_answers_uses_a_tool_and_answers_again() {
 fn codex_takes_what_is_said_to_a_running_turn() {
     let model = Model::start();
     let home = CODEX.home(&model);
-    let mut it = Conversation::begin(&CODEX, &home);
+    let mut it = Conversation::begin_with(&CODEX, &home, &json!({"auto_approve": true}));
     model.next(Act::CallLong);
     let turn = it.say("a long story");
     it.until(|frame| frame.data["payload"]["item"]["kind"] == "tool_call");

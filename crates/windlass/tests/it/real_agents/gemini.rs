@@ -1,7 +1,7 @@
 //! Gemini, over ACP.
 
 use super::model::COMMAND;
-use super::{Asks, Cli, scenes};
+use super::{Cli, scenes};
 
 const GEMINI: Cli = Cli {
     backend: "gemini",
@@ -22,7 +22,6 @@ const GEMINI: Cli = Cli {
         Some((".gemini/settings.json", settings.to_owned()))
     },
     sessions: ".gemini/tmp",
-    asks: Asks::BeforeCommands,
     // It does not tell what a command printed.
     shows: COMMAND,
 };

@@ -39,17 +39,8 @@ pub(super) struct Cli {
     settings: fn(&str) -> Option<(&'static str, String)>,
     /// Where below its home its sessions are.
     sessions: &'static str,
-    /// Whether it asks before it runs a command.
-    asks: Asks,
     /// What of a command the thread shows.
     shows: &'static str,
-}
-
-/// Whether an agent asks before it runs a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    BeforeCommands,
-    Never,
 }
 
 impl Cli {
@@ -100,7 +91,10 @@ impl Cli {
     }
 
     fn own_home(&self, home: &Home) -> PathBuf {
-        home.data().join("backends").join(self.backend)
+        home.data()
+            .join("backends")
+            .join(self.backend)
+            .join("operator")
     }
 
     /// Lets the agent forget its sessions.
