@@ -16,6 +16,9 @@ const GROWTH: f64 = 1.15;
 /// busy, the next commit does it. A file up to this size is in use, and only a longer one says something about growth.
 const LOG_IN_USE: u64 = 34 * 1024 * 1024;
 
+/// A log of this size goes into the database at once.
+const LOG_WRITTEN_BACK: u64 = 8 * 1024 * 1024;
+
 /// So many descriptors come and go with what happens to be under way.
 const DESCRIPTORS_IN_USE: u64 = 128;
 
@@ -25,6 +28,8 @@ struct Series {
     of: fn(&Usage) -> u64,
     /// Up to here it may grow as it likes.
     free: u64,
+    /// It grows in steps of this size, so that one step more says nothing.
+    step: u64,
     /// What is shown as one.
     unit: f64,
 }
@@ -36,24 +41,28 @@ const SERIES: [Series; 4] = [
         name: "resident set (MB)",
         of: |usage| usage.resident,
         free: 0,
+        step: 0,
         unit: MEGABYTE,
     },
     Series {
         name: "write-ahead log (MB)",
         of: |usage| usage.log,
         free: LOG_IN_USE,
+        step: 0,
         unit: MEGABYTE,
     },
     Series {
         name: "disk (MB)",
         of: |usage| usage.disk,
         free: 0,
+        step: LOG_WRITTEN_BACK,
         unit: MEGABYTE,
     },
     Series {
         name: "descriptors",
         of: |usage| usage.descriptors,
         free: DESCRIPTORS_IN_USE,
+        step: 0,
         unit: 1.0,
     },
 ];
@@ -75,7 +84,8 @@ impl Series {
 
     fn levels_off(&self, samples: &[Usage]) -> bool {
         let (middle, last) = self.thirds(samples);
-        last <= self.free || last as f64 <= middle as f64 * GROWTH
+        let is_chance = last as f64 <= middle as f64 * GROWTH || last <= middle + self.step;
+        last <= self.free || is_chance
     }
 
     fn shown(&self, value: u64) -> f64 {
@@ -152,7 +162,7 @@ mod tests {
     fn what_grows_to_the_end_is_named() {
         let check = |disk: fn(u64) -> u64, expected| {
             let usage = |n| Usage {
-                disk: disk(n),
+                disk: disk(n) * MIB,
                 ..Usage::default()
             };
             check(usage, expected);
@@ -165,6 +175,9 @@ mod tests {
         check(|n| n * 100, grows);
         check(|n| 1000 + 15 * n, grows);
         check(|n| if n < 40 { 100 } else { 120 }, grows);
+        // One log more than before.
+        check(|n| if n < 40 { 21 } else { 26 }, Ok(()));
+        check(|n| if n < 40 { 21 } else { 30 }, grows);
     }
 
     #[test]
