@@ -15,7 +15,7 @@ pub(crate) const WORD: Word = Word {
     summary: "installs Claude Code, Codex and Gemini and lets them carry turns of the daemon against a fake model",
     help: "\
 Installs Claude Code, Codex and Gemini CLI from npm into target/backends, in the versions that were tried, and runs the tests that
-need them: text, tools with approvals, steering, interrupts, kills of the daemon and of the agent, lost sessions, limits and logins.
+need them, and acpx, a client that drives `windlass acp`: text, tools with approvals, steering, interrupts, kills of the daemon and of the agent, lost sessions, limits and logins.
 The model is a fake on loopback, and no account is needed. An agent that cannot be had is named on a line that begins with SKIPPED,
 and the others run. A checkout below /tmp cannot do this: a sandbox has its own /tmp, and the agents would not be in it.
 
@@ -58,7 +58,7 @@ struct Agent {
     extent: Extent,
 }
 
-const AGENTS: [Agent; 3] = [
+const AGENTS: [Agent; 4] = [
     // The package for this machine, which needs no Node to run.
     Agent {
         name: "Claude Code",
@@ -88,6 +88,16 @@ const AGENTS: [Agent; 3] = [
         program: ".bin/gemini",
         variable: "WINDLASS_GEMINI",
         extent: Extent::Whole,
+    },
+    // The other way round: a client of the Agent Client Protocol that works with `windlass acp`.
+    Agent {
+        name: "acpx",
+        module: "editor",
+        package: "acpx",
+        version: "0.1.15",
+        program: ".bin/acpx",
+        variable: "WINDLASS_ACPX",
+        extent: Extent::Quick,
     },
 ];
 

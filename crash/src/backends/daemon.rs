@@ -47,9 +47,10 @@ impl Home {
         })
     }
 
-    /// The home of the agent.
+    /// The home of the agent in threads that nobody else owns.
     pub(super) fn of_agent(&self) -> PathBuf {
-        self.directory.path().join("data/backends").join(BACKEND)
+        let homes = self.directory.path().join("data/backends");
+        homes.join(BACKEND).join("operator")
     }
 
     /// Starts a daemon and returns when it listens.

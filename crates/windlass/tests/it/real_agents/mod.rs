@@ -6,6 +6,7 @@
 mod alike;
 mod claude;
 mod codex;
+mod editor;
 mod gemini;
 mod kills;
 mod model;
