@@ -1,6 +1,6 @@
 //! What an operator can set.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +165,8 @@ pub struct Settings {
     pub models: Models,
     /// The agents of others that threads can be given; the runtime must know them.
     pub backends: BTreeSet<String>,
+    /// Names beside those that mean the daemon's own loop with a model, as `provider/model`.
+    pub api_backends: BTreeMap<String, String>,
     /// How much clients may ask for.
     pub limits: Limits,
     /// How long connections may take to end when the server stops.
@@ -193,6 +195,7 @@ impl Settings {
             agent_id: None,
             models: Models::default(),
             backends: BTreeSet::new(),
+            api_backends: BTreeMap::new(),
             limits: Limits::default(),
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),

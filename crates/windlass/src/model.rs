@@ -1,5 +1,6 @@
 //! Which model answers, and with which key.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -148,6 +149,21 @@ pub(crate) fn further(
         }
     }
     Ok(models)
+}
+
+/// Returns the backends that are the daemon's own loop with a provider's model, by name: each provider that has a key.
+pub(crate) fn api_backends(
+    config: &Config,
+    variable: impl Fn(&str) -> Option<String>,
+) -> BTreeMap<String, String> {
+    let usable = KNOWN
+        .iter()
+        .filter(|known| known.credentials(config, &variable).0.is_some());
+    let named = usable.map(|known| {
+        let model = format!("{}/{}", known.name, known.default_model);
+        (format!("{}-api", known.name), model)
+    });
+    named.collect()
 }
 
 fn names() -> String {

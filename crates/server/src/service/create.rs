@@ -36,6 +36,11 @@ impl Asked {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
         let models = &self.settings.models;
+        let backend = self.backend(filled(request.backend))?;
+        let of_backend = backend
+            .as_ref()
+            .and_then(|name| self.settings.api_backends.get(name));
+        let model = request.model.as_deref().or(of_backend.map(String::as_str));
         let tools = request.dynamic_tools.filter(|tools| !tools.is_empty());
         external::check(tools.as_deref().unwrap_or_default(), &self.builtin_tools)?;
         let environments = request.environments.unwrap_or_default();
@@ -51,7 +56,7 @@ impl Asked {
             id: String::new(),
             created_at: now.clone(),
             updated_at: now,
-            model: models.name(request.model.as_deref())?,
+            model: models.name(model)?,
             model_provider_id: filled(request.model_provider_id)
                 .or_else(|| request.model_provider.clone())
                 .or_else(|| models.provider.clone()),
@@ -72,36 +77,45 @@ impl Asked {
             on_restart: request.on_restart,
             agent: self.caller.agent().map(str::to_owned),
             approvals_remembered: false,
-            backend: self.backend(filled(request.backend))?,
+            backend,
         })
     }
 
-    /// An agent of others works with the operator's login, and so not for everybody who can reach the port.
-    pub(super) fn check_backend_allowed(&self, named: Option<&str>) -> Result<()> {
-        match (named, &self.settings.access) {
-            (Some(_), Access::Open) => Err(ApiError::field(
+    /// Returns the agent of others that carries the turns of a thread with this backend. Names of APIs are the daemon's own loop.
+    pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
+        let is_api = |name: &&str| self.settings.api_backends.contains_key(*name);
+        let carrier = backend.filter(|name| !is_api(name));
+        // It works with the operator's login, and so not for everybody who can reach the port.
+        if carrier.is_some() && matches!(self.settings.access, Access::Open) {
+            return Err(ApiError::field(
                 "/backend",
                 "agents of others carry no turns of a daemon that asks for no token; start it without --insecure",
-            )),
-            _ => Ok(()),
+            ));
         }
+        Ok(carrier)
     }
 
-    /// Checks that an agent of others is one that can carry turns here.
+    /// Checks that a backend is one that can carry turns here.
     fn backend(&self, named: Option<String>) -> Result<Option<String>> {
-        self.check_backend_allowed(named.as_deref())?;
-        let known = &self.settings.backends;
-        match named {
-            Some(name) if !known.contains(&name) => {
-                let known: Vec<_> = known.iter().map(String::as_str).collect();
-                let text = format!(
-                    "there is no backend `{name}`; there are: {}",
-                    known.join(", ")
-                );
-                Err(ApiError::field("/backend", text))
-            }
-            named => Ok(named),
+        let Some(name) = named else {
+            return Ok(None);
+        };
+        let (agents, apis) = (&self.settings.backends, &self.settings.api_backends);
+        if let Some(carrier) = self.carrier(Some(&name))?
+            && !agents.contains(carrier)
+        {
+            let known: Vec<_> = agents
+                .iter()
+                .chain(apis.keys())
+                .map(String::as_str)
+                .collect();
+            let text = format!(
+                "there is no backend `{name}`; there are: {}",
+                known.join(", ")
+            );
+            return Err(ApiError::field("/backend", text));
         }
+        Ok(Some(name))
     }
 
     /// Resolves a directory inside of the environment `local`.

@@ -200,7 +200,7 @@ impl Asked {
         recorded: TurnRequest,
         idle_tools: Vec<String>,
     ) -> Result<TurnRequest> {
-        self.check_backend_allowed(thread.backend.as_deref())?;
+        self.carrier(thread.backend.as_deref())?;
         let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
         if recorded.approve_all && !is_trusted {
             self.caller.check_trust(Some(true), None, None)?;

@@ -56,7 +56,7 @@ impl Asked {
     ) -> Result<InputMessage> {
         self.caller
             .check_trust(request.auto_approve, request.trust_mode, request.mode)?;
-        self.check_backend_allowed(thread.backend.as_deref())?;
+        let carrier = self.carrier(thread.backend.as_deref())?;
         let models = &self.settings.models;
         let model = match request.model.as_deref() {
             None => models.still(&thread.model)?,
@@ -83,7 +83,7 @@ impl Asked {
             environment: Some(narrowed.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
             labels: self.labels(thread),
-            backend: thread.backend.clone(),
+            backend: carrier.map(str::to_owned),
             owner: thread.agent.clone(),
         };
         let effort = request

@@ -12,7 +12,7 @@ use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 
 use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
 use crate::config;
-use crate::{data, sandbox};
+use crate::{data, model, sandbox};
 
 /// Lists the agents of others that can carry turns, and looks whether they do.
 #[derive(Args)]
@@ -79,6 +79,10 @@ impl Backends {
                 for backend in &all {
                     show(backend, None, self.json)?;
                 }
+                let apis = model::api_backends(&config, |name| std::env::var(name).ok());
+                for (name, model) in &apis {
+                    show_api(name, model, self.json)?;
+                }
                 Ok(ExitCode::SUCCESS)
             }
             Verb::Check { names } => {
@@ -108,6 +112,20 @@ impl Backends {
             }
         }
     }
+}
+
+/// Shows a backend that is the daemon's own loop with a model.
+fn show_api(name: &str, model: &str, is_json: bool) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match is_json {
+        true => writeln!(
+            stdout,
+            "{}",
+            json!({ "name": name, "kind": "api", "model": model })
+        )?,
+        false => writeln!(stdout, "{name:<16} {:<12} {}", "api", one_line(model))?,
+    }
+    Ok(())
 }
 
 fn show(

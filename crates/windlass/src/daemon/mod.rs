@@ -8,6 +8,7 @@ mod retention;
 mod secrets_key;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::backends::{self, Surroundings};
 use crate::config::{self, Config};
-use crate::data;
+use crate::{data, model};
 
 /// How long the path of a socket may be.
 const MAX_SOCKET_PATH: usize = 100;
@@ -57,6 +58,7 @@ pub(crate) struct Daemon {
     harness_id: HarnessId,
     models: Models,
     backends: Vec<String>,
+    api_backends: BTreeMap<String, String>,
     environments: Environments,
     shell: ShellSettings,
     limits: Limits,
@@ -133,6 +135,7 @@ impl DaemonOptions<'_> {
             models,
             is_demonstration,
             backends,
+            api_backends: model::api_backends(config, |name| std::env::var(name).ok()),
             environments,
             shell,
             limits,
@@ -151,6 +154,7 @@ impl Daemon {
         settings.shell = self.shell.clone();
         settings.models = self.models.clone();
         settings.backends = self.backends.iter().cloned().collect();
+        settings.api_backends = self.api_backends.clone();
         settings.limits = self.limits.clone();
         settings.rpc = self.rpc.clone();
         settings

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Sandbox};
+use crate::support::{Daemon, Home, Model, Sandbox};
 
 /// Puts a program there that tells what it sees when it is asked for its version.
 fn agent(home: &Path, script: &str) -> String {
@@ -430,4 +431,38 @@ fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option()
     let refused = daemon.client.post("/v1/threads", &body);
     assert_eq!(refused.status, 422);
     daemon.stop();
+}
+
+#[test]
+fn a_provider_with_a_key_is_a_backend_that_is_the_daemons_own_loop() {
+    let model = Model::answering(
+        |request| match request.to_string().contains("tool_result") {
+            true => Answer::text(&["done"]),
+            false => Answer::default().with_call("toolu_1", "list", &["{}"]),
+        },
+    );
+    let home = Home::with_model(&model.url());
+    home.configure("");
+    let (_, listed, _) = checked(&home, &["list"]);
+    let is_api = |it: &&Value| it["name"] == "anthropic-api" && it["kind"] == "api";
+    assert!(listed.iter().any(|it| is_api(&it)), "{listed:?}");
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"backend": "anthropic-api"}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "what is here?");
+    events.until("turn.completed");
+    let detail = daemon.detail(&thread);
+    assert_eq!(detail["thread"]["backend"], "anthropic-api");
+    assert_eq!(detail["turns"][0]["status"], "completed", "{detail:#}");
+    // Its own tool, and not one that was only observed.
+    let items = detail["items"].as_array().unwrap();
+    let call = items
+        .iter()
+        .find(|item| item["kind"] == "tool_call")
+        .unwrap();
+    assert!(call["metadata"].get("origin").is_none(), "{call}");
+    let refused = daemon
+        .client
+        .post("/v1/threads", &json!({"backend": "openai-api"}));
+    assert_eq!(refused.status, 422, "{}", refused.body);
 }
