@@ -1,0 +1,121 @@
+//! What people type: `demo`, `chat`, `doctor`, `completions`.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::run::{Place, text, windlass};
+use crate::support::Sandbox;
+
+#[test]
+fn the_demonstration_is_killed_and_goes_on() {
+    if Sandbox::all("the_demonstration_is_killed").is_empty() {
+        return;
+    }
+    let out = windlass(&["demo"], &[]);
+    let (said, told) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{told}");
+    assert!(said.contains("outcome is unknown"), "{said}");
+    // It says how far the count came, and nobody counted on afterwards.
+    let came = said.rsplit_once("I came to ").unwrap().1;
+    let came: usize = came.trim_end().trim_end_matches('.').parse().unwrap();
+    assert!((4..12).contains(&came), "{said}");
+    let proof = format!("the file had {came} lines at the kill and has {came} now");
+    assert!(told.contains(&proof), "{told}");
+}
+
+#[test]
+fn a_chat_keeps_a_conversation_and_an_aside_does_not_become_part_of_it() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["chat", "--model", "sim"], &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = b"first\n/btw aside\n/nonsense\n\nsecond\n/undo\nthird\n/quit\nnever\n";
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let (said, told) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{told}");
+    assert_eq!(
+        said,
+        "Echo: first\nEcho: aside\nEcho: second\nEcho: third\n"
+    );
+    assert!(
+        told.contains("/nonsense") && told.contains("taken back: second"),
+        "{told}"
+    );
+    let id = told.trim_end().rsplit(' ').next().unwrap();
+    let shown = place.run(&["threads", "show", id], &[]);
+    let shown = text(&shown.stdout);
+    for (part, is_there) in [
+        ("first", true),
+        ("third", true),
+        ("second", false),
+        ("aside", false),
+    ] {
+        assert_eq!(shown.contains(part), is_there, "{part}: {shown}");
+    }
+}
+
+#[test]
+fn the_doctor_looks_at_everything_and_says_what_to_do() {
+    let out = windlass(&["doctor", "--json"], &[]);
+    let findings = text(&out.stdout).lines();
+    let findings: Vec<Value> = findings
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |about: &str| findings.iter().find(|it| it["about"] == about).unwrap();
+    for about in [
+        "version",
+        "configuration",
+        "bubblewrap",
+        "landlock",
+        "model",
+        "data",
+        "daemon",
+    ] {
+        assert!(!of(about)["text"].as_str().unwrap().is_empty(), "{about}");
+    }
+    assert_eq!(of("model")["standing"], "lacking");
+    assert!(
+        of("model")["advice"]
+            .as_str()
+            .unwrap()
+            .contains("ANTHROPIC_API_KEY")
+    );
+    let broken = windlass(&["doctor"], &[("WINDLASS_MODEL", "acme/x")]);
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(text(&broken.stdout).contains("unknown provider `acme`"));
+}
+
+#[test]
+fn shells_can_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let out = windlass(&["completions", shell], &[]);
+        assert!(text(&out.stdout).contains("doctor"), "{shell}");
+    }
+}
+
+#[test]
+fn wrong_words_end_with_status_2_and_leave_nothing() {
+    let place = Place::new();
+    for arguments in [
+        &["threads", "show", "abc"][..],
+        &["threads", "list"],
+        &["run", "--resume", "nothing", "x"],
+        &["run", "--cwd", "/does/not/exist", "x"],
+        &["run", "--continue", "--resume", "abcd", "x"],
+        &["completions", "cobol"],
+        &["nonsense"],
+    ] {
+        let out = place.run(arguments, &[("WINDLASS_MODEL", "sim")]);
+        let code = out.status.code().unwrap();
+        assert!(code == 2 || code == 1, "{arguments:?}: {code}");
+        assert!(!text(&out.stderr).is_empty(), "{arguments:?}");
+        assert_eq!(text(&out.stdout), "", "{arguments:?}");
+    }
+}
