@@ -46,10 +46,10 @@ pub(crate) const COUNTED: &str = "counted.txt";
 const NEXT: &str = r#"
 Every step was recorded before you saw it. What to try next:
 
-  windlass demo                  a kill in the middle of a tool, and what follows
+  windlass demo                  a kill in the middle of a tool
   windlass run --continue "…"    more in this conversation
   windlass chat                  the same, as a conversation
-  windlass doctor                what this machine can do, and how to set up a model
+  windlass doctor                what this machine can do, and what is missing
 "#;
 
 /// The demonstration model.

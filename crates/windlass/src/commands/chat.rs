@@ -25,7 +25,7 @@ const HELP: &str = "\
 /help          this text
 /new           begin a new conversation
 /resume ID     go on with another one; the end of its id will do
-/btw TEXT      ask something on the side: the answer does not become part of the conversation
+/btw TEXT      ask on the side; it does not become part of the conversation
 /undo          take the last turn back
 /model NAME    use another model from here on, as provider/model
 /yes           allow everything without asking, from here on

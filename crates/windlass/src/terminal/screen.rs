@@ -145,8 +145,8 @@ impl Screen {
 
     /// Puts a call into one line, with what is known of it at the end.
     fn line(&self, call: &Running, end: &str) -> String {
-        // Two for the mark, and one so that nothing wraps.
-        let room = columns().saturating_sub(3);
+        // Two for the mark, and some for what a terminal shows of Ctrl-C, so that nothing wraps.
+        let room = columns().saturating_sub(5);
         let end = self.style.cut(end, room / 2);
         let name = self.style.cut(&call.name, room / 3);
         let taken = width_of(&name) + width_of(&end) + 4;

@@ -8,11 +8,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the lines of all shell blocks, in order.
-fn commands() -> Vec<String> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+/// Returns the lines of all shell blocks of a page, in order.
+fn commands_of(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
     let mut in_block = false;
-    let lines = readme.lines().filter(|line| {
+    let lines = text.lines().filter(|line| {
         let was_in_block = in_block;
         in_block = match *line {
             "```sh" => true,
@@ -26,7 +26,7 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn the_first_command_answers_without_a_key() {
-    let commands = commands();
+    let commands = commands_of("README.md");
     let arguments = commands[0]
         .strip_prefix("cargo run -p windlass -- run ")
         .unwrap_or_else(|| panic!("the README begins with another command: {}", commands[0]));
@@ -39,7 +39,9 @@ fn the_first_command_answers_without_a_key() {
 
 #[test]
 fn every_command_names_what_is_there() {
-    for command in commands() {
+    let mut commands = commands_of("README.md");
+    commands.extend(commands_of("docs/performance.md"));
+    for command in commands {
         let words: Vec<_> = command.split_whitespace().collect();
         match words.as_slice() {
             ["cargo", "run", "-p", "windlass", "--", word, ..] => {
