@@ -21,6 +21,7 @@ enum ResponseKind {
     One(&'static str),
     Many(&'static str),
     Events,
+    Lines,
     Text,
     Nothing,
 }
@@ -29,7 +30,7 @@ enum ResponseKind {
 #[rustfmt::skip]
 struct Route(&'static str, &'static str, &'static str, Option<&'static str>, u16, ResponseKind);
 
-use ResponseKind::{Events, Many, Nothing, One, Text};
+use ResponseKind::{Events, Lines, Many, Nothing, One, Text};
 
 #[rustfmt::skip]
 const ROUTES: &[Route] = &[
@@ -42,6 +43,8 @@ const ROUTES: &[Route] = &[
     Route("get", "/v1/threads/summary", "Lists threads, one line each", None, 200, Many("ThreadSummary")),
     Route("get", "/v1/threads/{id}", "Returns a whole thread", None, 200, One("ThreadDetail")),
     Route("patch", "/v1/threads/{id}", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
+    Route("delete", "/v1/threads/{id}", "Removes a thread and all that is recorded of it", None, 204, Nothing),
+    Route("get", "/v1/threads/{id}/export", "Writes a thread, then each of its events, one a line", None, 200, Lines),
     Route("post", "/v1/threads/{id}/resume", "Looks a thread up to go on with it", None, 200, One("Thread")),
     Route("post", "/v1/threads/{id}/fork", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
     Route("post", "/v1/threads/{id}/undo", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
@@ -81,6 +84,8 @@ const QUERIES: &[(&str, &str, &str)] = &[
     ("/v1/threads/{id}/events", "since_seq", "integer"),
     ("/v1/threads/{id}/events", "replay_limit", "integer"),
     ("/v1/threads/{id}/events", "include", "string"),
+    ("/v1/threads/{id}/export", "since_seq", "integer"),
+    ("/v1/threads/{id}/export", "include", "string"),
     ("/v1/usage", "since", "string"),
     ("/v1/usage", "until", "string"),
     ("/v1/usage", "group_by", "string"),
@@ -131,6 +136,7 @@ fn operation(route: &Route) -> Value {
             Some(json!({ "type": "array", "items": named(name) })),
         ),
         Events => ("text/event-stream", Some(json!({ "type": "string" }))),
+        Lines => ("application/x-ndjson", Some(json!({ "type": "string" }))),
         Text => ("text/plain", Some(json!({ "type": "string" }))),
         Nothing => ("", None),
     };

@@ -21,5 +21,6 @@ mod runs;
 mod serve;
 mod store;
 mod support;
+mod threads;
 mod tokens;
 mod trust;
