@@ -45,6 +45,13 @@ impl Rooms {
         Ok(())
     }
 
+    /// Gives back the room of a thread of an agent that was removed. The room in all is counted anew where there is none.
+    pub(crate) fn give_back(&self, agent: &str) {
+        if let Some(room) = self.of_agents().get_mut(agent) {
+            room.left += 1;
+        }
+    }
+
     /// Takes room for one more thread of an agent.
     pub(crate) async fn take_of(
         &self,

@@ -166,6 +166,12 @@ pub(crate) fn api_backends(
     named.collect()
 }
 
+/// Returns the name of a provider as people write it.
+pub(crate) fn provider_name(provider: LlmProviderType) -> String {
+    let known = KNOWN.iter().find(|known| known.provider == provider);
+    known.map_or_else(|| provider.to_string(), |known| known.name.to_owned())
+}
+
 fn names() -> String {
     let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
     names.join(", ")
@@ -238,7 +244,9 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         match choose(wanted, &Config::default(), variable) {
-            Ok(Choice::Real(model)) => format!("{}/{}", model.provider_type, model.model),
+            Ok(Choice::Real(model)) => {
+                format!("{}/{}", provider_name(model.provider_type), model.model)
+            }
             Ok(Choice::Simulator) => "sim".to_owned(),
             Ok(Choice::Demonstration) => "demonstration".to_owned(),
             Err(error) => error.to_string(),
@@ -256,7 +264,7 @@ mod tests {
         let ollama = [("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")];
         assert_eq!(
             chosen(Some("openai-chat/org/model"), &ollama),
-            "openai_completions/org/model"
+            "openai-chat/org/model"
         );
     }
 

@@ -25,6 +25,9 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
 ];
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
 
+/// What is said to a token that is nobody's.
+const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
+
 /// What lets requests pass or not.
 #[derive(Clone)]
 pub(crate) struct Gate {
@@ -45,7 +48,11 @@ pub(crate) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     }
     let app = gate.app;
     let Some(caller) = caller(&app.settings.access, request.headers()) else {
-        return unauthorized().into_response();
+        let refusal = match carried(request.headers()).iter().all(Vec::is_empty) {
+            true => unauthorized(),
+            false => unauthorized().saying(UNKNOWN_TOKEN),
+        };
+        return refusal.into_response();
     };
     if let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
         && let Err(refusal) = visitor.admit(caller.token_id.as_deref())

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
 
 use crate::error::{ApiError, Result};
 
@@ -45,6 +46,25 @@ pub(crate) fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// What a query may hold.
+pub(crate) trait Readable: FromStr {
+    /// How it is written.
+    const FORM: &'static str;
+}
+
+impl Readable for u64 {
+    const FORM: &'static str = "a whole number";
+}
+
+impl Readable for usize {
+    const FORM: &'static str = "a whole number";
+}
+
+impl Readable for DateTime<Utc> {
+    const FORM: &'static str =
+        "a time such as 2026-01-31T12:00:00Z (RFC 3339, with + written as %2B)";
+}
+
 impl Query {
     /// Returns a value as text; an empty one counts as none.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -56,14 +76,14 @@ impl Query {
     }
 
     /// Reads a value of a type.
-    pub(crate) fn get<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
+    pub(crate) fn get<T: Readable>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
         let value = text.parse();
         value
             .map(Some)
-            .map_err(|_| ApiError::query(format!("{name} cannot be read from the query")))
+            .map_err(|_| ApiError::query(format!("{name} must be {}", T::FORM)))
     }
 
     /// Reads a yes or no.

@@ -1,7 +1,12 @@
 //! The events of a thread, from any number on.
 
+use axum::body::Body;
 use axum::extract::Path;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
+use axum::response::IntoResponse;
+use futures_util::stream;
+use serde::Serialize;
+use serde_json::json;
 
 use super::{Answer, Id};
 use crate::error::{ApiError, Result};
@@ -29,6 +34,38 @@ pub(super) async fn events(asked: Asked, Path(id): Id, query: Query, headers: He
     let (frames, response) = sse::channel();
     tokio::spawn(sse::feed(follower, frames, asked.stopping.clone()));
     Ok(response)
+}
+
+/// Writes a thread and its events, one a line. A client that goes away ends it, and what goes wrong on the way breaks the answer off.
+pub(super) async fn export(asked: Asked, Path(id): Id, query: Query) -> Answer {
+    let wanted = Wanted {
+        since: query.get("since_seq")?.unwrap_or(0),
+        newest: None,
+        include: include(&query),
+    };
+    let export = asked.export(&id, wanted).await?;
+    let first = json!({ "thread": &export.thread });
+    let lines = stream::try_unfold((Some(first), export), |(first, mut export)| async {
+        let line = match first {
+            Some(first) => line(&first)?,
+            None => match export.next().await? {
+                Some(event) => line(&event)?,
+                None => return Ok::<_, ApiError>(None),
+            },
+        };
+        Ok(Some((line, (None, export))))
+    });
+    let media = [
+        (header::CONTENT_TYPE, "application/x-ndjson"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((media, Body::from_stream(lines)).into_response())
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// What a browser sends when it comes back; one that cannot be read is refused as a bad number is.

@@ -68,6 +68,8 @@ fn routes() -> Routes {
         .get("/v1/threads/summary", Agent, threads::summary)
         .get("/v1/threads/{id}", Owner, threads::detail)
         .add(&Method::PATCH, "/v1/threads/{id}", Owner, threads::patch)
+        .add(&Method::DELETE, "/v1/threads/{id}", Owner, threads::delete)
+        .get("/v1/threads/{id}/export", Owner, events::export)
         .post("/v1/threads/{id}/resume", Owner, threads::resume)
         .post("/v1/threads/{id}/fork", Owner, threads::fork)
         .post("/v1/threads/{id}/undo", Owner, threads::undo)

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::IntoResponse;
 use serde::Serialize;
 use windlass_protocol::{
     CompactThread, CreateThread, ForkThread, PatchThread, RetryThread, UndoThread,
@@ -84,6 +85,11 @@ pub(super) async fn detail(asked: Asked, Path(id): Id, query: Query) -> Answer {
 
 pub(super) async fn patch(asked: Asked, Path(id): Id, body: Payload<PatchThread>) -> Answer {
     ok(&asked.patch_thread(&id, body.0).await?)
+}
+
+pub(super) async fn delete(asked: Asked, Path(id): Id) -> Answer {
+    asked.remove_thread(&id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Looks a thread up to go on with it. Nothing has to be loaded: threads are always there. A turn that an earlier server left open, and this one

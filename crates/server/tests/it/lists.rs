@@ -353,3 +353,28 @@ async fn a_search_finds_a_thread_by_the_id_that_clients_know() {
     let found = daemon.client.get(&search).await.expect(200);
     assert_eq!(ids(&found), [id]);
 }
+
+#[tokio::test]
+async fn a_value_that_cannot_be_read_is_told_how_it_is_written() {
+    let daemon = Daemon::start().await;
+    for (path, expected) in [
+        (
+            "/v1/usage?since=yesterday",
+            "since must be a time such as 2026-",
+        ),
+        (
+            "/v1/usage?until=2026-01-31",
+            "until must be a time such as 2026-",
+        ),
+        ("/v1/threads?limit=x", "limit must be a whole number"),
+        (
+            "/v1/threads?include_archived=x",
+            "include_archived must be true or false",
+        ),
+    ] {
+        let reply = daemon.client.get(path).await;
+        assert_eq!(reply.code(), "invalid_query");
+        let told = text(&reply.json()["error"]["message"]);
+        assert!(told.starts_with(expected), "{told}");
+    }
+}

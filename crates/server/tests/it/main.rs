@@ -14,6 +14,7 @@ mod lists;
 mod openapi;
 mod output;
 mod reads;
+mod removed;
 mod repeats;
 mod replayed;
 mod rpc;

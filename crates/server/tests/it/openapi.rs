@@ -1,9 +1,9 @@
 //! The API's own description.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_protocol::ErrorCode;
 
-use crate::support::Daemon;
+use crate::support::{Daemon, Frame, text};
 
 const CHECKED_IN: &str = include_str!("../../../../docs/openapi.json");
 
@@ -55,4 +55,168 @@ async fn the_description_that_is_served_is_the_one_that_is_checked_in() {
         served == checked_in,
         "docs/openapi.json is not what is served; run the test with WINDLASS_BLESS=1"
     );
+}
+
+fn described() -> Value {
+    serde_json::from_str(CHECKED_IN).unwrap()
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let described = described();
+    let paths = described["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|path| path.as_object().unwrap().values());
+    let mut names: Vec<_> = operations
+        .map(|operation| text(&operation["operationId"]))
+        .collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert!(names.contains(&"startTurn".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_field_that_may_be_left_out_has_no_default() {
+    for (name, schema) in described()["components"]["schemas"].as_object().unwrap() {
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        for (field, schema) in fields {
+            assert_eq!(schema.get("default"), None, "{name}.{field}");
+        }
+    }
+    let create = &described()["components"]["schemas"]["CreateThread"];
+    assert_eq!(create.get("required"), None);
+}
+
+#[test]
+fn headers_and_values_of_queries_are_described() {
+    let described = described();
+    let parameter = |path: &str, method: &str, name: &str| {
+        let all = described["paths"][path][method]["parameters"].as_array();
+        let found = all.into_iter().flatten().find(|one| one["name"] == name);
+        text(&found.unwrap_or_else(|| panic!("{path}: {name}"))["description"])
+    };
+    parameter("/v1/threads", "post", "Idempotency-Key");
+    parameter("/v1/threads/{id}/turns", "post", "Idempotency-Key");
+    let events = "/v1/threads/{id}/events";
+    parameter(events, "get", "Last-Event-ID");
+    assert!(parameter(events, "get", "include").contains("tool_output"));
+}
+
+/// Holds events against their description: each fits the schema of its name, and has no field that is not described.
+fn assert_described(frames: &[Frame]) {
+    let described = described();
+    let schemas = &described["components"]["schemas"];
+    for frame in frames {
+        let name: String = frame
+            .event
+            .split(['.', '_'])
+            .map(|word| word[..1].to_uppercase() + &word[1..])
+            .collect();
+        let any = json!({
+            "$ref": "#/components/schemas/RuntimeEvent",
+            "components": described["components"],
+        });
+        let errors = jsonschema::validator_for(&any).unwrap();
+        assert!(errors.is_valid(&frame.data), "{:#}", frame.data);
+        let own = &schemas[format!("{name}Event")]["allOf"][1]["properties"]["payload"];
+        for field in frame.data["payload"].as_object().unwrap().keys() {
+            let known = own["properties"].get(field);
+            assert!(known.is_some(), "{}: {field}", frame.event);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_event_is_what_its_description_says() {
+    let daemon = Daemon::start().await;
+    let thread = daemon.thread(json!({})).await;
+    let patched = daemon.client.patch(&thread, json!({"title": "new"}));
+    patched.await.expect(200);
+    let mut events = daemon.events(&thread, 0).await;
+    daemon.turn(&thread, json!({"prompt": "hello"})).await;
+    let mut frames = events.until("turn.completed").await;
+    let turn = daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    let steered = daemon
+        .client
+        .post(&format!("{turn}/steer"), json!({"prompt": "more"}));
+    steered.await.expect(200);
+    let stopped = daemon.client.post(&format!("{turn}/interrupt"), json!({}));
+    stopped.await.expect(200);
+    frames.extend(events.until("turn.completed").await);
+    for (prompt, wait, decides) in [
+        ("SHELL now", "approval.required", true),
+        ("SHELL now", "approval.required", false),
+        ("ASK me", "user_input.required", true),
+        ("ASK me", "user_input.required", false),
+        ("LOOKUP it", "tool_call.requested", true),
+        ("LOOKUP it", "tool_call.requested", false),
+    ] {
+        let body = json!({"prompt": prompt, "dynamic_tools": [lookup_tool()]});
+        let turn = daemon.turn(&thread, body).await;
+        let asked = events.until(wait).await;
+        let id = |name: &str| text(&asked.last().unwrap().data["payload"][name]);
+        let client = &daemon.client;
+        let answered = match (wait, decides) {
+            ("approval.required", _) => {
+                let decision = if decides { "allow" } else { "deny" };
+                let path = format!("/v1/approvals/{}", id("approval_id"));
+                client.post(&path, json!({ "decision": decision })).await
+            }
+            (_, false) => client.post(&format!("{turn}/interrupt"), json!({})).await,
+            ("user_input.required", _) => {
+                let path = thread.replace("/v1/threads", "/v1/user-input");
+                let path = format!("{path}/{}", id("input_id"));
+                let answer = json!({"id": "colour", "label": "Red", "value": "Red"});
+                client.post(&path, json!({"answers": [answer]})).await
+            }
+            _ => {
+                let path = format!("{turn}/tool-calls/{}/result", id("call_id"));
+                client.post(&path, json!({"success": true})).await
+            }
+        };
+        assert!(answered.status < 300, "{:?}", answered.body);
+        frames.extend(asked);
+        frames.extend(events.until("turn.completed").await);
+    }
+    let fork = daemon.client.post(&format!("{thread}/fork"), json!({}));
+    let fork = text(&fork.await.expect(201)["id"]);
+    let mut events = daemon.events(&format!("/v1/threads/{fork}"), 0).await;
+    frames.extend(events.until("thread.forked").await);
+    assert_described(&frames);
+    for name in [
+        "thread.started",
+        "thread.updated",
+        "thread.forked",
+        "turn.started",
+        "turn.lifecycle",
+        "turn.steered",
+        "turn.interrupt_requested",
+        "turn.completed",
+        "item.started",
+        "item.delta",
+        "item.completed",
+        "item.failed",
+        "item.interrupted",
+        "approval.required",
+        "approval.decided",
+        "user_input.required",
+        "user_input.answered",
+        "user_input.canceled",
+        "tool_call.requested",
+        "tool_call.resolved",
+        "tool_call.canceled",
+    ] {
+        let is_it = |frame: &Frame| frame.event == name;
+        assert!(frames.iter().any(is_it), "{name} was not seen");
+    }
+}
+
+fn lookup_tool() -> Value {
+    json!({
+        "namespace": "tau_bench",
+        "name": "get_reservation",
+        "description": "Finds a reservation.",
+        "input_schema": {"type": "object"},
+    })
 }

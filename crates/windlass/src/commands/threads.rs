@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_client::Client;
+use windlass_client::{Client, ClientError};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, ItemKind, Status, Thread, ThreadDetail, UndoneThread};
 
@@ -136,7 +136,7 @@ impl Threads {
             }
             Verb::Export { id } => {
                 let path = format!("/v1/threads/{}/export", find(link, &id).await?);
-                client.download(&path, &mut out).await.map_err(explained)?;
+                read_out(client.download(&path, &mut out).await)?;
             }
             Verb::Delete { id, yes } => delete(&client, &find(link, &id).await?, yes).await?,
         }
@@ -313,25 +313,54 @@ impl Events {
 
 async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result<()> {
     let id = find(link, id).await?;
-    let path = format!("/v1/threads/{id}");
-    let detail: ThreadDetail = link.client().get(&path).await.map_err(explained)?;
-    if no_follow && since >= detail.latest_seq {
-        return Ok(());
+    let mut out = io::stdout();
+    if no_follow {
+        let path = format!("/v1/threads/{id}/export?since_seq={since}");
+        let mut events = AfterFirstLine::of(&mut out);
+        return read_out(link.client().download(&path, &mut events).await);
     }
     let mut events = follow::Follower::after(link, &id, since).await?;
-    let mut out = io::stdout();
     loop {
-        let event = events.next().await?;
-        let line = serde_json::to_string(&event)?;
-        if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
-            // Whoever reads has seen enough.
-            return match error.kind() {
-                io::ErrorKind::BrokenPipe => Ok(()),
-                _ => Err(error.into()),
-            };
+        let line = serde_json::to_string(&events.next().await?)?;
+        match writeln!(out, "{line}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
         }
-        if no_follow && event.seq >= detail.latest_seq {
-            return Ok(());
+    }
+}
+
+/// Whoever reads may have seen enough before all is written.
+fn read_out(downloaded: Result<(), ClientError>) -> Result<()> {
+    match downloaded {
+        Err(ClientError::Unwritten(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        downloaded => downloaded.map_err(explained),
+    }
+}
+
+/// Writes what follows the first line; in an export that is the events.
+struct AfterFirstLine<'a, W> {
+    to: &'a mut W,
+    is_after: bool,
+}
+
+impl<'a, W> AfterFirstLine<'a, W> {
+    fn of(to: &'a mut W) -> Self {
+        let is_after = false;
+        Self { to, is_after }
+    }
+}
+
+impl<W: Write> Write for AfterFirstLine<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_after {
+            return self.to.write(bytes);
         }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        self.is_after = end.is_some();
+        Ok(end.map_or(bytes.len(), |end| end + 1))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }

@@ -104,7 +104,7 @@ impl Agent<'_> {
                 let further = model::further(self.model, self.config, variable)?;
                 let models = Models {
                     default: model.model.clone(),
-                    provider: Some(model.provider_type.to_string()),
+                    provider: Some(model::provider_name(model.provider_type)),
                     known: register(&providers, further).await,
                     unknown: unknown_models(self.config.unknown_models),
                 };

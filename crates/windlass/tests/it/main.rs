@@ -22,5 +22,6 @@ mod serve;
 mod store;
 mod support;
 mod terminal;
+mod threads;
 mod tokens;
 mod trust;

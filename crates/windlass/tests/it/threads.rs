@@ -1,0 +1,95 @@
+//! `windlass threads` and `windlass events`, beside a daemon and without one.
+
+use serde_json::Value;
+
+use crate::support::{Home, TOKEN, text};
+
+/// Runs a command that must succeed, and returns what it writes.
+#[track_caller]
+fn said(home: &Home, arguments: &[&str]) -> String {
+    let output = home.command(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    let lines = text.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+fn ids(home: &Home) -> Vec<String> {
+    let listed = said(home, &["threads", "list", "--json"]);
+    let ids = lines(&listed);
+    ids.iter().map(|thread| text(&thread["id"])).collect()
+}
+
+/// Carries a conversation from its first word to its removal.
+fn kept_in_order(home: &Home) {
+    said(home, &["run", "first words"]);
+    let listed = ids(home);
+    let [id] = listed.as_slice() else {
+        panic!("{listed:?}");
+    };
+    let short = &id[id.len() - 8..];
+    said(home, &["run", "--resume", short, "second words"]);
+    let table = said(home, &["threads", "list"]);
+    assert!(table.contains(short), "{table}");
+    let shown = said(home, &["threads", "show", short]);
+    assert!(
+        shown.contains("> first words") && shown.contains("> second words"),
+        "{shown}"
+    );
+
+    let exported = lines(&said(home, &["threads", "export", short]));
+    assert_eq!(text(&exported[0]["thread"]["id"]), *id);
+    let events = lines(&said(home, &["events", "tail", "--no-follow", short]));
+    assert_eq!(exported[1..], events);
+    let ends = events.iter();
+    let ends = ends.filter(|event| event["event"] == "turn.completed");
+    assert_eq!(ends.count(), 2);
+    let last = events.last().unwrap()["seq"].to_string();
+    let tail = ["events", "tail", "--no-follow", "--since", &last, short];
+    assert_eq!(said(home, &tail), "");
+
+    let fork = said(home, &["threads", "fork", short]);
+    let rewound = said(home, &["threads", "rewind", short]);
+    let (fork, rewound) = (fork.trim_end(), rewound.trim_end());
+    let shown = said(home, &["threads", "show", fork]);
+    assert!(shown.contains("> second words"), "{shown}");
+    let shown = said(home, &["threads", "show", rewound]);
+    assert!(
+        shown.contains("> first words") && !shown.contains("> second words"),
+        "{shown}"
+    );
+
+    let unasked = home.command(&["threads", "delete", short]).output();
+    let unasked = unasked.unwrap();
+    assert!(!unasked.status.success(), "nobody could be asked");
+    said(home, &["threads", "delete", "--yes", short]);
+    let mut left = ids(home);
+    left.sort_unstable();
+    let mut expected = [fork.to_owned(), rewound.to_owned()];
+    expected.sort_unstable();
+    assert_eq!(left, expected);
+    let again = home.command(&["threads", "delete", "--yes", id]).output();
+    let again = again.unwrap();
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && told.contains(id), "{told}");
+}
+
+#[test]
+fn a_conversation_is_listed_shown_forked_rewound_exported_and_removed() {
+    kept_in_order(&Home::new());
+}
+
+#[test]
+fn a_daemon_that_runs_does_the_same_for_the_commands() {
+    let mut home = Home::new();
+    let variable = ("WINDLASS_RUNTIME_TOKEN".to_owned(), TOKEN.to_owned());
+    home.variables.push(variable);
+    let daemon = home.start();
+    kept_in_order(&home);
+    let left = daemon.client.get("/v1/threads").expect(200);
+    assert_eq!(left.as_array().unwrap().len(), 2);
+}
