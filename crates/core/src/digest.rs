@@ -30,6 +30,10 @@ impl Digest128 {
         Self::cut(&hasher.finalize())
     }
 
+    pub(crate) const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     fn cut(hash: &blake3::Hash) -> Self {
         let mut half = [0; 16];
         half.copy_from_slice(&hash.as_bytes()[..16]);

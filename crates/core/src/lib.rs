@@ -77,7 +77,7 @@ pub use llm_driver_registry::{
     LlmResponse, LlmResponseStream, LlmStreamEvent, PromptCacheConfig, ProviderConfig,
     ProviderType, ToolSearchConfig,
 };
-pub use llm_models::{LlmProviderType, ModelWithProvider};
+pub use llm_models::{LlmProviderType, ModelWithDrivers, ModelWithProvider};
 pub use mcp::{McpAuthMode, McpToolDiscovery, McpTransportType, ScopedMcpServer, ScopedMcpServers};
 pub use message::{
     ContentPart, Controls, ExecutionPhase, ExternalActor, ImageContentPart, ImageFileContentPart,

@@ -21,62 +21,8 @@ pub type BoxedLlmDriver = Box<dyn LlmDriver>;
 /// An answer, piece by piece.
 pub type LlmResponseStream = Pin<Box<dyn Stream<Item = Result<LlmStreamEvent>> + Send>>;
 
-/// The provider that a driver is registered for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProviderType {
-    /// OpenAI's Responses API.
-    OpenAI,
-    /// OpenRouter.
-    OpenRouter,
-    /// Azure's OpenAI service.
-    AzureOpenAI,
-    /// Anything that speaks OpenAI's Chat Completions.
-    OpenAICompletions,
-    /// Anthropic.
-    Anthropic,
-    /// Google Gemini.
-    Gemini,
-    /// The built-in simulator.
-    LlmSim,
-    /// AWS Bedrock.
-    Bedrock,
-}
-
-impl From<LlmProviderType> for ProviderType {
-    fn from(provider: LlmProviderType) -> Self {
-        match provider {
-            LlmProviderType::Openai => Self::OpenAI,
-            LlmProviderType::Openrouter => Self::OpenRouter,
-            LlmProviderType::AzureOpenai => Self::AzureOpenAI,
-            LlmProviderType::OpenaiCompletions => Self::OpenAICompletions,
-            LlmProviderType::Anthropic => Self::Anthropic,
-            LlmProviderType::Gemini => Self::Gemini,
-            LlmProviderType::LlmSim => Self::LlmSim,
-            LlmProviderType::Bedrock => Self::Bedrock,
-        }
-    }
-}
-
-impl From<ProviderType> for LlmProviderType {
-    fn from(provider: ProviderType) -> Self {
-        match provider {
-            ProviderType::OpenAI => Self::Openai,
-            ProviderType::OpenRouter => Self::Openrouter,
-            ProviderType::AzureOpenAI => Self::AzureOpenai,
-            ProviderType::OpenAICompletions => Self::OpenaiCompletions,
-            ProviderType::Anthropic => Self::Anthropic,
-            ProviderType::Gemini => Self::Gemini,
-            ProviderType::LlmSim => Self::LlmSim,
-            ProviderType::Bedrock => Self::Bedrock,
-        }
-    }
-}
-
-impl fmt::Display for ProviderType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        LlmProviderType::from(*self).fmt(f)
-    }
-}
+/// The provider that a driver is registered for: the same type as the provider of a model.
+pub type ProviderType = LlmProviderType;
 
 /// What a driver is made from. `Debug` does not show the key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -102,7 +48,7 @@ impl fmt::Debug for ProviderConfig {
 impl From<&ModelWithProvider> for ProviderConfig {
     fn from(model: &ModelWithProvider) -> Self {
         Self {
-            provider_type: model.provider_type.into(),
+            provider_type: model.provider_type,
             api_key: model.api_key.clone(),
             base_url: model.base_url.clone(),
         }
@@ -565,6 +511,13 @@ impl DriverRegistry {
             }
         };
         Ok(factory(key, config.base_url.as_deref()))
+    }
+
+    /// Takes over the drivers of another registry for providers that have none here.
+    pub fn add_missing(&mut self, other: Self) {
+        for (provider, factory) in other.factories {
+            self.factories.entry(provider).or_insert(factory);
+        }
     }
 
     /// Tells whether drivers of a provider can be made.

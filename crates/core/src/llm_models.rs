@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The provider of a model, as it is stored.
+use crate::llm_driver_registry::DriverRegistry;
+
+/// The provider of a model. Drivers are registered for it, and records name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LlmProviderType {
     /// OpenAI's Responses API.
@@ -31,6 +33,22 @@ pub enum LlmProviderType {
     /// AWS Bedrock.
     #[serde(rename = "bedrock")]
     Bedrock,
+}
+
+/// Other spellings of the same values, for programs that write them so.
+#[expect(
+    non_upper_case_globals,
+    reason = "they stand where a variant could stand"
+)]
+impl LlmProviderType {
+    /// The same as [`Openai`](Self::Openai).
+    pub const OpenAI: Self = Self::Openai;
+    /// The same as [`Openrouter`](Self::Openrouter).
+    pub const OpenRouter: Self = Self::Openrouter;
+    /// The same as [`AzureOpenai`](Self::AzureOpenai).
+    pub const AzureOpenAI: Self = Self::AzureOpenai;
+    /// The same as [`OpenaiCompletions`](Self::OpenaiCompletions).
+    pub const OpenAICompletions: Self = Self::OpenaiCompletions;
 }
 
 impl LlmProviderType {
@@ -80,6 +98,34 @@ impl fmt::Debug for ModelWithProvider {
     }
 }
 
+/// A model together with drivers that can speak to its provider: all that a runtime needs to call it.
+#[derive(Debug, Clone)]
+pub struct ModelWithDrivers {
+    /// The model.
+    pub model: ModelWithProvider,
+    /// Drivers, of its provider at least. Those that an application registers itself come first.
+    pub drivers: DriverRegistry,
+}
+
+impl ModelWithDrivers {
+    /// Sets where to call, for a server of one's own or a proxy.
+    #[must_use]
+    pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
+        self.model.base_url = Some(url.into());
+        self
+    }
+}
+
+impl From<ModelWithProvider> for ModelWithDrivers {
+    /// Brings no driver; the application registers one.
+    fn from(model: ModelWithProvider) -> Self {
+        Self {
+            model,
+            drivers: DriverRegistry::new(),
+        }
+    }
+}
+
 /// Shows whether a secret is there without showing it.
 pub(crate) fn masked<T>(secret: Option<&T>) -> &'static str {
     match secret {
@@ -91,7 +137,48 @@ pub(crate) fn masked<T>(secret: Option<&T>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm_driver_registry::ProviderConfig;
+    use crate::llm_driver_registry::{ProviderConfig, ProviderType};
+
+    #[test]
+    fn a_provider_is_one_type_under_both_names_and_spellings() {
+        let registered: ProviderType = LlmProviderType::Openai;
+        assert_eq!(registered, ProviderType::OpenAI);
+        let texts = [
+            ProviderType::OpenAI,
+            ProviderType::OpenRouter,
+            ProviderType::AzureOpenAI,
+            ProviderType::OpenAICompletions,
+        ]
+        .map(LlmProviderType::as_str);
+        let expected = ["openai", "openrouter", "azure_openai", "openai_completions"];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn drivers_that_are_registered_already_stay() {
+        use crate::llmsim_driver::{LlmSimConfig, LlmSimDriver};
+        fn registry(providers: &[ProviderType], name: &'static str) -> DriverRegistry {
+            let mut registry = DriverRegistry::new();
+            for provider in providers {
+                registry.register(*provider, move |key, _| {
+                    assert_eq!(key, name);
+                    Box::new(LlmSimDriver::new(LlmSimConfig::echo()))
+                });
+            }
+            registry
+        }
+        let mut own = registry(&[LlmProviderType::Openai], "own");
+        let both = [LlmProviderType::Openai, LlmProviderType::Gemini];
+        own.add_missing(registry(&both, "other"));
+        for (provider_type, key) in both.into_iter().zip(["own", "other"]) {
+            let config = ProviderConfig {
+                provider_type,
+                api_key: Some(key.to_owned()),
+                base_url: None,
+            };
+            own.create_driver(&config).unwrap();
+        }
+    }
 
     #[test]
     fn r70_debug_shows_no_key() {

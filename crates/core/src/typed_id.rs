@@ -9,6 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::digest::Digest128;
+
 const HEX_DIGITS: usize = 32;
 /// Room for the printed form of every kind that we have.
 const PRINTED: usize = 64;
@@ -60,6 +62,20 @@ impl<T: IdMarker> TypedId<T> {
     #[must_use]
     pub const fn from_seed(value: u128) -> Self {
         Self::from_uuid(Uuid::from_u128(value))
+    }
+
+    /// Makes the identifier that belongs to a name: the same name always gives the same one.
+    ///
+    /// ```
+    /// use windlass_core::SessionId;
+    /// assert_eq!(SessionId::from_name("boat"), SessionId::from_name("boat"));
+    /// assert_ne!(SessionId::from_name("boat"), SessionId::from_name("Boat"));
+    /// ```
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        // A uuid of version 8, which is free to be a digest. The prefix keeps names of other kinds apart.
+        let digest = Digest128::of(T::PREFIX.as_bytes()).chain(name.as_bytes());
+        Self::from_uuid(uuid::Builder::from_custom_bytes(digest.bytes()).into_uuid())
     }
 
     /// Wraps a uuid.
@@ -271,6 +287,16 @@ mod tests {
         );
         let json = serde_json::to_string(&id).unwrap();
         assert_eq!(serde_json::from_str::<SessionId>(&json).unwrap(), id);
+    }
+
+    #[test]
+    fn a_name_always_gives_the_same_id() {
+        // Written down: sessions on disk are found by it.
+        let id = SessionId::from_name("boat");
+        assert_eq!(id.to_string(), "session_c2d9851936e983449aaad7ac7c1c2c6b");
+        assert_eq!(id.uuid().get_version_num(), 8);
+        assert_ne!(id.uuid(), AgentId::from_name("boat").uuid());
+        assert_ne!(id, SessionId::from_name(""));
     }
 
     #[test]

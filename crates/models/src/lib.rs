@@ -5,6 +5,17 @@
 //! must hold what was really said, so nothing is dropped or made up on the way. It makes each call once: trying again is
 //! the runtime's business, and asking another model that of [`FallbackDriver`].
 //!
+//! One model is had by its name ([`model`]):
+//!
+//! ```
+//! let model = windlass_models::model("anthropic/claude-haiku-4-5", "the key")?;
+//! // let chat = Conversation::builder().model(model).start().await?;
+//! # let _ = model;
+//! # Ok::<(), windlass_core::AgentLoopError>(())
+//! ```
+//!
+//! A runtime that calls models of several providers registers their drivers:
+//!
 //! ```
 //! use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 //! use windlass_models::{ModelSettings, register_drivers};
@@ -52,6 +63,7 @@ mod fallback;
 #[cfg(feature = "gemini")]
 mod gemini;
 mod http;
+mod model;
 #[cfg(feature = "openai")]
 mod openai;
 #[cfg(feature = "openai-chat")]
@@ -66,5 +78,6 @@ pub mod settings;
 pub use api::Api;
 pub use drivers::ModelDriver;
 pub use fallback::{FallbackDriver, FallbackLink};
+pub use model::{model, model_with};
 pub use register::register_drivers;
 pub use settings::ModelSettings;

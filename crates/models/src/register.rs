@@ -11,6 +11,8 @@ use crate::settings::{KeyPlace, ModelSettings};
 
 /// A provider and how it is spoken to.
 struct ProviderEntry {
+    /// What people write before the slash of `provider/model`.
+    name: &'static str,
     provider: ProviderType,
     api: Api,
     dialect: Dialect,
@@ -22,6 +24,7 @@ struct ProviderEntry {
 const KNOWN: &[ProviderEntry] = &[
     #[cfg(feature = "openai")]
     ProviderEntry {
+        name: "openai",
         provider: ProviderType::OpenAI,
         api: Api::OpenAi,
         dialect: Dialect::Plain,
@@ -31,6 +34,7 @@ const KNOWN: &[ProviderEntry] = &[
     // Each customer has an address of their own; without one the call is refused before a key is sent anywhere.
     #[cfg(feature = "openai")]
     ProviderEntry {
+        name: "azure-openai",
         provider: ProviderType::AzureOpenAI,
         api: Api::OpenAi,
         dialect: Dialect::Plain,
@@ -39,6 +43,7 @@ const KNOWN: &[ProviderEntry] = &[
     },
     #[cfg(feature = "openai-chat")]
     ProviderEntry {
+        name: "openai-chat",
         provider: ProviderType::OpenAICompletions,
         api: Api::OpenAiChat,
         dialect: Dialect::Plain,
@@ -47,6 +52,7 @@ const KNOWN: &[ProviderEntry] = &[
     },
     #[cfg(feature = "openai-chat")]
     ProviderEntry {
+        name: "openrouter",
         provider: ProviderType::OpenRouter,
         api: Api::OpenAiChat,
         dialect: Dialect::OpenRouter,
@@ -55,6 +61,7 @@ const KNOWN: &[ProviderEntry] = &[
     },
     #[cfg(feature = "anthropic")]
     ProviderEntry {
+        name: "anthropic",
         provider: ProviderType::Anthropic,
         api: Api::Anthropic,
         dialect: Dialect::Plain,
@@ -63,6 +70,7 @@ const KNOWN: &[ProviderEntry] = &[
     },
     #[cfg(feature = "gemini")]
     ProviderEntry {
+        name: "gemini",
         provider: ProviderType::Gemini,
         api: Api::Gemini,
         dialect: Dialect::Plain,
@@ -70,6 +78,20 @@ const KNOWN: &[ProviderEntry] = &[
         key_header: None,
     },
 ];
+
+/// Returns the provider of this name. The names that records use are understood too.
+pub(crate) fn provider_named(name: &str) -> Option<ProviderType> {
+    let known = KNOWN
+        .iter()
+        .find(|known| known.name == name || known.provider.as_str() == name);
+    known.map(|known| known.provider)
+}
+
+/// Returns the names of all providers that are compiled in.
+pub(crate) fn provider_names() -> String {
+    let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+    names.join(", ")
+}
 
 /// Registers a driver for each provider that is compiled in. The drivers share connections, and those of one provider
 /// share its limit of parallel calls.

@@ -227,7 +227,7 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
             max_parallel_calls: of.and_then(|provider| provider.max_parallel_calls),
             ..ProviderSettings::default()
         };
-        settings = settings.with_provider(known.provider.into(), provider);
+        settings = settings.with_provider(known.provider, provider);
     }
     let mut drivers = DriverRegistry::new();
     register_drivers(&mut drivers, settings);

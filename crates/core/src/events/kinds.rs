@@ -177,6 +177,30 @@ boxed! {
     BackendCompleted(BackendCompletedData)
 }
 
+impl ApprovalRequiredData {
+    /// Returns the id of the call, as the events after it name it.
+    #[must_use]
+    pub fn tool_call_id(&self) -> &str {
+        &self.tool_call.id
+    }
+}
+
+impl ApprovalDecidedData {
+    /// Returns the id of the call that was decided about.
+    #[must_use]
+    pub fn tool_call_id(&self) -> &str {
+        &self.tool_call_id
+    }
+}
+
+impl ApprovalTimeoutData {
+    /// Returns the id of the call that nobody decided about.
+    #[must_use]
+    pub fn tool_call_id(&self) -> &str {
+        &self.tool_call_id
+    }
+}
+
 impl EventData {
     /// Tells whether the event is only a piece of text that a later event holds whole.
     #[must_use]
@@ -211,5 +235,29 @@ impl super::Event {
     #[must_use]
     pub fn is_ephemeral(&self) -> bool {
         self.data.is_ephemeral()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_events_of_an_approval_name_their_call_in_the_same_way() {
+        let call = json!({"id": "c1", "name": "pay", "arguments": {}});
+        let required = json!({"tool_call": call, "digest": "d"});
+        let required: ApprovalRequiredData = serde_json::from_value(required).unwrap();
+        let decided = json!({"tool_call_id": "c1", "decision": "allow"});
+        let decided: ApprovalDecidedData = serde_json::from_value(decided).unwrap();
+        let late = json!({"tool_call_id": "c1"});
+        let late: ApprovalTimeoutData = serde_json::from_value(late).unwrap();
+        let named = [
+            required.tool_call_id(),
+            decided.tool_call_id(),
+            late.tool_call_id(),
+        ];
+        assert_eq!(named, ["c1"; 3]);
     }
 }

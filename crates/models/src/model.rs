@@ -1,0 +1,98 @@
+//! A model by its name.
+
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::llm_driver_registry::DriverRegistry;
+use windlass_core::llm_models::{ModelWithDrivers, ModelWithProvider};
+
+use crate::register::{provider_named, provider_names, register_drivers};
+use crate::settings::ModelSettings;
+
+/// Returns a model with the drivers that speak to its provider, from `provider/model` and a key.
+///
+/// The key is a value that the program passes in: no environment variable is read. A server of one's own, which often wants
+/// an empty key, is named by [`with_base_url`](ModelWithDrivers::with_base_url); Azure's address is each customer's own and
+/// must be.
+///
+/// ```
+/// let model = windlass_models::model("anthropic/claude-haiku-4-5", "the key")?;
+/// assert_eq!(model.model.model, "claude-haiku-4-5");
+///
+/// let local = windlass_models::model("openai-chat/llama3.2", "")?.with_base_url("http://127.0.0.1:11434/v1");
+/// # let _ = local;
+/// # Ok::<(), windlass_core::AgentLoopError>(())
+/// ```
+pub fn model(name: &str, key: impl Into<String>) -> Result<ModelWithDrivers> {
+    model_with(name, key, ModelSettings::default())
+}
+
+/// As [`model`], with settings for the drivers: a proxy, deadlines, prices.
+///
+/// ```
+/// use windlass_models::{ModelSettings, model_with};
+/// let mut settings = ModelSettings::default();
+/// settings.http.proxy = Some("http://127.0.0.1:3128".into());
+/// let model = model_with("gemini/gemini-3.5-flash", "the key", settings)?;
+/// # let _ = model;
+/// # Ok::<(), windlass_core::AgentLoopError>(())
+/// ```
+pub fn model_with(
+    name: &str,
+    key: impl Into<String>,
+    settings: ModelSettings,
+) -> Result<ModelWithDrivers> {
+    let (provider, model) = name.split_once('/').unwrap_or((name, ""));
+    let Some(provider_type) = provider_named(provider) else {
+        let names = provider_names();
+        return Err(AgentLoopError::config(format!(
+            "unknown provider `{provider}` in model `{name}`; write provider/model with one of {names}"
+        )));
+    };
+    if model.is_empty() {
+        return Err(AgentLoopError::config(format!(
+            "model `{name}` names no model; write {provider}/ and the provider's name of it"
+        )));
+    }
+    let mut drivers = DriverRegistry::new();
+    register_drivers(&mut drivers, settings);
+    Ok(ModelWithDrivers {
+        model: ModelWithProvider {
+            model: model.to_owned(),
+            provider_type,
+            api_key: Some(key.into()),
+            base_url: None,
+        },
+        drivers,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(feature = "openai-chat")]
+    fn only_the_first_slash_counts_and_both_names_of_a_provider_do() {
+        for name in ["openai-chat/org/model", "openai_completions/org/model"] {
+            let found = model(name, "k").unwrap();
+            assert_eq!(found.model.provider_type.as_str(), "openai_completions");
+            assert_eq!(found.model.model, "org/model");
+            assert!(found.drivers.has_driver(&found.model.provider_type));
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "anthropic")]
+    fn what_is_wrong_with_a_name_is_said() {
+        for (name, words) in [
+            ("acme/x", "unknown provider `acme`"),
+            ("claude-haiku-4-5", "unknown provider `claude-haiku-4-5`"),
+            ("anthropic", "names no model"),
+            ("anthropic/", "names no model"),
+            ("", "unknown provider ``"),
+        ] {
+            let error = model(name, "secret-key").unwrap_err().to_string();
+            assert!(error.contains(words), "{name}: {error}");
+            assert!(!error.contains("secret-key"), "{error}");
+        }
+    }
+}
