@@ -1,9 +1,15 @@
 //! What `windlass.toml` may say. The text is all that it looks at: which file counts, and who trusts it, is the binary's business.
 
+mod layers;
+mod nearest;
+#[cfg(feature = "schema")]
+pub mod schema;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use layers::{Layer, Layers, MergeError, Origin, SetValue};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -19,6 +25,7 @@ pub struct ConfigError {
 
 /// The configuration file. Keys are better kept in the environment.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The model, as `provider/model`.
@@ -51,6 +58,7 @@ pub struct Config {
 
 /// An agent of others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendEntry {
     /// How it is spoken to; its name says so where it is one of these.
@@ -75,6 +83,7 @@ pub struct BackendEntry {
 
 /// How an agent of others is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendKind {
     /// Claude Code, by stream-json.
@@ -102,6 +111,7 @@ impl BackendKind {
 
 /// Whose home directory an agent of others has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
     /// One of its own in the data directory, another for each owner of threads. It has the user's login there.
@@ -113,6 +123,7 @@ pub enum BackendHome {
 
 /// What becomes of the name of a model that is not configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownModels {
     /// The provider of the default model is asked for it.
@@ -124,6 +135,7 @@ pub enum UnknownModels {
 
 /// How much clients of the daemon may ask for; what is not set stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of a body.
@@ -144,6 +156,7 @@ pub struct Limits {
 
 /// How the daemon traces runs; what is not set stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Runs {
     /// How long a run waits for the end of its lost connection's last words, in milliseconds.
@@ -158,6 +171,7 @@ pub struct Runs {
 
 /// What commands may use; what is not set stays as it is.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Shell {
     /// How programs are confined.
@@ -170,6 +184,7 @@ pub struct Shell {
 
 /// How commands, and programs that look at a workspace, are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Sandbox {
     /// By bubblewrap where it works, else by landlock.
@@ -185,6 +200,7 @@ pub enum Sandbox {
 
 /// What the daemon removes of ended turns; what is not set is kept.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// For how many days records are kept.
@@ -199,6 +215,7 @@ pub struct Retention {
 
 /// How a provider is reached.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Provider {
     /// The key, which no `Debug` shows.
@@ -224,22 +241,32 @@ impl Config {
     /// # Errors
     /// If it is no TOML, or says what nobody knows.
     pub fn parse(text: &str, from: &Path) -> Result<Self, ConfigError> {
-        let mut config: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().map_or("", |span| &text[..span.start]);
-            ConfigError {
-                line: before.matches('\n').count() + 1,
-                message: without_text(error.message()),
-            }
-        })?;
-        let files = [
-            &mut config.secrets_key_file,
-            &mut config.ca_file,
-            &mut config.prices_file,
-        ];
-        for file in files.into_iter().flatten() {
+        let mut config: Self = toml::from_str(text).map_err(|error| refused(&error, text))?;
+        for (_, file) in config.files() {
             *file = from.join(&*file);
         }
         Ok(config)
+    }
+
+    /// Returns the files that it names, with their keys.
+    fn files(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
+        let files = [
+            ("secrets_key_file", &mut self.secrets_key_file),
+            ("ca_file", &mut self.ca_file),
+            ("prices_file", &mut self.prices_file),
+        ];
+        let files = files.into_iter();
+        files.filter_map(|(key, file)| Some((key, file.as_mut()?)))
+    }
+}
+
+/// Says where a text stops to make sense.
+fn refused(error: &toml::de::Error, text: &str) -> ConfigError {
+    let before = error.span().map_or("", |span| &text[..span.start]);
+    let message = without_text(error.message());
+    ConfigError {
+        line: before.matches('\n').count() + 1,
+        message: nearest::with_suggestion(&message).unwrap_or(message),
     }
 }
 
@@ -263,12 +290,22 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, said) in [
-            ("\nmodle = 1", "line 2: unknown field `modle`"),
+            (
+                "\nmodle = 1",
+                "line 2: unknown key `modle`; did you mean `model`?",
+            ),
             (
                 "[limits]\nthreads = -1",
                 "line 2: invalid value: integer `-1`",
             ),
-            ("[shell]\nsandbox = \"x\"", "line 2: unknown variant `x`"),
+            (
+                "[retention]\n\nmax_age = 3",
+                "line 3: unknown key `max_age`; did you mean `max_age_days`?",
+            ),
+            (
+                "[shell]\nsandbox = \"x\"",
+                "line 2: unknown value `x`; it can be one of `auto`, `bubblewrap`",
+            ),
             (
                 "model = 1",
                 "line 1: invalid type: integer `1`, expected a string",

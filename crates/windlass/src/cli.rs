@@ -33,7 +33,7 @@ pub(crate) struct Cli {
     /// The directory that tools may touch.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// The configuration file [default: windlass.toml of the current directory, once it was trusted].
+    /// The configuration file [default: windlass.toml of the current directory, once it was trusted]. Your own file counts too, below it.
     #[arg(long, global = true, value_name = "F")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Token(Token),
     /// Looks after what the daemon keeps: checks, saves and restores it.
     Store(Store),
-    /// Says which configuration files count.
+    /// Shows and begins the configuration, and says which files count.
     Config(ConfigWords),
     /// Lists the agents of others that can carry turns, and looks whether they do.
     Backends(Backends),
@@ -85,15 +85,15 @@ pub(crate) enum Command {
 impl Command {
     /// Tells whether the configuration file says something about this command.
     pub(crate) fn is_configured(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::Config(words) => words.is_configured(),
             Self::Runs(_)
-                | Self::Token(_)
-                | Self::Store(_)
-                | Self::Config(_)
-                | Self::Demo(_)
-                | Self::Completions { .. }
-        )
+            | Self::Token(_)
+            | Self::Store(_)
+            | Self::Demo(_)
+            | Self::Completions { .. } => false,
+            _ => true,
+        }
     }
 }
 

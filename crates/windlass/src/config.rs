@@ -1,38 +1,101 @@
-//! Which configuration counts: the file that is named, or a `windlass.toml` that the user has trusted.
+//! Which configuration counts: the user's own file, then the file that is named, or a `windlass.toml` that the user has trusted.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 pub(crate) use windlass_config::{
-    BackendEntry, BackendHome, BackendKind, Config, Limits, Provider, Retention, Runs, Sandbox,
-    Shell, UnknownModels,
+    BackendEntry, BackendHome, BackendKind, Config, Layer, Layers, Limits, Origin, Provider,
+    Retention, Runs, Sandbox, Shell, UnknownModels,
 };
 
 use crate::cli::{note, printable};
 use crate::trust::{TrustList, TrustStatus};
 use crate::{data, own_file};
 
-/// The file that is looked for in the current directory.
+/// The file that is looked for in the current directory, and in the user's own.
 pub(crate) const FILE: &str = "windlass.toml";
 
-/// Reads the file that is named, else the one in the current directory, if the user has trusted it. One that nobody
-/// trusted is left out, and one line says so: see [`trust`](crate::trust).
+/// Who may change the user's own file beside the user.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Reads all files that count and merges them.
 pub(crate) fn load(named: Option<&Path>, data: &Path) -> Result<Config> {
+    Ok(layers(named, data)?.config()?)
+}
+
+/// Reads all files that count, the weakest first: the user's own, then the one that is named, else the one in the current directory, if the
+/// user has trusted it. One that nobody trusted is left out, and one line says so: see [`trust`](crate::trust).
+pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
+    let mut layers = Layers::default();
+    let own = user_file();
+    if let Some(path) = &own
+        && let Some(text) = of_user(path)?
+    {
+        layers.push(layer(&text, path)?);
+    }
     if let Some(path) = named {
         let text = own_file::read_named(path);
         let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
-        return parse(&text, path);
+        layers.push(layer(&text, path)?);
+        return Ok(layers);
     }
-    match found(Path::new(FILE), data) {
-        Ok(None) => Ok(Config::default()),
-        Ok(Some((path, text))) => parse(&text, &path),
+    let here = Path::new(FILE);
+    // Somebody may stand where the user's own file is; it counts once.
+    if own.is_some() && own.and_then(|own| own.canonicalize().ok()) == here.canonicalize().ok() {
+        return Ok(layers);
+    }
+    match found(here, data) {
+        Ok(None) => {}
+        Ok(Some((path, text))) => layers.push(layer(&text, &path)?),
         Err(why) => {
             let here = std::env::current_dir().unwrap_or_default().join(FILE);
             note(&format!("{} is ignored: {why:#}", printable(&here)));
-            Ok(Config::default())
         }
     }
+    Ok(layers)
+}
+
+/// Returns where the user's own file is, if there is a place for one.
+pub(crate) fn user_file() -> Option<PathBuf> {
+    Some(user_directory()?.join(FILE))
+}
+
+/// Returns the directory of the user's own file. It needs no trust, so the way to it must not depend on where somebody stands.
+pub(crate) fn user_directory() -> Option<PathBuf> {
+    user_directory_by(|name| std::env::var_os(name))
+}
+
+fn user_directory_by(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let whole = |name: &str| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|it| it.is_absolute())
+    };
+    let home = || whole("HOME").map(|home| home.join(".config"));
+    let directory = whole("XDG_CONFIG_HOME").or_else(home)?;
+    Some(directory.join("windlass"))
+}
+
+/// Reads the user's own file, if there is one. Nobody else may have a word in it.
+fn of_user(path: &Path) -> Result<Option<String>> {
+    let shown = printable(path);
+    let read = own_file::read(path);
+    let read = read.with_context(|| format!("your own configuration {shown} cannot be used"))?;
+    let Some(file) = read else { return Ok(None) };
+    if file.mode & WRITABLE_BY_OTHERS != 0 {
+        bail!(
+            "your own configuration {shown} can be changed by others; check what is in it, then run `chmod go-w '{shown}'`"
+        );
+    }
+    Ok(Some(file.text))
+}
+
+/// Reads the text of the file at a path as one layer.
+fn layer(text: &str, path: &Path) -> Result<Layer> {
+    // The path stands before the line: `windlass.toml, line 3: …`.
+    Layer::parse(text, path).map_err(|error| anyhow::anyhow!("{}, {error}", printable(path)))
 }
 
 /// Reads the text of the file at a path.
@@ -72,9 +135,42 @@ pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
 }
 
 /// Returns what to type to trust the file of the current directory.
-fn trust_command(data: &Path) -> String {
+pub(crate) fn trust_command(data: &Path) -> String {
     match data == data::usual() {
         true => "windlass config trust".to_owned(),
         false => format!("windlass config trust --data '{}'", printable(data)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(set: &[(&str, &str)]) -> Option<PathBuf> {
+        let of = |name: &str| set.iter().find(|(known, _)| *known == name);
+        user_directory_by(|name| of(name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn the_way_to_the_users_file_does_not_depend_on_where_somebody_stands() {
+        for (set, found) in [
+            (&[][..], None),
+            (&[("HOME", "/h")], Some("/h/.config/windlass")),
+            (
+                &[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c")],
+                Some("/c/windlass"),
+            ),
+            (
+                &[("HOME", "/h"), ("XDG_CONFIG_HOME", "c")],
+                Some("/h/.config/windlass"),
+            ),
+            (
+                &[("HOME", "/h"), ("XDG_CONFIG_HOME", "")],
+                Some("/h/.config/windlass"),
+            ),
+            (&[("HOME", "h")], None),
+        ] {
+            assert_eq!(directory(set), found.map(PathBuf::from), "{set:?}");
+        }
     }
 }

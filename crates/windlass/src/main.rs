@@ -52,7 +52,7 @@ async fn main() -> ExitCode {
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
         Command::Store(store) => store.carry_out().await,
-        Command::Config(words) => words.carry_out(),
+        Command::Config(words) => words.carry_out(config),
         Command::Backends(backends) => backends.carry_out(workspace, config).await,
         Command::Serve(serve) => {
             let served = serve.carry_out(workspace, config).await;

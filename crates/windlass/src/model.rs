@@ -10,7 +10,7 @@ use windlass_models::prices::PriceTable;
 use windlass_models::settings::ProviderSettings;
 use windlass_models::{ModelSettings, register_drivers};
 
-use crate::config::{Config, Provider};
+use crate::config::{Config, Layer, Origin, Provider};
 use crate::demonstration;
 
 /// A provider as the command line knows it.
@@ -204,6 +204,24 @@ impl ProviderDefaults {
             base_url,
         }
     }
+}
+
+/// Returns what variables say about providers, each as a layer of its own.
+pub(crate) fn layers_of(variable: impl Fn(&str) -> Option<String>) -> Vec<Layer> {
+    let set = |name: &&&str| variable(name).is_some_and(|value| !value.is_empty());
+    let mut layers = Vec::new();
+    for known in KNOWN {
+        let key = known.key_variables.iter().find(set);
+        let url = Some(&known.url_variable).filter(set);
+        for (variables, name) in [(key, "api_key"), (url, "base_url")] {
+            if let Some(from) = variables {
+                let value = variable(from).unwrap_or_default();
+                let layer = Layer::of(Origin::Variable((*from).to_owned()));
+                layers.push(layer.with(&["providers", known.name, name], value));
+            }
+        }
+    }
+    layers
 }
 
 /// Makes the drivers of all providers.

@@ -13,7 +13,7 @@ use windlass_core::bounds::one_line;
 use windlass_tools::Confinement;
 
 use crate::cli::printable;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Origin};
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style};
 use crate::{daemon, data};
@@ -131,19 +131,13 @@ fn version() -> Finding {
 }
 
 fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
-    let is_here = named.is_some() || Path::new(config::FILE).exists();
-    match config::load(named, data) {
-        Ok(config) if is_here => {
-            let finding = Finding::new("configuration", Standing::Good, "windlass.toml is read");
-            (config, finding)
-        }
-        Ok(config) => {
-            let finding = Finding::new(
-                "configuration",
-                Standing::Good,
-                "none, so the defaults count",
-            );
-            (config, finding)
+    match read(named, data) {
+        Ok((config, files)) => {
+            let text = match files.is_empty() {
+                true => "none, so the defaults count".to_owned(),
+                false => format!("{} is read", files.join(", then ")),
+            };
+            (config, Finding::new("configuration", Standing::Good, text))
         }
         Err(error) => {
             let finding = Finding::new("configuration", Standing::Bad, format!("{error:#}"))
@@ -151,6 +145,16 @@ fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
             (Config::default(), finding)
         }
     }
+}
+
+/// Reads what counts, and says from which files.
+fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String>)> {
+    let layers = config::layers(named, data)?;
+    let files = layers.origins().filter_map(|origin| match origin {
+        Origin::File(path) => Some(printable(path)),
+        _ => None,
+    });
+    Ok((layers.config()?, files.collect()))
 }
 
 fn sandbox() -> Vec<Finding> {

@@ -25,11 +25,11 @@ use crate::demonstration::{self, Demonstration};
 use crate::model::{self, Choice};
 
 /// How long a turn waits for somebody.
-const WAIT: Duration = Duration::from_secs(300);
+pub(crate) const WAIT: Duration = Duration::from_secs(300);
 /// How many calls of a thread may wait for a client.
-const PENDING_CALLS: usize = 128;
+pub(crate) const PENDING_CALLS: usize = 128;
 /// How many words may wait for a running turn to read them.
-const WAITING_INPUTS: usize = 128;
+pub(crate) const WAITING_INPUTS: usize = 128;
 /// What the agent is told when nobody says otherwise.
 const PROMPT: &str = "You are a helpful agent. Be brief.";
 /// Threads of every earlier daemon stand on the same harness.

@@ -1,9 +1,9 @@
 //! The daemon: a store, the runtime on it, and the server before both. `windlass serve` gives it a port; other commands hold one of their own
 //! where none runs.
 
+pub(crate) mod agent;
 pub(crate) mod made_token;
 
-mod agent;
 mod retention;
 mod secrets_key;
 mod tools;

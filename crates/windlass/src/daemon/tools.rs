@@ -1,5 +1,7 @@
 //! What the agent's tools are told: where they may work, what is out of their reach, and how commands are confined.
 
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use windlass_core::digest::Digest128;
@@ -27,6 +29,14 @@ impl<'a> Tools<'a> {
         environments.hide(directory);
         // What the user trusts, and the tokens of another daemon, may be in the usual place.
         environments.hide(data::directory(None));
+        if let Some(directory) = config::user_directory() {
+            // It needs no trust, so no tool may make one. A path can be hidden for sure once something is there.
+            let _ = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&directory);
+            environments.hide(directory);
+        }
         for file in own_files {
             environments.hide(file);
         }

@@ -4,6 +4,7 @@
 mod acp;
 mod backends;
 mod backups;
+mod config;
 mod data;
 mod flags;
 mod full_disk;

@@ -1,4 +1,8 @@
-//! `windlass config`: the user's word that a configuration file counts.
+//! `windlass config`: what is configured and where, and the user's word that a file counts.
+
+mod defaults;
+mod init;
+mod show;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,8 +17,8 @@ use crate::config::{self, Config, FILE, whole};
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
 
-/// Says which configuration files count. A `windlass.toml` that is found in a directory may come from a stranger, and it
-/// says where keys are sent; it is ignored until it was trusted, and again once it was changed.
+/// Shows and begins the configuration, and says which files count. A `windlass.toml` that is found in a directory may come from
+/// a stranger, and it says where keys are sent; it is ignored until it was trusted, and again once it was changed.
 #[derive(Args)]
 pub(crate) struct ConfigWords {
     /// The data directory that keeps what was trusted [default: the user's own].
@@ -29,6 +33,13 @@ pub(crate) struct ConfigWords {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Shows every value that counts, and where it comes from. Keys are masked.
+    Show(show::Show),
+    /// Writes a file that explains every key, and sets none.
+    Init(init::Init),
+    /// Writes a JSON schema of the file, for editors.
+    #[command(after_help = "Example: windlass config schema > ~/.config/windlass/schema.json")]
+    Schema,
     /// Trusts a file as it is now.
     #[command(
         after_help = "Examples:\n  windlass config trust\n  windlass config trust ~/project/windlass.toml\n  \
@@ -51,11 +62,22 @@ enum Verb {
 }
 
 impl ConfigWords {
-    pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
+    /// Tells whether the configuration file says something about this.
+    pub(crate) fn is_configured(&self) -> bool {
+        matches!(self.word, Verb::Show(_))
+    }
+
+    pub(crate) fn carry_out(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data);
         let list = TrustList::of(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.word {
+            Verb::Show(show) => show.carry_out(named, &directory, self.json, &mut stdout)?,
+            Verb::Init(init) => init.carry_out(&directory)?,
+            Verb::Schema => {
+                let schema = serde_json::to_string_pretty(&windlass_config::schema::json())?;
+                writeln!(stdout, "{schema}")?;
+            }
             Verb::Trust { list: true, .. } => {
                 for Trusted { path, digest } in list.files()? {
                     match self.json {
@@ -122,14 +144,14 @@ fn tell_what_it_says(config: &Config) {
     for (name, provider) in &config.providers {
         if let Some(url) = &provider.base_url {
             note(&format!(
-                "requests and the key of {name} go to {}",
+                "requests and the key of {name} go to {:?}",
                 without_login(url)
             ));
         }
     }
     if let Some(proxy) = &config.proxy {
         note(&format!(
-            "requests to providers go through {}",
+            "requests to providers go through {:?}",
             without_login(proxy)
         ));
     }
@@ -143,5 +165,5 @@ fn without_login(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    format!("{:?}", format!("{scheme}://{host}{}", &rest[end..]))
+    format!("{scheme}://{host}{}", &rest[end..])
 }

@@ -1,0 +1,273 @@
+//! A configuration that comes from several places. Later ones win, and tables are merged key by key.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use toml::{Table, Value};
+
+use crate::{Config, ConfigError, refused};
+
+/// What is shown in place of a key of a provider.
+const MASKED: &str = "[set]";
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// A variable of the environment.
+    Variable(String),
+    /// A flag of the command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// What one place says.
+#[derive(Clone)]
+pub struct Layer {
+    origin: Origin,
+    table: Table,
+}
+
+impl Layer {
+    /// Reads the text of the file at a path.
+    ///
+    /// # Errors
+    /// If [`Config::parse`] refuses it, or it holds a number that is larger than any that counts.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        Config::parse(text, Path::new(""))?;
+        let table = toml::from_str(text).map_err(|error| refused(&error, text))?;
+        Ok(Self {
+            origin: Origin::File(path.to_owned()),
+            table,
+        })
+    }
+
+    /// Says nothing yet.
+    #[must_use]
+    pub fn of(origin: Origin) -> Self {
+        Self {
+            origin,
+            table: Table::new(),
+        }
+    }
+
+    /// Says one thing more; `key` is the way to it, table by table.
+    #[must_use]
+    pub fn with(mut self, key: &[&str], value: impl Into<Value>) -> Self {
+        let value = key.iter().rev().fold(value.into(), |value, name| {
+            Value::Table(Table::from_iter([((*name).to_owned(), value)]))
+        });
+        if let Value::Table(table) = value {
+            merge(&mut self.table, &table);
+        }
+        self
+    }
+
+    /// Returns where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// Layers that a program made do not fit together.
+#[derive(Debug, Error)]
+#[error("the configuration does not fit together: {0}")]
+pub struct MergeError(#[source] toml::de::Error);
+
+/// A value with the place that it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetValue<'a> {
+    /// Its key, with dots.
+    pub key: String,
+    /// The value; a key of a provider is masked.
+    pub value: Value,
+    /// Who said it.
+    pub origin: &'a Origin,
+}
+
+/// All places, the weakest first.
+#[derive(Clone, Default)]
+pub struct Layers(Vec<Layer>);
+
+impl Layers {
+    /// Adds a layer that wins over all before it.
+    pub fn push(&mut self, layer: Layer) {
+        self.0.push(layer);
+    }
+
+    /// Returns where values may come from, the weakest first.
+    pub fn origins(&self) -> impl Iterator<Item = &Origin> {
+        self.0.iter().map(Layer::origin)
+    }
+
+    /// Merges them. Paths start from the directory of the file that says them.
+    ///
+    /// # Errors
+    /// If a layer that was made by [`Layer::with`] says what nobody knows.
+    pub fn config(&self) -> Result<Config, MergeError> {
+        let mut merged = Table::new();
+        for layer in &self.0 {
+            merge(&mut merged, &layer.table);
+        }
+        let mut config: Config = merged.try_into().map_err(MergeError)?;
+        for (key, file) in config.files() {
+            let mut last = self.0.iter().rev();
+            let said = last.find(|layer| layer.table.contains_key(key));
+            if let Some(Origin::File(path)) = said.map(Layer::origin) {
+                *file = path.parent().unwrap_or(Path::new("")).join(&*file);
+            }
+        }
+        Ok(config)
+    }
+
+    /// Returns every value that counts, in the order of the keys.
+    #[must_use]
+    pub fn values(&self) -> Vec<SetValue<'_>> {
+        let mut values: Vec<SetValue<'_>> = Vec::new();
+        for layer in &self.0 {
+            let mut said = Vec::new();
+            leaves("", &layer.table, &mut said);
+            for (key, value) in said {
+                values.retain(|known| known.key != key);
+                values.push(SetValue {
+                    key,
+                    value,
+                    origin: &layer.origin,
+                });
+            }
+        }
+        values.sort_by(|a, b| a.key.cmp(&b.key));
+        values
+    }
+}
+
+impl IntoIterator for Layers {
+    type Item = Layer;
+    type IntoIter = std::vec::IntoIter<Layer>;
+
+    /// Returns the layers, the weakest first.
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+fn merge(into: &mut Table, from: &Table) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Table(into)), Value::Table(from)) => merge(into, from),
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Collects what is no table, with the keys that lead to it.
+fn leaves(above: &str, table: &Table, found: &mut Vec<(String, Value)>) {
+    for (name, value) in table {
+        let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        let name = match !name.is_empty() && name.chars().all(is_bare) {
+            true => name.clone(),
+            false => format!("{name:?}"),
+        };
+        let key = match above {
+            "" => name.clone(),
+            above => format!("{above}.{name}"),
+        };
+        match value {
+            Value::Table(table) => leaves(&key, table, found),
+            _ if name == "api_key" => found.push((key, MASKED.into())),
+            value => found.push((key, value.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers() -> Layers {
+        let mut layers = Layers::default();
+        layers.push(Layer::of(Origin::Default).with(&["limits", "threads"], 7));
+        for (path, text) in [
+            (
+                "/home/u/windlass.toml",
+                "model = 'a/b'\nca_file = 'roots'\nprices_file = 'p'\n[limits]\nthreads = 8\nconnections = 9\n\
+                 [providers.openai]\napi_key = 'sk-1'\nmax_parallel_calls = 2\n",
+            ),
+            (
+                "/srv/windlass.toml",
+                "prices_file = 'q'\nmodels = ['c/d']\n[limits]\nthreads = 10\n[providers.openai]\nbase_url = 'http://x'\n",
+            ),
+        ] {
+            layers.push(Layer::parse(text, Path::new(path)).unwrap());
+        }
+        let variable = Layer::of(Origin::Variable("WINDLASS_MODEL".to_owned()));
+        layers.push(variable.with(&["model"], "sim"));
+        layers
+    }
+
+    #[test]
+    fn the_last_word_wins_key_by_key() {
+        let config = layers().config().unwrap();
+        assert_eq!(config.model.as_deref(), Some("sim"));
+        assert_eq!(config.limits.threads, Some(10));
+        assert_eq!(config.limits.connections, Some(9));
+        let openai = &config.providers["openai"];
+        assert_eq!(openai.api_key.as_deref(), Some("sk-1"));
+        assert_eq!(openai.base_url.as_deref(), Some("http://x"));
+        assert_eq!(openai.max_parallel_calls, Some(2));
+        assert_eq!(config.ca_file, Some(PathBuf::from("/home/u/roots")));
+        assert_eq!(config.prices_file, Some(PathBuf::from("/srv/q")));
+    }
+
+    #[test]
+    fn each_value_says_where_it_comes_from_and_keys_are_masked() {
+        let layers = layers();
+        let lines: Vec<String> = layers
+            .values()
+            .iter()
+            .map(|set| format!("{} = {:?} of {}", set.key, set.value, set.origin))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                r#"ca_file = String("roots") of /home/u/windlass.toml"#,
+                "limits.connections = Integer(9) of /home/u/windlass.toml",
+                "limits.threads = Integer(10) of /srv/windlass.toml",
+                r#"model = String("sim") of WINDLASS_MODEL"#,
+                r#"models = Array([String("c/d")]) of /srv/windlass.toml"#,
+                r#"prices_file = String("q") of /srv/windlass.toml"#,
+                r#"providers.openai.api_key = String("[set]") of /home/u/windlass.toml"#,
+                r#"providers.openai.base_url = String("http://x") of /srv/windlass.toml"#,
+                "providers.openai.max_parallel_calls = Integer(2) of /home/u/windlass.toml",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_layer_says_what_its_text_says() {
+        let text = "model = 'x'\nca_file = 'r'\n[backends.\"a b\"]\nkind = 'acp'\n";
+        let path = Path::new("/etc/windlass.toml");
+        let mut layers = Layers::default();
+        layers.push(Layer::parse(text, path).unwrap());
+        let alone = Config::parse(text, Path::new("/etc")).unwrap();
+        assert_eq!(layers.config().unwrap(), alone);
+        assert_eq!(layers.values()[0].key, r#"backends."a b".kind"#);
+    }
+}

@@ -1,0 +1,67 @@
+//! What counts where nobody says anything, asked of those who would use it.
+
+use windlass_server::{Limits, RpcSettings, Upkeep};
+use windlass_tools::ShellSettings;
+
+use crate::config::{Layer, Origin};
+use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
+
+pub(super) fn layer() -> Layer {
+    let (limits, rpc) = (Limits::default(), RpcSettings::default());
+    let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
+    let none: Vec<String> = Vec::new();
+    let mut layer = Layer::of(Origin::Default)
+        .with(&["models"], none)
+        .with(&["unknown_models"], "default_provider")
+        .with(&["shell", "sandbox"], "auto");
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
+    let numbers = [
+        (
+            "limits",
+            "body_bytes",
+            u64::try_from(limits.body_bytes).ok(),
+        ),
+        ("limits", "threads", u64::try_from(limits.threads).ok()),
+        (
+            "limits",
+            "subscribers",
+            u64::try_from(limits.subscribers).ok(),
+        ),
+        (
+            "limits",
+            "connections",
+            u64::try_from(limits.connections).ok(),
+        ),
+        ("limits", "pending_calls", u64::try_from(PENDING_CALLS).ok()),
+        (
+            "limits",
+            "waiting_inputs",
+            u64::try_from(WAITING_INPUTS).ok(),
+        ),
+        ("limits", "wait_seconds", Some(WAIT.as_secs())),
+        ("runs", "grace_ms", millis(rpc.grace)),
+        ("runs", "lease_ms", millis(rpc.lease)),
+        (
+            "runs",
+            "message_bytes",
+            u64::try_from(rpc.limits.message_bytes).ok(),
+        ),
+        (
+            "shell",
+            "max_memory_mb",
+            shell.max_memory_bytes.map(|bytes| bytes >> 20),
+        ),
+        ("shell", "max_processes", shell.max_processes),
+        (
+            "retention",
+            "every_minutes",
+            upkeep.every.map(|every| every.as_secs() / 60),
+        ),
+    ];
+    for (table, name, number) in numbers {
+        if let Some(number) = number.and_then(|number| i64::try_from(number).ok()) {
+            layer = layer.with(&[table, name], number);
+        }
+    }
+    layer
+}

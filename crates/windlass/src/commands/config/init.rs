@@ -1,0 +1,104 @@
+//! `windlass config init`: a file to begin with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cli::{note, printable};
+use crate::config::{self, FILE};
+
+/// Every key with its meaning; all of them are comments.
+const TEMPLATE: &str = include_str!("template.toml");
+
+/// Writes a file in which every key is explained, and none is set.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  windlass config init\n  windlass config init --user")]
+pub(super) struct Init {
+    /// The directory to write `windlass.toml` into [default: the current one].
+    #[arg(value_name = "DIR", conflicts_with = "user")]
+    directory: Option<PathBuf>,
+    /// Writes your own file, which counts everywhere.
+    #[arg(long)]
+    user: bool,
+}
+
+impl Init {
+    pub(super) fn carry_out(self, data: &Path) -> Result<()> {
+        let path = match self.user {
+            true => config::user_file()
+                .context("there is no place for your own file; set HOME or XDG_CONFIG_HOME")?,
+            false => self.directory.unwrap_or_default().join(FILE),
+        };
+        let shown = printable(&path);
+        if let Some(directory) = path.parent().filter(|_| self.user) {
+            let made = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory);
+            made.with_context(|| format!("cannot make {}", printable(directory)))?;
+        }
+        // Your own file may come to hold keys, and counts only if nobody else can change it.
+        let mode = if self.user { 0o600 } else { 0o644 };
+        let opened = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path);
+        let mut file = match opened {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                bail!("{shown} is there already; nothing was changed")
+            }
+            opened => opened.with_context(|| format!("cannot make {shown}"))?,
+        };
+        let written = file.write_all(TEMPLATE.as_bytes());
+        written.with_context(|| format!("cannot write {shown}"))?;
+        note(&match self.user {
+            true => format!("{shown} is made; what you set in it counts everywhere"),
+            false => format!(
+                "{shown} is made; what you set in it counts once you run `{}` beside it, and again after each change",
+                config::trust_command(data)
+            ),
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_config::{Config, Layer, Layers, schema};
+
+    use super::*;
+
+    /// Sets every key that the template shows.
+    fn set() -> String {
+        let lines = TEMPLATE.lines().map(|line| match line.strip_prefix("#") {
+            Some(set) if !set.starts_with(' ') => set,
+            _ => line,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_template_sets_nothing_and_shows_every_key_with_a_value_that_is_read() {
+        let nothing = Config::parse(TEMPLATE, Path::new("")).unwrap();
+        assert_eq!(nothing, Config::default());
+        let mut layers = Layers::default();
+        layers.push(Layer::parse(&set(), Path::new(FILE)).unwrap());
+        let named = |key: String| {
+            let mut words: Vec<&str> = key.split('.').collect();
+            if let ["providers" | "backends", name, _] = words.as_mut_slice() {
+                *name = "*";
+            }
+            words.join(".")
+        };
+        let values = layers.values();
+        let mut shown: Vec<_> = values.iter().map(|set| named(set.key.clone())).collect();
+        shown.sort();
+        shown.dedup();
+        assert_eq!(shown, schema::keys());
+    }
+}

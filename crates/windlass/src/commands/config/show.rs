@@ -1,0 +1,132 @@
+//! `windlass config show`: every value, and who said it.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use windlass_config::{SetValue, schema};
+use windlass_core::bounds::one_line;
+
+use super::{defaults, without_login};
+use crate::config::{self, Layer, Layers, Origin};
+use crate::model;
+
+const MODEL: &str = "WINDLASS_MODEL";
+const SECRETS_KEY_FILE: &str = "WINDLASS_SECRETS_KEY_FILE";
+
+/// Shows what counts, with the flags of `windlass serve` where they are given too.
+#[derive(Args)]
+pub(super) struct Show {
+    /// As it would be with this flag.
+    #[arg(long)]
+    model: Option<String>,
+    /// As it would be with this flag.
+    #[arg(long, value_name = "F")]
+    secrets_key_file: Option<PathBuf>,
+}
+
+impl Show {
+    pub(super) fn carry_out(
+        self,
+        named: Option<&Path>,
+        data: &Path,
+        is_json: bool,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        let layers = self.layers(named, data)?;
+        // What does not fit together is said rather than shown.
+        layers.config()?;
+        let values = layers.values();
+        if is_json {
+            for set in &values {
+                let (from, name) = from_of(set.origin);
+                let line = json!({
+                    "key": set.key, "value": shown(set)?, "from": from, "name": name,
+                });
+                writeln!(out, "{line}")?;
+            }
+            return Ok(());
+        }
+        let rows = rows(&values)?;
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let (keys, texts) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(40));
+        for [key, value, from] in &rows {
+            writeln!(
+                out,
+                "{}",
+                one_line(&format!("{key:<keys$}  {value:<texts$}  {from}"))
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns all that counts, the weakest first.
+    fn layers(self, named: Option<&Path>, data: &Path) -> Result<Layers> {
+        let mut layers = Layers::default();
+        layers.push(defaults::layer());
+        for layer in config::layers(named, data)? {
+            layers.push(layer);
+        }
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let said = [(MODEL, "model"), (SECRETS_KEY_FILE, "secrets_key_file")];
+        for (name, key) in said {
+            if let Some(value) = variable(name) {
+                layers.push(Layer::of(Origin::Variable(name.to_owned())).with(&[key], value));
+            }
+        }
+        for layer in model::layers_of(variable) {
+            layers.push(layer);
+        }
+        let file = self.secrets_key_file.map(|file| file.display().to_string());
+        let flags = [
+            ("model", "model", self.model),
+            ("secrets-key-file", "secrets_key_file", file),
+        ];
+        for (flag, key, value) in flags {
+            if let Some(value) = value {
+                layers.push(Layer::of(Origin::Flag(flag.to_owned())).with(&[key], value));
+            }
+        }
+        Ok(layers)
+    }
+}
+
+/// Returns key, value and origin of all that is set, then of what is not.
+fn rows(values: &[SetValue<'_>]) -> Result<Vec<[String; 3]>> {
+    let mut rows = vec![["KEY", "VALUE", "FROM"].map(str::to_owned)];
+    for set in values {
+        rows.push([
+            set.key.clone(),
+            shown(set)?.to_string(),
+            set.origin.to_string(),
+        ]);
+    }
+    let set: BTreeSet<&str> = values.iter().map(|set| set.key.as_str()).collect();
+    let is_unset = |key: &String| !set.contains(key.as_str()) && !key.contains('*');
+    for key in schema::keys().into_iter().filter(is_unset) {
+        rows.push([key, "-".to_owned(), "not set".to_owned()]);
+    }
+    Ok(rows)
+}
+
+/// Returns a value without the password that an address may have.
+fn shown(set: &SetValue<'_>) -> Result<Value> {
+    let value = serde_json::to_value(&set.value)?;
+    let is_address = set.key == "proxy" || set.key.ends_with(".base_url");
+    Ok(match value {
+        Value::String(url) if is_address => without_login(&url).into(),
+        value => value,
+    })
+}
+
+fn from_of(origin: &Origin) -> (&'static str, Option<String>) {
+    match origin {
+        Origin::Default => ("default", None),
+        Origin::File(path) => ("file", Some(path.display().to_string())),
+        Origin::Variable(name) => ("variable", Some(name.clone())),
+        Origin::Flag(name) => ("flag", Some(name.clone())),
+    }
+}
