@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -121,6 +122,8 @@ pub struct Inside {
     app: Shared,
     router: Router,
     connections: TaskTracker,
+    /// How many connections are open that other processes have made over Unix sockets.
+    guests: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for Inside {
@@ -138,13 +141,24 @@ impl Inside {
         theirs
     }
 
+    /// Returns how many connections other processes have open over Unix sockets.
+    #[must_use]
+    pub fn guests(&self) -> usize {
+        self.guests.load(Ordering::Relaxed)
+    }
+
     fn serve<S>(&self, stream: S, door: Door)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (app, router) = (Shared::clone(&self.app), self.router.clone());
-        self.connections
-            .spawn(connection(app, router, stream, door));
+        let guests = Arc::clone(&self.guests);
+        let is_guest = usize::from(door == Door::UnixSocket);
+        guests.fetch_add(is_guest, Ordering::Relaxed);
+        self.connections.spawn(async move {
+            connection(app, router, stream, door).await;
+            guests.fetch_sub(is_guest, Ordering::Relaxed);
+        });
     }
 }
 
@@ -243,6 +257,7 @@ impl Server {
             app: Shared::clone(&app),
             router,
             connections: TaskTracker::new(),
+            guests: Arc::default(),
         };
         Ok(Self {
             rpc,

@@ -53,6 +53,7 @@ pub(crate) struct Link {
 }
 
 struct OwnDaemon {
+    inside: Inside,
     store: SqliteStore,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
@@ -152,8 +153,9 @@ impl Reach {
                 })
                 .await;
         });
-        let client = Client::new(Within(inside), Some(token));
+        let client = Client::new(Within(inside.clone()), Some(token));
         let own = OwnDaemon {
+            inside,
             store,
             stop,
             running,
@@ -202,9 +204,11 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the daemon, where it is our own. A turn that is at work is released, and goes on when somebody resumes its thread.
+    /// Ends the daemon, where it is our own, once no other command works with it. A turn that is at work is released, and goes on when somebody
+    /// resumes its thread.
     pub(crate) async fn leave(&self) {
         if let Some(own) = self.own.lock().await.take() {
+            own.wait_for_guests().await;
             let _ = own.stop.send(());
             let _ = own.running.await;
             own.store.close().await;
@@ -225,6 +229,27 @@ impl Link {
             Ok(_) => Ok(id),
             Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => Ok(id),
             Err(error) => Err(explained(error)),
+        }
+    }
+}
+
+impl OwnDaemon {
+    /// Waits until other commands on the same data are done, which work by this process; Ctrl-C leaves at once.
+    async fn wait_for_guests(&self) {
+        if self.inside.guests() == 0 {
+            return;
+        }
+        note(
+            "another command works on the same data by this process, which waits for it; Ctrl-C leaves",
+        );
+        let gone = async {
+            while self.inside.guests() > 0 {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = gone => {}
+            _ = tokio::signal::ctrl_c() => {}
         }
     }
 }

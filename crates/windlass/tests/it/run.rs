@@ -1,6 +1,6 @@
 //! `windlass run`, as people use it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,6 +151,66 @@ fn a_run_that_was_killed_goes_on_with_continue() {
         let out = place.run(&["run", "--continue"], &variables);
         assert!(out.status.success(), "{}", text(&out.stderr));
         assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+    });
+}
+
+#[test]
+fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
+    if Sandbox::all("two_runs_at_once").is_empty() {
+        return;
+    }
+    let answer = |request: &windlass_testkit::Request| {
+        let body = request.json().to_string();
+        let wait = match body.contains("the second") {
+            true => "while ! test -e go; do sleep 0.05; done; echo second",
+            false => "while ! test -e ../here/joined; do sleep 0.05; done; echo first",
+        };
+        let answer = match body.contains("tool_result") {
+            true => Answer::text(&["It is done."]),
+            false => {
+                let arguments = serde_json::json!({ "command": wait }).to_string();
+                Answer::default().with_call("toolu_1", "shell", &[&arguments])
+            }
+        };
+        reply(200, Wire::Anthropic.events(&answer))
+    };
+    with_server(answer, |url| {
+        let variables = [
+            ("ANTHROPIC_API_KEY", "test-key"),
+            ("ANTHROPIC_BASE_URL", url),
+        ];
+        let place = Place::new();
+        let start = |prompt: &str| {
+            let mut command = place.command(&["run", "--yes", "--json", prompt], &variables);
+            command.stdout(Stdio::piped()).spawn().unwrap()
+        };
+        let until_called = |child: &mut std::process::Child| {
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let called = lines.find(|line| {
+                line.as_ref().unwrap().contains("\"item.started\",\"kind\"")
+                    && line.as_ref().unwrap().contains("shell")
+            });
+            assert!(called.is_some());
+            std::thread::spawn(move || {
+                let mut ends = lines
+                    .map_while(Result::ok)
+                    .filter(|line| line.contains("turn.completed"));
+                ends.next().unwrap()
+            })
+        };
+        let mut first = start("the first");
+        let first_end = until_called(&mut first);
+        let mut second = start("the second");
+        let second_end = until_called(&mut second);
+        // The first is done, and stays for the second.
+        std::fs::write(place.here().join("joined"), "").unwrap();
+        first_end.join().unwrap();
+        assert!(first.try_wait().unwrap().is_none());
+        std::fs::write(place.here().join("go"), "").unwrap();
+        let end = second_end.join().unwrap();
+        assert!(end.contains("\"status\":\"completed\""), "{end}");
+        assert!(second.wait().unwrap().success());
+        assert!(first.wait().unwrap().success());
     });
 }
 
