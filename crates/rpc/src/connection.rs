@@ -47,6 +47,8 @@ pub struct Connection {
     /// The token that it was admitted with.
     pub(crate) token_id: Option<String>,
     pub(crate) auth_failures: u32,
+    /// Whether it is a client of the original protocol, as far as it says so.
+    pub(crate) has_shaken_hands: bool,
     outbox: Outbox,
     calls: ClientCalls,
     subscriptions: HashMap<String, AbortHandle>,
@@ -75,6 +77,7 @@ impl Connection {
             is_admitted: !hub.gate.is_needed(),
             token_id: None,
             auth_failures: 0,
+            has_shaken_hands: false,
             calls: ClientCalls::new(outbox.clone()),
             outbox,
             subscriptions: HashMap::new(),
@@ -91,6 +94,7 @@ impl Connection {
     pub fn admit(&mut self, known: Known) {
         self.is_admitted = true;
         self.token_id = known.token_id;
+        self.caller.reads_all = known.standing == TokenRole::Host;
         if let TokenRole::Agent(agent) = known.standing {
             self.caller.role = Role::Bound(agent);
         }
@@ -162,7 +166,9 @@ impl Connection {
             self.reply(id, answer).await;
             return self.admitted_or_closed();
         }
-        if !self.may_ask() {
+        // Who has shown no token yet may find out which version is spoken; it still has only so much time.
+        let is_first_word = method == methods::SHAKE && !self.is_admitted;
+        if !is_first_word && !self.may_ask() {
             return self.refuse_stranger(id).await;
         }
         if let Some(answer) = methods::call(self, method, &params).await {

@@ -12,6 +12,8 @@ pub struct RpcError {
     pub message: String,
     /// The stable word.
     pub reason: &'static str,
+    /// The field that it is about, where it is about one.
+    pub field: Option<String>,
 }
 
 macro_rules! kinds {
@@ -20,7 +22,7 @@ macro_rules! kinds {
             $($(#[$doc])*
             #[must_use]
             pub fn $name(message: impl Into<String>) -> Self {
-                Self { code: $code, message: message.into(), reason: $reason }
+                Self { code: $code, message: message.into(), reason: $reason, field: None }
             })*
         }
     };
@@ -51,6 +53,8 @@ kinds! {
     protocol = -32006 "protocol";
     /// A capability is missing.
     capability = -32008 "capability";
+    /// The run has its end.
+    run_terminal = -32010 "run_terminal";
     /// It does not go together with what is there.
     conflict = -32010 "conflict";
     /// Too much.
@@ -68,11 +72,26 @@ impl RpcError {
             code: -32601,
             message: format!("unknown method: {method}"),
             reason: "unknown_method",
+            field: None,
+        }
+    }
+
+    /// A field that the method does not read.
+    pub(crate) fn unknown_field(message: String, field: String) -> Self {
+        Self {
+            code: -32602,
+            message,
+            reason: "unknown_field",
+            field: Some(field),
         }
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        json!({"code": self.code, "message": self.message, "data": {"reason": self.reason}})
+        let mut data = json!({"reason": self.reason});
+        if let Some(field) = &self.field {
+            data["field"] = json!(field);
+        }
+        json!({"code": self.code, "message": self.message, "data": data})
     }
 }
 
@@ -97,6 +116,7 @@ impl From<RunError> for RpcError {
             code,
             message: error.to_string(),
             reason,
+            field: None,
         }
     }
 }

@@ -57,6 +57,8 @@ pub struct Caller {
     pub role: Role,
     /// Whether its runs wait for it longer when it is lost, so that it can take them up again.
     pub wants_lease: bool,
+    /// Whether it may read all runs, though it writes as one that is not bound: it has shown the operator's token.
+    pub reads_all: bool,
 }
 
 impl Caller {
@@ -67,6 +69,7 @@ impl Caller {
             client_id: ClientId::mint(),
             role: Role::Unbound,
             wants_lease: false,
+            reads_all: false,
         }
     }
 

@@ -42,7 +42,7 @@ impl Runs {
         };
         if !self.may_read(caller, agent_id.as_deref().unwrap_or_default()) {
             return Err(RunError::NotAuthorized(
-                "runs are listed for the agent that the connection is bound to, or for the host"
+                "runs are listed for the agent that the connection is bound to, for the operator's token, or for the host"
                     .to_owned(),
             ));
         }

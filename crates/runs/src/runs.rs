@@ -180,7 +180,7 @@ impl Runs {
         match &caller.role {
             Role::Bound(bound) => bound == agent_id,
             Role::Host => true,
-            Role::Unbound => self.settings.reads == Reads::Open,
+            Role::Unbound => caller.reads_all || self.settings.reads == Reads::Open,
         }
     }
 

@@ -77,6 +77,9 @@ fn client(
 ) -> Result<Value, String> {
     let known = connection.hub.gate.judge(shown);
     let token_id = known.as_ref().and_then(|known| known.token_id.clone());
+    let is_host = known
+        .as_ref()
+        .is_some_and(|known| known.standing == TokenRole::Host);
     match (known.map(|known| known.standing), agent_id) {
         (Some(TokenRole::Agent(agent)), named)
             if named.as_ref().is_none_or(|named| *named == agent) =>
@@ -90,6 +93,7 @@ fn client(
             // What it is by another token, it is as long as that one counts.
             if connection.caller.role == Role::Unbound {
                 connection.token_id = token_id;
+                connection.caller.reads_all = is_host;
             }
             Ok(json!({"ok": true, "auth_enabled": true}))
         }

@@ -52,6 +52,7 @@ pub(super) fn shake(connection: &mut Connection, params: &Map<String, Value>) ->
     let mut negotiated: Vec<&String> = wanted.filter(|name| is_known(name)).collect();
     negotiated.sort_unstable();
     negotiated.dedup();
+    connection.has_shaken_hands = true;
     connection.caller.wants_lease = negotiated.iter().any(|name| *name == RESUME);
     Ok(json!({
         "protocol_version": version,

@@ -1,6 +1,7 @@
 //! The methods.
 
 pub(crate) mod auth;
+mod fields;
 mod handshake;
 mod init;
 mod proposal;
@@ -13,6 +14,9 @@ use serde_json::{Map, Value};
 use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::hub::{Answer, Hub, Peer};
+
+/// What a connection may ask before it has shown a token.
+pub(crate) const SHAKE: &str = "server.handshake";
 
 /// Reads parameters; what is wrong is told together with what a method wants.
 pub fn params<T: DeserializeOwned>(
@@ -29,7 +33,7 @@ pub(crate) async fn call(
     params: &Map<String, Value>,
 ) -> Option<Answer> {
     Some(match method {
-        "server.handshake" => handshake::shake(connection, params),
+        SHAKE => handshake::shake(connection, params),
         "session.init" => init::init(connection, params),
         "runs.start" => runs::start(connection, params).await,
         "runs.record_turns" => runs::record_turns(connection, params).await,

@@ -1,22 +1,23 @@
 //! `runs.*`: reading parameters and writing answers; the rules are those of `windlass-runs`.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_core::runs::{ModelTurn, Outcome, RunStatus, RunTurn};
-use windlass_runs::{CancelRun, Follower, ListRuns, Recorded, RunEvent, StartRun};
+use windlass_runs::{CancelRun, Dropped, Follower, ListRuns, Recorded, RunEvent, StartRun};
 
-use super::params as read;
+use super::{fields, params as read};
 use crate::connection::Connection;
 use crate::error::RpcError;
 use crate::frame;
 use crate::hub::Answer;
 use crate::outbox::Outbox;
 
-type Params = Map<String, Value>;
+use fields::Params;
 
 pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
     let wants = "runs.start requires { intent, agent_id?, agent_name?, outcome_description? }";
     let start: StartRun = read(wants, params)?;
+    let ignored = fields::check(connection, "runs.start", params)?;
     let caller = &connection.caller;
     let started = connection.hub.runs.start(caller, start).await?;
     let mut answer = json!({
@@ -28,6 +29,7 @@ pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
         answer["existing"] = json!(true);
         answer["status"] = json!(status);
     }
+    fields::tell(&mut answer, &ignored);
     Ok(answer)
 }
 
@@ -39,9 +41,12 @@ struct Complete {
 
 pub(super) async fn complete(connection: &Connection, params: &Params) -> Answer {
     let Complete { run_id, outcome } = read("runs.complete requires { run_id, outcome }", params)?;
+    let ignored = fields::check(connection, "runs.complete", params)?;
     let runs = &connection.hub.runs;
     runs.complete(&connection.caller, &run_id, outcome).await?;
-    Ok(json!({"run_id": run_id, "ok": true}))
+    let mut answer = json!({"run_id": run_id, "ok": true});
+    fields::tell(&mut answer, &ignored);
+    Ok(answer)
 }
 
 #[derive(Deserialize)]
@@ -53,11 +58,12 @@ struct RecordTurns {
 pub(super) async fn record_turns(connection: &Connection, params: &Params) -> Answer {
     let RecordTurns { run_id, turns } =
         read("runs.record_turns requires { run_id, turns }", params)?;
+    let ignored = fields::check(connection, "runs.record_turns", params)?;
     let runs = &connection.hub.runs;
     let recorded = runs
         .record_turns(&connection.caller, &run_id, turns)
         .await?;
-    Ok(recorded_answer(&run_id, recorded))
+    recorded_answer(connection, &run_id, recorded, &ignored)
 }
 
 #[derive(Deserialize)]
@@ -70,6 +76,7 @@ struct RecordModelTurn {
 pub(super) async fn record_model_turn(connection: &Connection, params: &Params) -> Answer {
     let wants = "runs.record_model_turn requires { run_id, turn_index, … }";
     let RecordModelTurn { run_id, turn } = read(wants, params)?;
+    let ignored = fields::check(connection, "runs.record_model_turn", params)?;
     if turn.turn_index == 0 {
         return Err(RpcError::invalid_params(format!(
             "{wants}: `turn_index` starts at 1"
@@ -79,17 +86,41 @@ pub(super) async fn record_model_turn(connection: &Connection, params: &Params) 
     let recorded = runs
         .record_model_turn(&connection.caller, &run_id, turn)
         .await?;
-    Ok(recorded_answer(&run_id, recorded))
+    recorded_answer(connection, &run_id, recorded, &ignored)
 }
 
-fn recorded_answer(run_id: &str, recorded: Recorded) -> Value {
-    match recorded {
+/// What was not recorded is an error. A client of the original protocol looks for the reason in the result.
+fn recorded_answer(
+    connection: &Connection,
+    run_id: &str,
+    recorded: Recorded,
+    ignored: &[String],
+) -> Answer {
+    let mut answer = match recorded {
         Recorded::Kept { base_index, count } => {
             json!({"run_id": run_id, "base_index": base_index, "count": count, "ok": true})
         }
-        Recorded::Dropped(why) => {
+        Recorded::Dropped(why) if connection.has_shaken_hands => {
             json!({"run_id": run_id, "base_index": 0, "count": 0, "ok": false, "dropped": why})
         }
+        Recorded::Dropped(why) => return Err(not_recorded(run_id, why)),
+    };
+    fields::tell(&mut answer, ignored);
+    Ok(answer)
+}
+
+fn not_recorded(run_id: &str, why: Dropped) -> RpcError {
+    match why {
+        Dropped::RunNotFound => RpcError::not_found(format!("unknown run_id `{run_id}`")),
+        Dropped::RunTerminal => RpcError::run_terminal(format!(
+            "run `{run_id}` is already terminal — no more turns are recorded"
+        )),
+        Dropped::RunTurnLimit => RpcError::limit(format!(
+            "run `{run_id}` has as many turns as it may have, or would have more with these; none was recorded"
+        )),
+        Dropped::TurnTooLarge => RpcError::limit(
+            "a turn is too large, also without its heavy fields; none was recorded".to_owned(),
+        ),
     }
 }
 
@@ -140,6 +171,7 @@ pub(super) async fn list(connection: &Connection, params: &Params) -> Answer {
         cursor,
         limit,
     } = read(wants, params)?;
+    let ignored = fields::check(connection, "runs.list", params)?;
     let is_paged = cursor.is_some() || limit.is_some();
     let list = ListRuns {
         agent_id: agent_id.clone(),
@@ -156,6 +188,7 @@ pub(super) async fn list(connection: &Connection, params: &Params) -> Answer {
     if let Some(next) = page.next_cursor {
         answer["next_cursor"] = json!(next);
     }
+    fields::tell(&mut answer, &ignored);
     Ok(answer)
 }
 
@@ -177,6 +210,7 @@ pub(super) async fn get_trace(connection: &Connection, params: &Params) -> Answe
         cursor,
         limit,
     } = read(wants, params)?;
+    let ignored = fields::check(connection, "runs.get_trace", params)?;
     let cursor = cursor.unwrap_or(0);
     let runs = &connection.hub.runs;
     let Some(trace) = runs
@@ -197,6 +231,7 @@ pub(super) async fn get_trace(connection: &Connection, params: &Params) -> Answe
     if let Some(next) = trace.next_cursor {
         answer["next_cursor"] = json!(next);
     }
+    fields::tell(&mut answer, &ignored);
     Ok(answer)
 }
 
@@ -207,6 +242,7 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
         cursor,
         limit,
     } = read(wants, params)?;
+    let ignored = fields::check(connection, "runs.subscribe", params)?;
     connection.check_subscriptions(&run_id)?;
     let runs = &connection.hub.runs;
     let caller = &connection.caller;
@@ -214,13 +250,14 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
         let Some(snapshot) = runs.subscribe(caller, &run_id).await? else {
             return Ok(not_found(&run_id));
         };
-        let answer = json!({
+        let mut answer = json!({
             "run_id": run_id,
             "agent_id": snapshot.agent_id,
             "cursor": snapshot.turns.len(),
             "turns_so_far": snapshot.turns,
             "status": snapshot.status,
         });
+        fields::tell(&mut answer, &ignored);
         connection.announce(&run_id, &snapshot.agent_id, snapshot.follower);
         return Ok(answer);
     }
@@ -242,6 +279,7 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
     if let Some(next) = page.next_cursor {
         answer["next_cursor"] = json!(next);
     }
+    fields::tell(&mut answer, &ignored);
     if let Some(follower) = page.follower {
         connection.announce(&run_id, &page.agent_id, follower);
     }
@@ -255,8 +293,11 @@ struct Unsubscribe {
 
 pub(super) fn unsubscribe(connection: &mut Connection, params: &Params) -> Answer {
     let Unsubscribe { run_id } = read("runs.unsubscribe requires { run_id }", params)?;
+    let ignored = fields::check(connection, "runs.unsubscribe", params)?;
     let removed = connection.unsubscribe(&run_id);
-    Ok(json!({"run_id": run_id, "removed": removed}))
+    let mut answer = json!({"run_id": run_id, "removed": removed});
+    fields::tell(&mut answer, &ignored);
+    Ok(answer)
 }
 
 /// Tells a subscriber of each record. It waits for room, so that nothing is dropped; when the log cannot be read, the

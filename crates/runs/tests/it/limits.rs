@@ -107,9 +107,9 @@ async fn turns_are_all_kept_or_none() {
     let too_big = json!({"policy_rejected": {"rule": rule}});
     let refused = record(vec![json!({"tool": "t"}), too_big]).await;
     assert_eq!(refused, Recorded::Dropped(Dropped::TurnTooLarge));
-    let refused = record(vec![json!({}), json!({}), json!({})]).await;
+    let refused = record(vec![json!({"tool": "t"}); 3]).await;
     assert_eq!(refused, Recorded::Dropped(Dropped::RunTurnLimit));
-    let kept = record(vec![json!({}), json!({})]).await;
+    let kept = record(vec![json!({"tool": "t"}); 2]).await;
     assert_eq!(
         kept,
         Recorded::Kept {

@@ -11,6 +11,8 @@ mod own_runs;
 mod seed;
 mod sessions;
 mod socket;
+mod strict;
+mod written;
 
 use std::time::Duration;
 
@@ -29,8 +31,16 @@ impl Home {
         Socket::connect(self.daemon.client.address).await
     }
 
-    /// Connects as anybody who has the server's token.
+    /// Connects as anybody who has a token for clients.
     async fn unbound(&self) -> Socket {
+        let mut socket = self.silent().await;
+        let (_, token) = self.token("client");
+        socket.ok("session.auth", json!({"token": token})).await;
+        socket
+    }
+
+    /// Connects as the operator, who says no more than that.
+    async fn operator(&self) -> Socket {
         let mut socket = self.silent().await;
         socket.ok("session.auth", json!({"token": TOKEN})).await;
         socket

@@ -215,23 +215,21 @@ async fn n08_every_limit_has_its_own_error() {
     let start = json!({"agent_id": "a", "intent": "i"});
     let (_, reason, text) = socket.refused("runs.start", start).await;
     assert!(reason == "limit" && text.contains("open runs"), "{text}");
-    let turns = json!({"run_id": run, "turns": vec![json!({}); 257]});
+    let turns = json!({"run_id": run, "turns": vec![json!({"tool": "t"}); 257]});
     assert_eq!(socket.refused("runs.record_turns", turns).await.0, -32602);
     let heavy = json!({"policy_rejected": {"rule": "x".repeat(300 * 1024)}});
     let params = json!({"run_id": run, "turns": [heavy]});
-    let dropped = socket.ok("runs.record_turns", params).await;
-    assert_eq!(dropped["dropped"], "turn_too_large");
+    let (code, reason, text) = socket.refused("runs.record_turns", params).await;
+    assert_eq!((code, reason.as_str()), (-32009, "limit"));
+    assert!(text.contains("too large"), "{text}");
     for _ in 0..7 {
-        let params = json!({"run_id": run, "turns": vec![json!({}); 256]});
+        let params = json!({"run_id": run, "turns": vec![json!({"tool": "t"}); 256]});
         assert_eq!(socket.ok("runs.record_turns", params).await["ok"], true);
     }
-    let params = json!({"run_id": run, "turns": vec![json!({}); 209]});
-    let dropped = socket.ok("runs.record_turns", params).await;
-    assert_eq!(dropped["dropped"], "run_turn_limit");
-    assert_eq!(
-        (&dropped["ok"], &dropped["count"]),
-        (&json!(false), &json!(0))
-    );
+    let params = json!({"run_id": run, "turns": vec![json!({"tool": "t"}); 209]});
+    let (code, reason, text) = socket.refused("runs.record_turns", params).await;
+    assert_eq!((code, reason.as_str()), (-32009, "limit"));
+    assert!(text.contains("as many turns"), "{text}");
 }
 
 #[tokio::test]

@@ -280,7 +280,7 @@ async fn n15_without_a_token_the_first_frame_is_the_last() {
     let home = Home::start().await;
     for frame in [
         json!({"jsonrpc": "2.0", "id": 1, "method": "runs.start", "params": {"intent": "i", "agent_id": "a"}}).to_string(),
-        json!({"jsonrpc": "2.0", "id": 1, "method": "server.handshake", "params": {"protocol_version": 3}}).to_string(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "session.init", "params": {}}).to_string(),
     ] {
         let mut socket = home.silent().await;
         socket.send(frame).await;

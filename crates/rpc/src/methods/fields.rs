@@ -1,0 +1,223 @@
+//! Fields of `runs.*` that nobody reads: refused by name, or named in the answer where clients of the original protocol may send them.
+
+use serde_json::{Map, Value, json};
+
+use crate::connection::Connection;
+use crate::error::RpcError;
+
+pub(super) type Params = Map<String, Value>;
+
+const TURN: &[&str] = &[
+    "prompt",
+    "tool",
+    "parameters",
+    "output",
+    "cli_outcome",
+    "verifier_verdict",
+    "policy_rejected",
+    // As traces show a turn.
+    "index",
+    "record",
+];
+const MODEL_TURN: &[&str] = &[
+    "run_id",
+    "turn_index",
+    "assistant_text",
+    "requested_tool_calls",
+    "model_id",
+    "token_usage",
+    "duration_ms",
+    "error",
+    "recorded_at",
+    "index",
+    "record",
+];
+const START: &[&str] = &[
+    "intent",
+    "agent_id",
+    "agent_name",
+    "outcome_description",
+    "idempotency_key",
+];
+const OUTCOME: &[&str] = &["status", "summary", "evidence", "metrics", "timestamp"];
+const EVIDENCE: &[&str] = &["kind", "description", "data"];
+const METRICS: &[&str] = &[
+    "turns",
+    "tool_calls",
+    "duration_ms",
+    "retries",
+    "actions_succeeded",
+    "actions_failed",
+];
+
+/// Words that people try first, and the fields that they mean.
+const MEANT: &[(&str, &str)] = &[
+    ("result", "output"),
+    ("response", "assistant_text"),
+    ("text", "assistant_text"),
+    ("content", "assistant_text"),
+    ("model", "model_id"),
+    ("usage", "token_usage"),
+    ("tool_calls", "requested_tool_calls"),
+    ("name", "tool"),
+    ("tool_name", "tool"),
+    ("arguments", "parameters"),
+    ("input", "parameters"),
+    ("goal", "intent"),
+    ("agent", "agent_id"),
+];
+
+/// A field that nobody reads.
+struct Unknown {
+    path: String,
+    known: &'static [&'static str],
+}
+
+/// Looks for fields that a method does not read. Returns the names of those that are passed over, for the answer.
+pub(super) fn check(
+    connection: &Connection,
+    method: &str,
+    params: &Params,
+) -> Result<Vec<String>, RpcError> {
+    let mut unknown = Vec::new();
+    look(method, params, &mut unknown);
+    // Clients of the original send what they like with these two, and say nothing of who they are.
+    let is_free = matches!(method, "runs.start" | "runs.complete");
+    match unknown.first() {
+        Some(first) if !is_free && !connection.has_shaken_hands => {
+            Err(refusal(method, &first.path, first.known))
+        }
+        _ => {
+            let short = unknown.into_iter().map(|field| field.path);
+            Ok(short.filter(|path| path.len() <= 200).take(16).collect())
+        }
+    }
+}
+
+/// Names the fields in an answer that were passed over.
+pub(super) fn tell(answer: &mut Value, ignored: &[String]) {
+    if !ignored.is_empty() {
+        answer["ignored"] = json!(ignored);
+    }
+}
+
+fn look(method: &str, params: &Params, unknown: &mut Vec<Unknown>) {
+    let mut at = |prefix: &str, fields: &Params, known: &'static [&'static str]| {
+        let strange = fields.keys().filter(|name| !known.contains(&name.as_str()));
+        unknown.extend(strange.map(|name| Unknown {
+            path: format!("{prefix}{name}"),
+            known,
+        }));
+    };
+    match method {
+        "runs.start" => at("", params, START),
+        "runs.complete" => {
+            at("", params, &["run_id", "outcome"]);
+            let Some(outcome) = params.get("outcome").and_then(Value::as_object) else {
+                return;
+            };
+            at("outcome.", outcome, OUTCOME);
+            if let Some(Value::Object(metrics)) = outcome.get("metrics") {
+                at("outcome.metrics.", metrics, METRICS);
+            }
+            for (index, evidence) in objects(outcome, "evidence") {
+                at(&format!("outcome.evidence[{index}]."), evidence, EVIDENCE);
+            }
+        }
+        "runs.record_turns" => {
+            at("", params, &["run_id", "turns"]);
+            for (index, turn) in objects(params, "turns") {
+                at(&format!("turns[{index}]."), turn, TURN);
+            }
+        }
+        "runs.record_model_turn" => at("", params, MODEL_TURN),
+        "runs.list" => at("", params, &["agent_id", "status", "cursor", "limit"]),
+        "runs.get_trace" | "runs.subscribe" => at("", params, &["run_id", "cursor", "limit"]),
+        "runs.unsubscribe" => at("", params, &["run_id"]),
+        _ => {}
+    }
+}
+
+/// Returns the objects of a list, with their places.
+fn objects<'a>(params: &'a Params, name: &str) -> impl Iterator<Item = (usize, &'a Params)> {
+    let list = params.get(name).and_then(Value::as_array);
+    let list = list.into_iter().flatten().enumerate();
+    list.filter_map(|(index, value)| Some((index, value.as_object()?)))
+}
+
+fn refusal(method: &str, path: &str, known: &[&str]) -> RpcError {
+    let name = path.rsplit('.').next().unwrap_or(path);
+    let meant = match nearest(name, known) {
+        Some(nearest) => format!("did you mean `{nearest}`? "),
+        None => String::new(),
+    };
+    let path: String = path.chars().take(200).collect();
+    RpcError::unknown_field(
+        format!(
+            "{method}: unknown field `{path}`; {meant}Known are {}",
+            known.join(", ")
+        ),
+        path,
+    )
+}
+
+/// Finds the field that somebody may have meant.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let meant = MEANT.iter().filter(|(word, _)| *word == name);
+    let mut meant = meant.filter_map(|(_, field)| known.iter().find(|known| *known == field));
+    if let Some(field) = meant.next() {
+        return Some(field);
+    }
+    // A name that is far too long is none that was mistyped.
+    if name.len() > 64 {
+        return None;
+    }
+    let near = known.iter().map(|known| (distance(name, known), *known));
+    let (steps, field) = near.min()?;
+    (steps <= field.len() / 2).then_some(field)
+}
+
+/// Counts the letters to add, to drop or to change between two names.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = line + 1;
+        for (column, other) in to.iter().enumerate() {
+            let changed = before + usize::from(letter != *other);
+            before = row[column + 1];
+            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_field_is_the_one_that_was_meant() {
+        let of_turn = |name| nearest(name, TURN);
+        assert_eq!(of_turn("result"), Some("output"));
+        assert_eq!(of_turn("ouput"), Some("output"));
+        assert_eq!(of_turn("parameter"), Some("parameters"));
+        assert_eq!(of_turn("colour_of_the_sky"), None);
+        assert_eq!(nearest("response", MODEL_TURN), Some("assistant_text"));
+        assert_eq!(nearest("intend", START), Some("intent"));
+        assert_eq!(nearest(&"x".repeat(1_000_000), START), None);
+    }
+
+    #[test]
+    fn letters_are_counted() {
+        for (from, to, steps) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("kitten", "sitting", 3),
+            ("é", "e", 1),
+        ] {
+            assert_eq!(distance(from, to), steps, "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The example of `docs/runs.md`, frame by frame.
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+const PAGE: &str = include_str!("../../../../../docs/runs.md");
+
+/// Takes out what is different each time.
+fn masked(mut frame: Value) -> Value {
+    match &mut frame {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_new = matches!(
+                    name.as_str(),
+                    "run_id"
+                        | "client_id"
+                        | "started_at"
+                        | "ended_at"
+                        | "recorded_at"
+                        | "timestamp"
+                );
+                *value = match is_new {
+                    true => "…".into(),
+                    false => masked(value.take()),
+                };
+            }
+        }
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| *value = masked(value.take())),
+        _ => {}
+    }
+    frame
+}
+
+#[tokio::test]
+async fn the_example_of_the_page_works_as_it_is_written() {
+    let home = Home::start().await;
+    let (_, token) = home.token("agent:builder");
+    let (_, example) = PAGE.split_once("```text\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let mut socket = home.silent().await;
+    let (mut run_id, mut asked) = (String::new(), 0);
+    for line in example.lines() {
+        let (arrow, frame) = line.split_once(' ').unwrap();
+        if arrow == "→" {
+            asked += 1;
+            let frame = frame
+                .replace("<token>", &token)
+                .replace("<run_id>", &run_id);
+            socket.send(frame).await;
+            continue;
+        }
+        let answer = socket.frame().await.unwrap();
+        if let Some(started) = answer["result"]["run_id"].as_str() {
+            run_id = started.to_owned();
+        }
+        let written: Value = serde_json::from_str(frame).unwrap();
+        assert_eq!(masked(answer), masked(written), "{line}");
+    }
+    assert!(asked >= 6, "the example has lost its frames");
+}
