@@ -8,7 +8,7 @@ use windlass_core::capabilities::Capability;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
-use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::llm_models::{LlmProviderType, ModelWithDrivers, ModelWithProvider};
 use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
 use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::session::Session;
@@ -57,7 +57,7 @@ pub struct InProcessRuntimeBuilder {
     platform: PlatformDefinition,
     backends: Option<RuntimeBackends>,
     llm_sim: Option<LlmSimConfig>,
-    default_model: Option<ModelWithProvider>,
+    default_model: Option<ModelWithDrivers>,
     factory_context: SessionFileSystemFactoryContext,
     harnesses: Vec<Harness>,
     agents: Vec<Agent>,
@@ -102,11 +102,21 @@ impl InProcessRuntimeBuilder {
         self.llm_sim = Some(config);
         self
     }
-    /// Sets the model to use when nothing names one.
+    /// Sets the model to use when nothing names one. Drivers that come with it serve providers that have no other.
     #[must_use]
-    pub fn default_model(mut self, model: ModelWithProvider) -> Self {
-        self.default_model = Some(model);
+    pub fn default_model(mut self, model: impl Into<ModelWithDrivers>) -> Self {
+        self.default_model = Some(model.into());
         self
+    }
+    /// Makes a session the default one that is added later.
+    pub(crate) fn default_session(mut self, session_id: SessionId) -> Self {
+        self.default_session_id = Some(session_id);
+        self
+    }
+    /// Tells whether there is a model to use when nothing names one.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn has_model(&self) -> bool {
+        self.default_model.is_some() || self.llm_sim.is_some()
     }
     /// Sets values for the platform's file system factory.
     #[must_use]
@@ -254,9 +264,11 @@ impl InProcessRuntimeBuilder {
                 .register(ProviderType::LlmSim, move |_, _| {
                     Box::new(LlmSimDriver::new(config.clone()))
                 });
-            self.default_model.get_or_insert_with(simulated_model);
+            self.default_model
+                .get_or_insert_with(|| simulated_model().into());
         }
-        if let Some(model) = self.default_model.take() {
+        if let Some(ModelWithDrivers { model, drivers }) = self.default_model.take() {
+            self.platform.driver_registry_mut().add_missing(drivers);
             backends.provider_store.set_default_model(model).await?;
         } else if backends.provider_store.get_default_model().await?.is_none() {
             return Err(AgentLoopError::config(

@@ -144,8 +144,8 @@ pub use builders::{AgentBuilder, HarnessBuilder, SessionBuilder, SingleSessionBu
 #[cfg(feature = "sqlite")]
 pub use durable_backends::DurableParts;
 pub use easy::{
-    AnswerStream, Conversation, ConversationBuilder, ConversationError, FnTool, Need, PendingCall,
-    Reply, ToolFnError, ToolSet, client_tool, tool_fn,
+    AnswerStream, Conversation, ConversationBuilder, ConversationError, Conversations, FnTool,
+    Need, PendingCall, Reply, ToolFnError, ToolSet, client_tool, tool_fn,
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};

@@ -10,7 +10,7 @@ use windlass_core::session_file::InitialFile;
 use windlass_core::tools::ToolDefinition;
 use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 
-use super::{AgentBuilder, HarnessBuilder, SessionBuilder};
+use super::{AgentBuilder, HarnessBuilder, SessionBuilder, now};
 
 /// Builds one session with a harness and an agent of its own. Calls may come in any order.
 ///
@@ -144,6 +144,21 @@ impl SingleSessionBuilder {
         locale(impl Into<String>) => session.locale;
         /// Adds a label to the session.
         tag(impl Into<String>) => session.tag;
+    }
+
+    /// Gives the session this id, and a harness and an agent of the same uuid: whoever goes on with it finds and replaces them.
+    pub(crate) fn of_its_own(mut self, id: SessionId) -> Self {
+        let harness_id = HarnessId::from_uuid(id.uuid());
+        let agent_id = AgentId::from_uuid(id.uuid());
+        self.harness = self.harness.id(harness_id);
+        self.agent = self.agent.id(agent_id);
+        self.session = self
+            .session
+            .id(id)
+            .harness(harness_id)
+            .agent(agent_id)
+            .created_at(now());
+        self
     }
 
     pub(crate) fn build(self) -> (Harness, Agent, Session) {

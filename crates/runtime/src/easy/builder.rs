@@ -2,15 +2,19 @@
 
 use windlass_core::capabilities::Capability;
 use windlass_core::capability_types::AgentCapabilityConfig;
-use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::DriverRegistry;
-use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::llm_models::ModelWithDrivers;
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::session_file::InitialFile;
 use windlass_core::tools::{Tool, ToolDefinition};
+use windlass_core::typed_id::SessionId;
 
 use super::conversation::Conversation;
+use super::conversations::{Conversations, id_of};
 use super::error::ConversationError;
+#[cfg(feature = "sqlite")]
+use super::store::Disk;
+use super::store::OpenStore;
 use super::tool_set::ToolSet;
 use crate::backends::RuntimeBackends;
 use crate::builder::InProcessRuntimeBuilder;
@@ -18,6 +22,14 @@ use crate::builders::SingleSessionBuilder;
 
 /// The capability that a conversation's own tools come from.
 const OWN_TOOLS: &str = "conversation_tools";
+
+/// Which conversation is meant.
+#[derive(Debug)]
+enum Which {
+    New,
+    Id(SessionId),
+    Named(String),
+}
 
 /// Begins a [`Conversation`]: a model, instructions, tools, and off it goes.
 ///
@@ -43,6 +55,9 @@ pub struct ConversationBuilder {
     runtime: InProcessRuntimeBuilder,
     session: SingleSessionBuilder,
     tools: ToolSet,
+    which: Which,
+    #[cfg(feature = "sqlite")]
+    disk: Option<Disk>,
 }
 
 impl ConversationBuilder {
@@ -51,6 +66,9 @@ impl ConversationBuilder {
             runtime: InProcessRuntimeBuilder::new(),
             session: SingleSessionBuilder::new(),
             tools: ToolSet::new(OWN_TOOLS).describe("The tools of this conversation."),
+            which: Which::New,
+            #[cfg(feature = "sqlite")]
+            disk: None,
         }
     }
 
@@ -62,17 +80,18 @@ impl ConversationBuilder {
         self
     }
 
-    /// Talks to this model; its provider needs a driver among [`drivers`](Self::drivers).
+    /// Talks to this model: one of `windlass_models::model("provider/model", key)`, which brings its drivers, or one whose
+    /// provider has a driver among [`drivers`](Self::drivers).
     ///
     /// ```
-    /// use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
+    /// use windlass_core::llm_driver_registry::DriverRegistry;
     /// use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
     /// # use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
     /// use windlass_runtime::Conversation;
     ///
     /// let mut drivers = DriverRegistry::new();
-    /// drivers.register(ProviderType::OpenAI, |_key, _base_url| {
-    ///     // A driver of your own, or of a crate that speaks to the provider.
+    /// drivers.register(LlmProviderType::Openai, |_key, _base_url| {
+    ///     // A driver of your own.
     /// #     Box::new(LlmSimDriver::new(LlmSimConfig::fixed("Hello!")))
     /// });
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -90,7 +109,7 @@ impl ConversationBuilder {
     /// # Ok::<(), windlass_runtime::ConversationError>(())
     /// # }).unwrap();
     /// ```
-    pub fn model(self, model: ModelWithProvider) -> Self {
+    pub fn model(self, model: impl Into<ModelWithDrivers>) -> Self {
         self.runtime(|runtime| runtime.default_model(model))
     }
     /// Sets how to speak to providers of models.
@@ -187,6 +206,84 @@ impl ConversationBuilder {
     pub fn backends(self, backends: RuntimeBackends) -> Self {
         self.runtime(|runtime| runtime.backends(backends))
     }
+    /// Keeps everything in a data directory, which is made if it is not there. One process at a time may write there.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let data = directory.path().join("data");
+    /// for life in 0..2 {
+    ///     let builder = Conversation::builder().simulator(LlmSimConfig::echo());
+    ///     let mut chat = builder.on_disk(&data).named("boat").start().await?;
+    ///     assert_eq!(chat.messages().await?.len(), 2 * life);
+    ///     chat.say("Hello?").await?;
+    ///     chat.close().await;
+    /// }
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(feature = "sqlite")]
+    pub fn on_disk(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.disk = Some(Disk {
+            options: windlass_store::sqlite::SqliteOptions::new(directory),
+            is_read_only: false,
+        });
+        self
+    }
+    /// Looks at a data directory without changing anything, also while another process writes there. No model is needed.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let data = directory.path().join("data");
+    /// # let builder = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!"));
+    /// # let mut chat = builder.on_disk(&data).named("boat").start().await?;
+    /// # chat.say("Hi").await?;
+    /// let chats = Conversation::builder().on_disk_read_only(&data).open().await?;
+    /// for session in chats.list().await? {
+    ///     let chat = chats.get(session.id).await?;
+    ///     println!("{:?}: {} messages", session.title, chat.messages().await?.len());
+    /// }
+    /// # assert_eq!(chats.list().await?.len(), 1);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    #[cfg(feature = "sqlite")]
+    pub fn on_disk_read_only(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.disk = Some(Disk {
+            options: windlass_store::sqlite::SqliteOptions::new(directory),
+            is_read_only: true,
+        });
+        self
+    }
+    /// Goes on with the conversation of this name, or begins it, with the name as its title. A name is one id, always:
+    /// [`SessionId::from_name`].
+    ///
+    /// Instructions, tools and capabilities are those of this builder; messages and files stay as they are.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_core::SessionId;
+    /// use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let chat = Conversation::builder().simulator(LlmSimConfig::echo()).named("boat").start().await?;
+    /// assert_eq!(chat.session_id(), SessionId::from_name("boat"));
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.which = Which::Named(name.into());
+        self
+    }
+    /// Goes on with the conversation of this id, or begins it, as [`named`](Self::named) does.
+    pub fn session_id(mut self, id: SessionId) -> Self {
+        self.which = Which::Id(id);
+        self
+    }
     /// Limits how many model calls a turn may make.
     pub fn max_iterations(mut self, limit: usize) -> Self {
         self.session = self.session.session_max_iterations(limit);
@@ -226,19 +323,43 @@ impl ConversationBuilder {
     /// # Ok::<(), windlass_runtime::ConversationError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn start(mut self) -> Result<Conversation, ConversationError> {
+    pub async fn start(self) -> Result<Conversation, ConversationError> {
+        let (session_id, title) = match &self.which {
+            Which::New => (SessionId::new(), None),
+            Which::Id(id) => (*id, None),
+            Which::Named(name) => (id_of(name)?, Some(name.clone())),
+        };
+        let builder = self.runtime(|runtime| runtime.default_session(session_id));
+        let all = Box::pin(builder.open()).await?;
+        Box::pin(all.enter(session_id, title.as_deref())).await
+    }
+
+    /// Opens the store with all its conversations and begins none.
+    pub async fn open(mut self) -> Result<Conversations, ConversationError> {
+        #[cfg(feature = "sqlite")]
+        let store = match self.disk.take() {
+            Some(disk) => {
+                if disk.is_read_only && !self.runtime.has_model() {
+                    // Nothing is ever said to it.
+                    let none = LlmSimConfig::error("the store is open for reading only");
+                    self.runtime = self.runtime.llm_sim(none);
+                }
+                let (backends, store) = Box::pin(disk.open()).await?;
+                self.runtime = self.runtime.backends(backends);
+                store
+            }
+            None => OpenStore::default(),
+        };
+        #[cfg(not(feature = "sqlite"))]
+        let store = OpenStore::default();
         if !self.tools.is_empty() {
-            self = Self {
-                tools: ToolSet::new(OWN_TOOLS),
-                runtime: self.runtime.capability(self.tools),
-                session: self.session.with_capability(OWN_TOOLS),
-            };
+            self.runtime = self.runtime.capability(self.tools);
+            self.session = self.session.with_capability(OWN_TOOLS);
         }
-        let session = self.session;
-        let runtime = self.runtime.single_session(|_| session).build().await?;
-        let session_id = runtime.default_session_id().ok_or_else(|| {
-            ConversationError::from(AgentLoopError::config("the conversation has no session"))
-        })?;
-        Ok(Conversation::on(&runtime, session_id))
+        Ok(Conversations {
+            runtime: Box::pin(self.runtime.build()).await?,
+            session: self.session,
+            store,
+        })
     }
 }

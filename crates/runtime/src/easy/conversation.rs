@@ -8,8 +8,10 @@ use windlass_core::typed_id::SessionId;
 
 use super::answer_stream::AnswerStream;
 use super::builder::ConversationBuilder;
+use super::conversations;
 use super::error::ConversationError;
 use super::reply::{PendingCall, Reply};
+use super::store::OpenStore;
 use crate::runtime::InProcessRuntime;
 use crate::turn_result::TurnHandle;
 
@@ -30,6 +32,7 @@ use crate::turn_result::TurnHandle;
 pub struct Conversation {
     runtime: InProcessRuntime,
     session_id: SessionId,
+    store: OpenStore,
 }
 
 impl Conversation {
@@ -57,9 +60,14 @@ impl Conversation {
     /// ```
     #[must_use]
     pub fn on(runtime: &InProcessRuntime, session_id: SessionId) -> Self {
+        Self::of(runtime, session_id, OpenStore::default())
+    }
+
+    pub(super) fn of(runtime: &InProcessRuntime, session_id: SessionId, store: OpenStore) -> Self {
         Self {
             runtime: runtime.clone(),
             session_id,
+            store,
         }
     }
 
@@ -110,6 +118,54 @@ impl Conversation {
         input: impl Into<InputMessage>,
     ) -> Result<AnswerStream, ConversationError> {
         Ok(AnswerStream::begin(&self.runtime, self.session_id, input.into()).await?)
+    }
+
+    /// Takes up the turn that an earlier process left open, or an input that still waits for its turn, and waits for what it
+    /// comes to; `None` where nothing is open.
+    ///
+    /// A turn that waits for somebody is a reply with [`pending`](Reply::pending) calls again. From here on the process is at
+    /// work on the turn; dropping the future stops nothing.
+    ///
+    /// ```
+    /// # use windlass_core::llmsim_driver::LlmSimConfig;
+    /// # use windlass_runtime::Conversation;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
+    /// if let Some(reply) = chat.resume().await? {
+    ///     println!("It went on: {reply}");
+    /// }
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn resume(&mut self) -> Result<Option<Reply>, ConversationError> {
+        match self.runtime.resume_open_turn(self.session_id).await? {
+            Some(handle) => self.reply(handle).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the calls that wait for somebody, also those of a turn that an earlier process left open. Looking takes up
+    /// nothing.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+    /// # use windlass_runtime::{Conversation, tool_fn};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let script = LlmSimConfig::scripted(vec![
+    /// #     SimTurn::ToolCalls(vec![SimToolCall::new("pay", json!({}))]),
+    /// #     SimTurn::Assistant("It is paid.".into()),
+    /// # ]);
+    /// # let pay = tool_fn("pay", "Pays", json!({ "type": "object" }), |_, _| async { Ok("paid") });
+    /// # let mut chat = Conversation::builder().simulator(script).tool(pay.requires_approval()).start().await?;
+    /// let waiting = chat.say("Pay the bill.").await?;
+    /// assert_eq!(chat.pending().await?, waiting.pending);
+    /// # Ok::<(), windlass_runtime::ConversationError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn pending(&self) -> Result<Vec<PendingCall>, ConversationError> {
+        let turn = self.runtime.open_turn(self.session_id).await?;
+        Ok(turn.map_or_else(Vec::new, |turn| turn.pending))
     }
 
     /// Allows a call that waits for approval, and waits for what the turn comes to.
@@ -170,7 +226,8 @@ impl Conversation {
         self.reply(handle).await
     }
 
-    /// Gives the result of a call that this program runs itself, and waits for what the turn comes to.
+    /// Gives the result of a call that this program runs itself, or the answer to a question that a tool asks, and waits for
+    /// what the turn comes to.
     ///
     /// ```
     /// # use serde_json::json;
@@ -194,7 +251,15 @@ impl Conversation {
         call: &PendingCall,
         result: impl Into<Value>,
     ) -> Result<Reply, ConversationError> {
-        self.resolve(ToolResult::success(&call.id, result)).await
+        let question = self.runtime.question_of(self.session_id, &call.id).await?;
+        let Some(request_id) = question else {
+            return self.resolve(ToolResult::success(&call.id, result)).await;
+        };
+        let answered = self
+            .runtime
+            .answer_user_input(self.session_id, request_id, result.into());
+        let handle = answered.await?;
+        self.reply(handle).await
     }
 
     /// Says why a call that this program runs itself failed, and waits for what the turn comes to.
@@ -298,6 +363,14 @@ impl Conversation {
     #[must_use]
     pub fn runtime(&self) -> &InProcessRuntime {
         &self.runtime
+    }
+
+    /// Stops all work of the runtime in order, so that an open turn goes on at the next start without counting as a crash,
+    /// and closes the store that [`on_disk`](super::ConversationBuilder) opened, so that another process can have it.
+    ///
+    /// Without it, the store is closed soon after the last conversation of it is dropped.
+    pub async fn close(self) {
+        conversations::close(&self.runtime, self.store).await;
     }
 
     /// Returns the session.

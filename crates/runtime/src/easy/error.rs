@@ -27,6 +27,10 @@ pub enum ConversationError {
     /// The runtime refused or could not do what was asked.
     #[error(transparent)]
     Runtime(#[from] AgentLoopError),
+    /// The data directory cannot be used.
+    #[cfg(feature = "sqlite")]
+    #[error(transparent)]
+    Store(#[from] windlass_store::sqlite::SqliteError),
     /// The turn ended without an answer; what it said so far is in the result.
     #[error("the turn stopped without an answer: {}", why(.0))]
     Stopped(Box<TurnResult>),

@@ -5,10 +5,12 @@ mod answer_stream;
 mod ask_for;
 mod builder;
 mod conversation;
+mod conversations;
 mod error;
 #[cfg(feature = "typed-tools")]
 mod json_in_text;
 mod reply;
+mod store;
 #[cfg(test)]
 mod tests;
 mod tool_fn;
@@ -19,6 +21,7 @@ mod typed_tool;
 pub use answer_stream::AnswerStream;
 pub use builder::ConversationBuilder;
 pub use conversation::Conversation;
+pub use conversations::Conversations;
 pub use error::ConversationError;
 pub use reply::{Need, PendingCall, Reply};
 pub use tool_fn::{FnTool, ToolFnError, client_tool, tool_fn};

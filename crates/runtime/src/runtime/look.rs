@@ -57,6 +57,23 @@ impl InProcessRuntime {
         Ok(thread.turn().map(OpenTurn::of))
     }
 
+    /// Returns the id of the question that a call asks, where it waits for the answer.
+    pub(crate) async fn question_of(
+        &self,
+        session_id: SessionId,
+        call_id: &str,
+    ) -> Result<Option<String>> {
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        let mut calls = thread.turn().map_or(&[][..], Turn::calls).iter();
+        Ok(calls.find_map(|call| match &call.state {
+            CallState::AwaitingAnswer { request_id, .. } if call.call.id == call_id => {
+                Some(request_id.clone())
+            }
+            _ => None,
+        }))
+    }
+
     /// Returns the sessions with a turn that has not ended, or an input that waits for its turn.
     pub async fn unfinished_sessions(&self) -> Result<Vec<SessionId>> {
         self.inner.unfinished().await

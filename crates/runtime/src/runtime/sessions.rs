@@ -149,13 +149,7 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
 pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
     let session_id = session.id;
     let records = Records::of_session(inner, session).await?;
-    let contributions = Contributions::collect(inner, &records.overlay, "")?;
-    let mut files = Vec::new();
-    for ResolvedCapability { capability, .. } in &contributions.capabilities {
-        files.extend(guarded(capability.as_ref(), || {
-            files_of(capability.as_ref())
-        })?);
-    }
+    let mut files = files_of_capabilities(inner, &records)?;
     files.extend(records.overlay.initial_files);
     let sessions = &inner.backends.session_store;
     let is_new = !sessions.has_session(session_id).await?;
@@ -166,6 +160,32 @@ pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result
         return Err(error);
     }
     sessions.add_session(records.session).await
+}
+
+/// Records a session anew that goes on. Its files stay as they are; those of capabilities that are not there are added.
+pub(crate) async fn reopen_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
+    let session_id = session.id;
+    let records = Records::of_session(inner, session).await?;
+    for file in files_of_capabilities(inner, &records)? {
+        let there = inner.files.read_file(session_id, &file.path).await?;
+        if there.is_none() {
+            inner.files.seed_initial_file(session_id, &file).await?;
+        }
+    }
+    let sessions = &inner.backends.session_store;
+    sessions.add_session(records.session).await
+}
+
+/// Returns the files that the capabilities of a session bring along.
+fn files_of_capabilities(inner: &Arc<Inner>, records: &Records) -> Result<Vec<InitialFile>> {
+    let contributions = Contributions::collect(inner, &records.overlay, "")?;
+    let mut files = Vec::new();
+    for ResolvedCapability { capability, .. } in &contributions.capabilities {
+        files.extend(guarded(capability.as_ref(), || {
+            files_of(capability.as_ref())
+        })?);
+    }
+    Ok(files)
 }
 
 async fn seed(inner: &Inner, session_id: SessionId, files: &[InitialFile]) -> Result<()> {

@@ -2,6 +2,9 @@
 
 mod built_ins;
 mod conversation;
+mod conversations;
+#[cfg(feature = "sqlite")]
+mod on_disk;
 mod streaming;
 
 use std::sync::{Arc, Mutex};
