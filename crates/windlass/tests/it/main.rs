@@ -6,6 +6,7 @@ mod backends;
 mod backups;
 mod config;
 mod data;
+mod events_page;
 mod flags;
 mod full_disk;
 mod git;
