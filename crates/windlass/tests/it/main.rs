@@ -10,6 +10,7 @@ mod events_page;
 mod flags;
 mod full_disk;
 mod git;
+mod http_page;
 mod kept;
 mod killed;
 mod operations;
