@@ -4,6 +4,7 @@
 mod acp;
 mod backends;
 mod backups;
+mod cli_page;
 mod config;
 mod data;
 mod events_page;
