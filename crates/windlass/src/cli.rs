@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
@@ -97,6 +98,39 @@ impl Command {
     }
 }
 
+/// Reads the command line; one that is wrong ends the process with its reason.
+pub(crate) fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| without_hidden(error).exit())
+}
+
+/// Takes names out of a suggestion that no help shows.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return error;
+    };
+    let mut visible = Vec::new();
+    visible_names(&Cli::command(), &mut visible);
+    let names = names.iter().filter(|name| visible.contains(*name));
+    let names: Vec<String> = names.cloned().collect();
+    match names.is_empty() {
+        true => error.remove(ContextKind::SuggestedSubcommand),
+        false => error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(names),
+        ),
+    };
+    error
+}
+
+/// Collects the names of all commands that a help shows.
+fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
+    for command in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        names.push(command.get_name().to_owned());
+        names.extend(command.get_visible_aliases().map(str::to_owned));
+        visible_names(command, names);
+    }
+}
+
 /// Says what went wrong and why. A cause that the words before it have told already is not told again.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let causes = error.chain().map(ToString::to_string);
@@ -121,6 +155,22 @@ pub(crate) fn note(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suggestion_names_no_hidden_command() {
+        let suggested = |word: &str| {
+            let refused = Cli::try_parse_from(["windlass", word]).err().unwrap();
+            without_hidden(refused).to_string()
+        };
+        let told = suggested("sevre");
+        assert!(
+            told.contains("'serve'") && !told.contains("app-server"),
+            "{told}"
+        );
+        let told = suggested("app-serve");
+        assert!(!told.contains("app-server"), "{told}");
+        assert!(Cli::try_parse_from(["windlass", "app-server"]).is_ok());
+    }
 
     #[test]
     fn a_cause_is_told_once() {

@@ -21,7 +21,7 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use cli::{Cli, Command};
 
@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
         workspace,
         config,
         command,
-    } = Cli::parse();
+    } = cli::parse();
     let config = config.as_deref();
     if config.is_some() && !command.is_configured() {
         cli::note("--config has no effect on this command");

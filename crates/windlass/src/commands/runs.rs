@@ -1,22 +1,34 @@
 //! `windlass runs`: what agents did, read from the data of a daemon, whether one runs on it or not.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::bounds::one_line;
-use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
+use windlass_core::runs::{OutcomeStatus, RunRecord, RunStatus, RunSummary};
 use windlass_runs::{AllRuns, AnyRun, OwnTurns, RunLimits};
 use windlass_runtime::{SqliteOptions, SqliteStore};
 use windlass_store::RunFilter;
 
+use crate::cli::{note, printable};
 use crate::data;
+use crate::talk::short;
+use crate::terminal::{Style, columns};
 
+/// How wide lines are where nobody watches.
+const PIPE_WIDTH: usize = 120;
+/// How many runs are looked through for the end of an id.
+const LOOKED_THROUGH: usize = 1000;
+/// How much of an id must be given.
+const MIN_SHORT: usize = 4;
+/// How much of an agent's name a line shows.
+const AGENT: usize = 13;
 /// How many records are read at a time.
 const PAGE: usize = 200;
 /// How many bytes of records are read at a time.
@@ -28,6 +40,13 @@ const SHOWN: usize = 60;
 
 /// Shows the runs of a data directory.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass runs list --status failure
+  windlass runs show 1f2e3d4c
+  windlass runs tail 1f2e3d4c
+
+The end of an id will do wherever one is asked for.")]
 pub(crate) struct Runs {
     /// The data directory of the daemon [default: the user's own].
     #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
@@ -46,50 +65,103 @@ enum Verb {
         /// Only those of this agent.
         #[arg(long)]
         agent: Option<String>,
-        /// Only those.
+        /// Only those: how far they are, or how they ended.
         #[arg(long)]
-        status: Option<Status>,
+        status: Option<Shown>,
         /// How many at most.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
     /// Shows the records of a run.
     Show {
-        /// The run.
+        /// The run, or the end of its id.
         run_id: String,
     },
     /// Shows the records of a run as they come, until it ends.
     Tail {
-        /// The run.
+        /// The run, or the end of its id.
         run_id: String,
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Status {
-    InProgress,
-    Completed,
-    Incomplete,
-    Cancelled,
+/// What a list shows as the status of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Status(RunStatus),
+    Outcome(OutcomeStatus),
 }
 
-impl From<Status> for RunStatus {
-    fn from(status: Status) -> Self {
-        match status {
-            Status::InProgress => Self::InProgress,
-            Status::Completed => Self::Completed,
-            Status::Incomplete => Self::Incomplete,
-            Status::Cancelled => Self::Cancelled,
+impl Shown {
+    const ALL: [Self; 10] = [
+        Self::Status(RunStatus::InProgress),
+        Self::Status(RunStatus::Completed),
+        Self::Status(RunStatus::Incomplete),
+        Self::Status(RunStatus::Cancelled),
+        Self::Outcome(OutcomeStatus::Success),
+        Self::Outcome(OutcomeStatus::PartialSuccess),
+        Self::Outcome(OutcomeStatus::GiveUp),
+        Self::Outcome(OutcomeStatus::Timeout),
+        Self::Outcome(OutcomeStatus::Failure),
+        Self::Outcome(OutcomeStatus::Done),
+    ];
+
+    fn of(run: &RunSummary) -> Self {
+        match run.outcome {
+            Some(outcome) => Self::Outcome(outcome),
+            None => Self::Status(run.status),
         }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status(status) => status.as_str(),
+            Self::Outcome(outcome) => outcome.as_str(),
+        }
+    }
+
+    /// Tells whether a run is to be listed.
+    fn takes(self, run: &RunSummary) -> bool {
+        match self {
+            Self::Status(status) => run.status == status,
+            Self::Outcome(outcome) => run.outcome == Some(outcome),
+        }
+    }
+
+    /// Returns what can be asked of the store; the rest is looked for in what it returns.
+    fn status(self) -> Option<RunStatus> {
+        match self {
+            Self::Status(status) => Some(status),
+            Self::Outcome(_) => None,
+        }
+    }
+}
+
+impl ValueEnum for Shown {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
     }
 }
 
 impl Runs {
     pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
         let directory = data::directory(self.data);
+        if !directory.join("windlass.db").exists() {
+            let none = format!(
+                "there are no runs in {} yet; {MAKES_RUNS}",
+                printable(&directory)
+            );
+            match self.word {
+                Verb::List { .. } => note(&none),
+                Verb::Show { .. } | Verb::Tail { .. } => bail!(none),
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let opened = SqliteStore::open_read_only(SqliteOptions::new(&directory)).await;
-        let store = opened.with_context(|| format!("no runs in {}", directory.display()))?;
+        let store = opened.with_context(|| format!("cannot read {}", printable(&directory)))?;
         let turns = OwnTurns {
             journal: Arc::new(store.journal()),
             queries: Arc::new(store.queries()),
@@ -102,17 +174,27 @@ impl Runs {
                 status,
                 limit,
             } => {
-                let filter = RunFilter {
-                    agent_id: agent,
-                    status: status.map(RunStatus::from),
-                    ..RunFilter::default()
-                };
-                for run in runs.list(filter, limit).await? {
-                    let line = match self.json {
-                        true => json!(run.summary()).to_string(),
-                        false => one_line(&line_of_run(run.summary())).into_owned(),
-                    };
-                    writeln!(out, "{line}")?;
+                let filtered = agent.is_some();
+                let found = list(&runs, agent, status, limit).await?;
+                let is_filtered = filtered || status.is_some();
+                match (self.json, found.is_empty()) {
+                    (true, _) => {
+                        for run in &found {
+                            writeln!(out, "{}", json!(run.summary()))?;
+                        }
+                    }
+                    (false, true) if is_filtered => note("no run is like that"),
+                    (false, true) => note(&format!("there are no runs yet; {MAKES_RUNS}")),
+                    (false, false) => {
+                        let width = match out.is_terminal() {
+                            true => columns(),
+                            false => PIPE_WIDTH,
+                        };
+                        let summaries: Vec<_> = found.iter().map(AnyRun::summary).collect();
+                        for line in table(&summaries, Style::of_stdout(), width) {
+                            writeln!(out, "{line}")?;
+                        }
+                    }
                 }
             }
             Verb::Show { run_id } => {
@@ -131,11 +213,49 @@ impl Runs {
     }
 }
 
+/// Lists the newest runs that are wanted.
+async fn list(
+    runs: &AllRuns,
+    agent: Option<String>,
+    wanted: Option<Shown>,
+    limit: usize,
+) -> anyhow::Result<Vec<AnyRun>> {
+    let mut filter = RunFilter {
+        agent_id: agent,
+        status: wanted.and_then(Shown::status),
+        ..RunFilter::default()
+    };
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let page = runs.list(filter.clone(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        filter.before = Some(last.position());
+        let is_wanted = |run: &AnyRun| wanted.is_none_or(|wanted| wanted.takes(run.summary()));
+        found.extend(page.into_iter().filter(is_wanted));
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// Finds a run by its id, or by the end of it.
 async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
-    let run = runs.get(run_id).await?;
-    run.with_context(|| {
-        format!("there is no run `{run_id}`; `windlass runs list` shows those that are there")
-    })
+    if let Some(run) = runs.get(run_id).await? {
+        return Ok(run);
+    }
+    let mut like_it = Vec::new();
+    if run_id.len() >= MIN_SHORT {
+        like_it = list(runs, None, None, LOOKED_THROUGH).await?;
+        like_it.retain(|run| run.summary().run_id.ends_with(run_id));
+    }
+    match like_it.len() {
+        0 => bail!("there is no run `{run_id}`; `windlass runs list` shows those that are there"),
+        1 => Ok(like_it.remove(0)),
+        _ => {
+            let ids = like_it.iter().map(|run| run.summary().run_id.as_str());
+            let ids: Vec<_> = ids.collect();
+            bail!("`{run_id}` may be {}; say more of it", ids.join(" or "))
+        }
+    }
 }
 
 /// Shows what is there after a number; tells whether the run has ended.
@@ -169,19 +289,33 @@ async fn show_after(
     }
 }
 
-fn line_of_run(run: &RunSummary) -> String {
-    let end = match run.outcome {
-        Some(outcome) => outcome.as_str(),
-        None => run.status.as_str(),
+/// What people are told who have no runs.
+const MAKES_RUNS: &str =
+    "every turn makes one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
+
+/// Returns a line for each run, and one above that names the columns. None is wider than `width`.
+fn table(runs: &[&RunSummary], style: Style, width: usize) -> Vec<String> {
+    let ends = runs.iter().map(|run| Shown::of(run).name().len());
+    let end_width = ends.max().unwrap_or(0).max("STATUS".len());
+    let line = |id: &str, started: &str, end: &str, turns: &str, agent: &str, intent: &str| {
+        let agent = style.cut(agent, AGENT);
+        let line = format!(
+            "{id:<8}  {started:<16}  {end:<end_width$}  {turns:>5}  {agent:<AGENT$}  {intent}"
+        );
+        style.cut(&line, width)
     };
-    format!(
-        "{}  {}  {end:<15} {:>4} turns  {}  {}",
-        run.run_id,
-        run.started_at.format("%Y-%m-%d %H:%M:%S"),
-        run.turn_count,
-        run.agent_id,
-        first_line(&run.intent)
-    )
+    let mut lines = vec![line("ID", "STARTED", "STATUS", "TURNS", "AGENT", "INTENT")];
+    for run in runs {
+        lines.push(line(
+            &one_line(short(&run.run_id)),
+            &run.started_at.format("%Y-%m-%d %H:%M").to_string(),
+            Shown::of(run).name(),
+            &run.turn_count.to_string(),
+            &one_line(&run.agent_id),
+            &one_line(&first_line(&run.intent)),
+        ));
+    }
+    lines
 }
 
 fn line_of_record(record: &RunRecord) -> String {
@@ -224,5 +358,71 @@ fn first_line(text: &str) -> String {
     match line.chars().count() > SHOWN {
         true => line.chars().take(SHOWN).chain(['…']).collect(),
         false => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::width_of;
+
+    fn run(agent: &str, outcome: Option<&str>, intent: &str) -> RunSummary {
+        let status = if outcome.is_some() {
+            "completed"
+        } else {
+            "in_progress"
+        };
+        serde_json::from_value(json!({
+            "run_id": "turn_01a1e9ef9c2779cea64903e2bdb32cf3", "agent_id": agent, "intent": intent,
+            "started_at": "2026-11-17T14:35:56Z", "status": status, "outcome": outcome, "turn_count": 1,
+        }))
+        .unwrap()
+    }
+
+    fn plain() -> Style {
+        Style {
+            is_live: false,
+            has_colour: false,
+            has_unicode: false,
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_header_and_fits_eighty_columns() {
+        let runs = [
+            run("windlass:main", Some("success"), "hi"),
+            run(
+                "an-agent-with-a-long-name",
+                None,
+                &"漢字 and more ".repeat(20),
+            ),
+        ];
+        let lines = table(&[&runs[0], &runs[1]], plain(), 80);
+        assert_eq!(
+            lines,
+            [
+                "ID        STARTED           STATUS       TURNS  AGENT          INTENT",
+                "bdb32cf3  2026-11-17 14:35  success          1  windlass:main  hi",
+                "bdb32cf3  2026-11-17 14:35  in_progress      1  an-agent-w...  漢字 and more ...",
+            ]
+        );
+        let longest = run("agent", Some("partial_success"), &"x".repeat(200));
+        for line in table(&[&longest], plain(), 80) {
+            assert!(width_of(&line) <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_list_shows_can_be_asked_for() {
+        for status in RunStatus::ALL {
+            assert!(Shown::ALL.contains(&Shown::Status(status)), "{status}");
+        }
+        for outcome in OutcomeStatus::ALL {
+            assert!(Shown::ALL.contains(&Shown::Outcome(outcome)));
+        }
+        let done = run("a", Some("give_up"), "x");
+        assert!(Shown::of(&done).takes(&done));
+        assert!(Shown::Status(RunStatus::Completed).takes(&done));
+        assert!(!Shown::Outcome(OutcomeStatus::Success).takes(&done));
     }
 }

@@ -4,11 +4,14 @@
 mod acp;
 mod backends;
 mod backups;
+mod cli_page;
 mod config;
 mod data;
+mod events_page;
 mod flags;
 mod full_disk;
 mod git;
+mod http_page;
 mod kept;
 mod killed;
 mod operations;

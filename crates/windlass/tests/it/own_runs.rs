@@ -130,16 +130,24 @@ fn a_line_says_what_a_turn_did() {
     let params = json!({"agent_id": "x", "intent": "work of x"});
     let outside = text(&socket.call("runs.start", params)["run_id"]);
     let listed = lines(&home, &["runs", "list"]);
-    assert_eq!(listed.len(), 2);
-    assert!(listed[0].starts_with(&outside), "{listed:?}");
+    assert_eq!(listed.len(), 3);
+    let short = |id: &str| id[id.len() - 8..].to_owned();
+    assert!(listed[1].starts_with(&short(&outside)), "{listed:?}");
     assert!(
-        listed[1].starts_with(run_id)
-            && listed[1].contains("success")
-            && listed[1].ends_with("greet me"),
+        listed[2].starts_with(&short(run_id))
+            && listed[2].contains("success")
+            && listed[2].ends_with("greet me"),
         "{listed:?}"
     );
     let of_ours = lines(&home, &["runs", "list", "--agent", "windlass:main"]);
-    assert_eq!(of_ours, listed[1..]);
+    // Columns are as wide as what stands in them.
+    let words = |line: &String| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let found: Vec<_> = of_ours.iter().map(words).collect();
+    assert_eq!(found, [words(&listed[0]), words(&listed[2])]);
     let shown = lines(&home, &["runs", "show", run_id]);
     assert_eq!(shown.len(), 3, "{shown:?}");
     assert!(shown[1].ends_with(": Hello"), "{shown:?}");

@@ -74,3 +74,25 @@ fn every_command_names_what_is_there() {
         }
     }
 }
+
+#[test]
+fn every_link_of_the_pages_leads_somewhere() {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().path());
+    let mut pages: Vec<_> = docs
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .collect();
+    pages.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)));
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || link.contains("://") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let to = page.parent().unwrap().join(file);
+            assert!(to.exists(), "{}: there is no {link}", page.display());
+        }
+    }
+}

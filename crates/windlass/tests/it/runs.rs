@@ -171,9 +171,11 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
     socket.call("runs.record_turns", params);
 
     let listed = lines(&home, &["runs", "list"]);
-    assert_eq!(listed.len(), 2);
+    assert_eq!(listed.len(), 3);
+    assert!(listed[0].starts_with("ID "), "{listed:?}");
+    let short = |id: &str| id[id.len() - 8..].to_owned();
     assert!(
-        listed[0].starts_with(&second) && listed[0].ends_with("work of y"),
+        listed[1].starts_with(&short(&second)) && listed[1].ends_with("work of y"),
         "{listed:?}"
     );
     let of_x = lines(
@@ -194,7 +196,7 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
         (&json!(first), &json!(1))
     );
 
-    let mut tail = home.command(&["runs", "tail", &first, "--json"]);
+    let mut tail = home.command(&["runs", "tail", &short(&first), "--json"]);
     let tail = tail.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let params = json!({"run_id": first, "outcome": {"status": "give_up"}});
     socket.call("runs.complete", params);
@@ -207,6 +209,19 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
     assert_eq!(kinds, ["started", "turn", "ended"]);
     let shown = lines(&home, &["runs", "show", &first]);
     assert!(shown[2].ends_with("ended: give_up"), "{shown:?}");
+    assert_eq!(lines(&home, &["runs", "show", &short(&first)]), shown);
+    // What is shown can be asked for, and what it stands for too.
+    for status in ["give_up", "completed"] {
+        let found = lines(&home, &["runs", "list", "--status", status]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].starts_with(&short(&first)), "{found:?}");
+        assert!(found[1].contains(" give_up "), "{found:?}");
+    }
+    let none = lines(&home, &["runs", "list", "--status", "success"]);
+    assert_eq!(none, Vec::<String>::new());
+    let end = &first[first.len() - 3..];
+    let unknown = home.command(&["runs", "show", end]).output().unwrap();
+    assert!(!unknown.status.success(), "three letters are no id");
     let unknown = home.command(&["runs", "show", "nope"]).output().unwrap();
     let complaint = String::from_utf8(unknown.stderr).unwrap();
     assert!(
@@ -228,7 +243,7 @@ fn a19_what_others_write_moves_no_cursor_and_fakes_no_line() {
     let made = home.command(&["token", "create", "--scope", "client", "--name", hostile]);
     { made }.output().unwrap();
     for (words, count) in [
-        (vec!["runs", "list"], 1),
+        (vec!["runs", "list"], 2),
         (vec!["runs", "show", &run], 2),
         (vec!["token", "list"], 1),
     ] {
@@ -237,4 +252,33 @@ fn a19_what_others_write_moves_no_cursor_and_fakes_no_line() {
         let acts = |letter: char| letter.is_control() || letter == '\u{202e}';
         assert!(!shown.concat().contains(acts), "{words:?}: {shown:?}");
     }
+}
+
+#[test]
+fn where_there_are_no_runs_a_sentence_says_so_and_what_makes_them() {
+    let home = Home::new();
+    let listed = home.command(&["runs", "list"]).output().unwrap();
+    let told = String::from_utf8(listed.stderr).unwrap();
+    assert!(listed.status.success(), "{told}");
+    assert!(
+        told.starts_with("there are no runs in ") && told.contains("windlass run"),
+        "{told}"
+    );
+    let shown = home
+        .command(&["runs", "show", "12345678"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(shown.stderr).unwrap();
+    assert_eq!(shown.status.code(), Some(2), "{told}");
+    assert!(!told.contains("entity"), "{told}");
+    assert!(!home.data().exists(), "looking makes nothing");
+
+    // A daemon that has done nothing yet.
+    let _daemon = home.start();
+    let listed = home.command(&["runs", "list"]).output().unwrap();
+    let told = String::from_utf8(listed.stderr).unwrap();
+    assert!(
+        listed.status.success() && told.contains("windlass run"),
+        "{told}"
+    );
 }

@@ -263,3 +263,14 @@ fn the_log_tells_every_request_by_its_id_and_no_token() {
         "{log}"
     );
 }
+
+#[test]
+fn a_port_that_is_taken_is_told_once() {
+    let home = Home::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let refused = home.command(&["serve", "--port", &port]).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert_eq!(told.matches("in use").count(), 1, "{told}");
+}

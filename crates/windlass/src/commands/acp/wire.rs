@@ -33,7 +33,8 @@ impl Incoming {
         let mut message: Value = serde_json::from_str(line)
             .map_err(|error| Failure::new(-32700, format!("this is no JSON: {error}")))?;
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
-        let params = message["params"].take();
+        // A list has no names, and one that is asked for them panics.
+        let params = message.get_mut("params").map_or(Value::Null, Value::take);
         let method = message["method"].as_str().map(str::to_owned);
         match (method, id) {
             (Some(method), Some(id)) => Ok(Self::Request { id, method, params }),

@@ -1,0 +1,238 @@
+//! `docs/events.md` tells every event, with an example that looks as the daemon sends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_protocol::{EventName, RuntimeEventEnvelope};
+use windlass_testkit::Answer;
+
+use crate::support::{Daemon, Frame, Home, Model, text};
+
+/// Names that are known to clients and that no part of Windlass sends yet. Their sections say so.
+const NEVER_SENT: [EventName; 5] = [
+    EventName::SandboxDenied,
+    EventName::AgentSpawned,
+    EventName::AgentProgress,
+    EventName::AgentCompleted,
+    EventName::AgentList,
+];
+
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/events.md");
+    std::fs::read_to_string(page).unwrap()
+}
+
+/// Returns the sections of the page that are named as events are.
+fn sections() -> BTreeMap<String, String> {
+    let page = page();
+    let sections = page.split("\n### ").skip(1);
+    let named = sections.map(|section| {
+        let (title, rest) = section.split_once('\n').unwrap();
+        // The next chapter is no part of the section.
+        let rest = rest.split("\n## ").next().unwrap_or_default();
+        (title.trim_matches('`').to_owned(), rest.to_owned())
+    });
+    named.collect()
+}
+
+fn example(section: &str) -> Option<Value> {
+    let (_, rest) = section.split_once("```json\n")?;
+    let (example, _) = rest.split_once("```")?;
+    Some(serde_json::from_str(example).unwrap())
+}
+
+#[test]
+fn every_event_has_a_section_and_every_example_is_an_envelope_of_its_name() {
+    let sections = sections();
+    let names: BTreeSet<&str> = EventName::ALL.iter().map(|name| name.as_str()).collect();
+    let told: BTreeSet<&str> = sections.keys().map(String::as_str).collect();
+    assert_eq!(told, names);
+    for name in EventName::ALL {
+        let section = &sections[name.as_str()];
+        let Some(example) = example(section) else {
+            assert!(NEVER_SENT.contains(name), "{name:?} has no example");
+            assert!(section.contains("not sent"), "{name:?}: {section}");
+            continue;
+        };
+        assert!(!NEVER_SENT.contains(name), "{name:?} has an example");
+        let event: RuntimeEventEnvelope = serde_json::from_value(example).unwrap();
+        assert_eq!(
+            (event.event.as_str(), event.kind.as_str()),
+            (name.as_str(), name.as_str())
+        );
+    }
+}
+
+const QUESTION: &str = r#"{"questions":[{"header":"Colour","id":"colour","question":"Which colour?","options":[{"label":"Red","description":"warm"},{"label":"Blue","description":"cold"}]}]}"#;
+
+/// A model that does what the last word of a prompt names.
+fn model() -> Model {
+    Model::answering(|request| {
+        let messages = request["messages"].as_array().unwrap();
+        let blocks = messages.last().unwrap()["content"].as_array().unwrap();
+        let last = blocks.last().unwrap();
+        let call = match last["text"].as_str().unwrap_or_default() {
+            "What is the weather?" => ("weather", "{}"),
+            "Run it." => ("shell", r#"{"command":"make test"}"#),
+            "Read it." => ("read", r#"{"path":"missing.txt"}"#),
+            "Paint it." => ("request_user_input", QUESTION),
+            _ => return Answer::text(&["It is up."]),
+        };
+        Answer::default().with_call("toolu_1", call.0, &[call.1])
+    })
+}
+
+/// What the daemon sends, the first of each name.
+struct Sent {
+    events: BTreeMap<String, Value>,
+}
+
+impl Sent {
+    /// Lets a turn go to its end; `wait` is what it waits for, and what is done about it.
+    fn turn(
+        &mut self,
+        daemon: &Daemon,
+        thread: &str,
+        prompt: &str,
+        wait: Option<(&str, &dyn Fn(&str, &Frame))>,
+    ) {
+        let since = daemon.detail(thread)["latest_seq"].as_u64().unwrap();
+        let mut events = daemon.client.events(thread, since);
+        let turn = daemon.turn(thread, prompt);
+        let mut frames = Vec::new();
+        if let Some((name, act)) = wait {
+            frames = events.until(name);
+            act(&turn, frames.last().unwrap());
+        }
+        frames.extend(events.until("turn.completed"));
+        self.keep(frames);
+    }
+
+    fn keep(&mut self, frames: Vec<Frame>) {
+        for frame in frames {
+            self.events.entry(frame.event).or_insert(frame.data);
+        }
+    }
+}
+
+fn thread_of(daemon: &Daemon) -> String {
+    let weather = json!({
+        "name": "weather", "description": "Tells the weather.", "input_schema": {"type": "object"},
+    });
+    daemon.thread(&json!({"dynamic_tools": [weather], "allow_shell": true}))
+}
+
+/// Makes a daemon send every event that it knows.
+fn all_that_is_sent() -> BTreeMap<String, Value> {
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let mut sent = Sent {
+        events: BTreeMap::new(),
+    };
+    let daemon = home.start();
+    let thread = thread_of(&daemon);
+    let client = &daemon.client;
+    let post = |path: String, body: Value| {
+        let answer = client.post(&path, &body);
+        let status = answer.status;
+        assert!(status < 300, "{path}: {}", answer.body);
+        answer.expect(status)
+    };
+    let title = json!({"title": "The crate"}).to_string();
+    client.request("PATCH", &thread, "", &title).expect(200);
+    sent.keep(client.events(&thread, 0).replay());
+    sent.turn(&daemon, &thread, "Lift the crate.", None);
+    let fork = post(format!("{thread}/fork"), json!({}));
+    let fork = format!("/v1/threads/{}", text(&fork["id"]));
+    sent.keep(client.events(&fork, 0).replay());
+
+    let tell = |turn: &str, asked: &Frame| {
+        post(format!("{turn}/steer"), json!({"prompt": "Be brief."}));
+        let call = text(&asked.data["payload"]["call_id"]);
+        let result = json!({"success": true, "content": [{"type": "input_text", "text": "rain"}]});
+        post(format!("{turn}/tool-calls/{call}/result"), result);
+    };
+    let weather = "What is the weather?";
+    sent.turn(
+        &daemon,
+        &thread,
+        weather,
+        Some(("tool_call.requested", &tell)),
+    );
+    let stop = |turn: &str, _: &Frame| {
+        post(format!("{turn}/interrupt"), json!({}));
+    };
+    sent.turn(
+        &daemon,
+        &thread,
+        weather,
+        Some(("tool_call.requested", &stop)),
+    );
+    let deny = |_: &str, asked: &Frame| {
+        let id = text(&asked.data["payload"]["approval_id"]);
+        post(format!("/v1/approvals/{id}"), json!({"decision": "deny"}));
+    };
+    sent.turn(
+        &daemon,
+        &thread,
+        "Run it.",
+        Some(("approval.required", &deny)),
+    );
+    sent.turn(&daemon, &thread, "Read it.", None);
+    let id_of = thread.trim_start_matches("/v1/threads/");
+    let answer = |_: &str, asked: &Frame| {
+        let id = text(&asked.data["payload"]["input_id"]);
+        let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "Red"}]});
+        post(format!("/v1/user-input/{id_of}/{id}"), answers);
+    };
+    let asked = "user_input.required";
+    sent.turn(&daemon, &thread, "Paint it.", Some((asked, &answer)));
+    sent.turn(&daemon, &thread, "Paint it.", Some((asked, &stop)));
+    daemon.stop();
+
+    // Nobody says anything to this one.
+    home.configure("[limits]\nwait_seconds = 1\n");
+    let daemon = home.start();
+    let thread = thread_of(&daemon);
+    sent.turn(&daemon, &thread, "Run it.", None);
+    sent.turn(&daemon, &thread, weather, None);
+    sent.events
+}
+
+/// Returns the names of an envelope, of its payload, and of what lies in that.
+fn shape(event: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    for (name, value) in object(event) {
+        names.insert(name.clone());
+        for (inner, value) in object(&value).into_iter().filter(|_| name == "payload") {
+            names.insert(format!("payload.{inner}"));
+            let deeper = object(&value).into_iter();
+            names.extend(deeper.map(|(name, _)| format!("payload.{inner}.{name}")));
+        }
+    }
+    names
+}
+
+#[test]
+fn the_examples_have_the_shape_of_what_a_daemon_sends() {
+    let sent = all_that_is_sent();
+    let names: BTreeSet<&str> = sent.keys().map(String::as_str).collect();
+    let known = EventName::ALL
+        .iter()
+        .filter(|name| !NEVER_SENT.contains(name));
+    let known: BTreeSet<&str> = known.map(|name| name.as_str()).collect();
+    assert_eq!(names, known);
+    let sections = sections();
+    for (name, event) in &sent {
+        let shown = sections.get(name).and_then(|section| example(section));
+        let shown = shown.unwrap_or_default();
+        assert_eq!(
+            shape(&shown),
+            shape(event),
+            "the example of {name} is out of date; this is one:\n{}",
+            serde_json::to_string_pretty(event).unwrap()
+        );
+    }
+}
