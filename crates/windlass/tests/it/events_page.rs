@@ -83,6 +83,9 @@ fn model() -> Model {
     })
 }
 
+/// The event that a turn waits with, and what is done about it; the text is the path of the turn.
+type Wait<'a> = (&'a str, &'a dyn Fn(&str, &Frame));
+
 /// What the daemon sends, the first of each name.
 struct Sent {
     events: BTreeMap<String, Value>,
@@ -90,13 +93,7 @@ struct Sent {
 
 impl Sent {
     /// Lets a turn go to its end; `wait` is what it waits for, and what is done about it.
-    fn turn(
-        &mut self,
-        daemon: &Daemon,
-        thread: &str,
-        prompt: &str,
-        wait: Option<(&str, &dyn Fn(&str, &Frame))>,
-    ) {
+    fn turn(&mut self, daemon: &Daemon, thread: &str, prompt: &str, wait: Option<Wait<'_>>) {
         let since = daemon.detail(thread)["latest_seq"].as_u64().unwrap();
         let mut events = daemon.client.events(thread, since);
         let turn = daemon.turn(thread, prompt);
