@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use windlass_testkit::{Answer, FakeServer, Wire};
+
 macro_rules! examples {
     ($($(#[$condition:meta])* $name:ident,)*) => {
         $(
@@ -25,8 +27,13 @@ examples! {
     client_side_tool,
     closure_tool,
     hello,
+    #[cfg(feature = "sqlite")]
+    looking,
+    #[cfg(feature = "sqlite")]
+    pending_approvals,
     #[cfg(feature = "real-disk")]
     real_disk,
+    real_model,
     streaming,
     #[cfg(feature = "typed-tools")]
     typed_output,
@@ -65,23 +72,59 @@ fn check(name: &str) {
     );
 }
 
-/// Runs the program that cargo built together with this one; where there is none, lets cargo build it.
+/// A provider of the test's own answers the example with a call and then with text.
+#[tokio::test]
+async fn real_model_speaks_to_a_provider() {
+    let mut server = FakeServer::start().await.unwrap();
+    let mut example = tokio::process::Command::from(command("real_model"));
+    let running = example
+        .args(["anthropic/claude-haiku-4-5", &server.url()])
+        .env("MODEL_KEY", "test-key")
+        .kill_on_drop(true)
+        .output();
+    let provider = async {
+        let call = Answer::default().with_call("c1", "weather", &["{\"city\": \"Bergen\"}"]);
+        let asked = server.next().await;
+        assert_eq!(asked.request.header("x-api-key"), Some("test-key"));
+        assert_eq!(asked.request.json()["model"], "claude-haiku-4-5");
+        asked.stream(&Wire::Anthropic.events(&call)).await.unwrap();
+        let told = server.next().await;
+        let body = told.request.json().to_string();
+        assert!(body.contains("rain in "), "{body}");
+        let text = Answer::text(&["Pack an ", "umbrella."]);
+        told.stream(&Wire::Anthropic.events(&text)).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(running, provider);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = ended.unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let printed = String::from_utf8(stdout).unwrap();
+    assert_eq!(printed, "Pack an umbrella.\n(1 calls of tools)\n");
+}
+
+/// Finds the program that cargo built together with this one; where there is none, lets cargo build it.
 fn run(name: &str) -> Output {
+    // A key of the developer's is for nobody here.
+    command(name).env_remove("MODEL_KEY").output().unwrap()
+}
+
+fn command(name: &str) -> Command {
     let this = std::env::current_exe().unwrap();
     let profile = this.parent().and_then(Path::parent).unwrap();
     let program = profile
         .join("examples")
         .join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    let mut command = if program.is_file() {
-        Command::new(program)
-    } else {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo
-            .args(["run", "--quiet", "--all-features", "--example", name])
-            .current_dir(package());
-        cargo
-    };
-    command.output().unwrap()
+    if program.is_file() {
+        return Command::new(program);
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["run", "--quiet", "--all-features", "--example", name, "--"])
+        .current_dir(package());
+    cargo
 }
 
 fn package() -> PathBuf {
