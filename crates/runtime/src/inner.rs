@@ -19,6 +19,7 @@ use crate::agent_backends::AgentBackends;
 use crate::backends::RuntimeBackends;
 use crate::drivers::Drivers;
 use crate::errors::from_journal;
+use crate::figures::TurnCounters;
 use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
@@ -49,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) tickets: AtomicU64,
     /// The sessions that forks become which are being made.
     pub(crate) forks: Mutex<HashSet<SessionId>>,
+    pub(crate) figures: TurnCounters,
     slots: Slots,
     is_stopping: AtomicBool,
 }
@@ -84,6 +86,7 @@ impl Inner {
             default_session_id,
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),
+            figures: TurnCounters::default(),
             slots: Slots::default(),
             is_stopping: AtomicBool::new(false),
         });

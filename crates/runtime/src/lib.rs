@@ -120,6 +120,7 @@ mod drivers;
 mod durable_backends;
 mod easy;
 mod errors;
+mod figures;
 mod inner;
 mod journal_views;
 mod mirror;
@@ -149,6 +150,7 @@ pub use easy::{
 };
 #[cfg(feature = "typed-tools")]
 pub use easy::{typed_tool, typed_tool_with_context};
+pub use figures::TurnFigures;
 pub use replay::{Divergence, Replay, ReplayReport};
 pub use runtime::{
     EventStream, ForkAt, ForkOptions, InProcessRuntime, OpenTurn, RuntimeHostAdapter,

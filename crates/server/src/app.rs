@@ -80,8 +80,6 @@ pub(crate) struct Counters {
     pub(crate) failed_upkeeps: AtomicU64,
     /// Records that upkeep has removed.
     pub(crate) removed: AtomicU64,
-    /// How many bytes were in use after the last upkeep.
-    pub(crate) stored_bytes: AtomicU64,
 }
 
 /// One place of a limited number; given back when dropped.

@@ -114,6 +114,7 @@ pub struct Server {
     listener: Option<TcpListener>,
     sockets: Vec<UnixSocket>,
     inside: Inside,
+    resumed_turns: usize,
 }
 
 /// A way in for the process that the server runs in; it needs no port and no file.
@@ -250,9 +251,10 @@ impl Server {
             .map(|path| UnixSocket::bind(path))
             .collect::<Result<_, _>>()?;
         // Last, because a start that fails after it would count as a crash of every turn that goes on.
-        if app.settings.resumes_open_turns {
-            app.runtime.resume_open_turns().await?;
-        }
+        let resumed_turns = match app.settings.resumes_open_turns {
+            true => app.runtime.resume_open_turns().await?.len(),
+            false => 0,
+        };
         let inside = Inside {
             app: Shared::clone(&app),
             router,
@@ -265,6 +267,7 @@ impl Server {
             listener,
             sockets,
             inside,
+            resumed_turns,
         })
     }
 
@@ -272,6 +275,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref()?.local_addr().ok()
+    }
+
+    /// Returns how many turns of an earlier server go on.
+    #[must_use]
+    pub fn resumed_turns(&self) -> usize {
+        self.resumed_turns
     }
 
     /// Returns the way in for this process. Nobody is served before the server [runs](Self::run).

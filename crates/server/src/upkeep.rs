@@ -66,9 +66,6 @@ impl App {
                 let removed = done.records + done.chunks;
                 counters.upkeeps.fetch_add(1, Ordering::Relaxed);
                 counters.removed.fetch_add(removed, Ordering::Relaxed);
-                counters
-                    .stored_bytes
-                    .store(done.stored_bytes, Ordering::Relaxed);
                 for finding in &done.findings {
                     tracing::error!(finding, "a damaged thread was left as it is");
                 }

@@ -23,6 +23,9 @@ pub trait Upkeep: Send + Sync {
     /// Removes what retention does not keep, and writes back what waits to be.
     async fn keep_up(&self, now: DateTime<Utc>) -> Result<Upkept>;
 
+    /// Returns how many bytes are in use.
+    async fn stored_bytes(&self) -> Result<u64>;
+
     /// Returns how many bytes are left where the store keeps its files.
     async fn room(&self) -> Result<u64>;
 }

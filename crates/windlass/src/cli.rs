@@ -19,6 +19,7 @@ use crate::commands::serve::Serve;
 use crate::commands::store::Store;
 use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
+use crate::log;
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
@@ -146,8 +147,19 @@ pub(crate) fn printable(path: &Path) -> String {
     one_line(&path.display().to_string()).into_owned()
 }
 
-/// Tells the user something that is not data.
+/// Tells the user why a command failed.
+pub(crate) fn failed(error: &anyhow::Error) {
+    match log::is_json() {
+        true => tracing::error!("{}", lines(&words(error))),
+        false => note(&format!("error: {}", words(error))),
+    }
+}
+
+/// Tells the user something that is not data; a daemon whose log is for programs says it there.
 pub(crate) fn note(text: &str) {
+    if log::is_json() {
+        return tracing::info!("{}", lines(text));
+    }
     // Nobody listens; there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "{}", lines(text));
 }

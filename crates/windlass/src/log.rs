@@ -1,6 +1,7 @@
 //! What the daemon says of its work, line by line on stderr.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use tracing_subscriber::Layer;
@@ -18,6 +19,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Whether everything on stderr is a line of JSON.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Tells whether what is said must be a line of the log too.
+pub(crate) fn is_json() -> bool {
+    IS_JSON.load(Ordering::Relaxed)
+}
+
 /// Begins to write what is at least as important as a level. Libraries are heard from warnings on.
 pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
     let filter = Targets::new()
@@ -33,4 +42,10 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
         .with(filter)
         .with(lines)
         .try_init();
+    if matches!(format, LogFormat::Json) {
+        IS_JSON.store(true, Ordering::Relaxed);
+        std::panic::set_hook(Box::new(
+            |panic| tracing::error!(%panic, "a part has failed"),
+        ));
+    }
 }

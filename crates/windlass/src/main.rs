@@ -62,7 +62,7 @@ async fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            cli::note(&format!("error: {}", cli::words(&error)));
+            cli::failed(&error);
             ExitCode::from(cli::USAGE)
         }
     }

@@ -13,3 +13,9 @@ pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
         Sandbox::None => Vec::new(),
     }
 }
+
+/// Names the way that is taken here.
+pub(crate) fn found(ways: &[Confinement]) -> &'static str {
+    let found = ways.iter().find(|way| way.works_here());
+    found.map_or("none", |way| way.name())
+}

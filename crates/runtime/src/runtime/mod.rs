@@ -71,6 +71,12 @@ impl InProcessRuntime {
         self.inner.backends.queries.clone()
     }
 
+    /// Returns what the turns of this process came to since it began.
+    #[must_use]
+    pub fn turn_figures(&self) -> crate::TurnFigures {
+        self.inner.figures.read()
+    }
+
     /// Returns the session that `single_session` made.
     #[must_use]
     pub fn default_session_id(&self) -> Option<SessionId> {

@@ -55,6 +55,7 @@ impl Actor {
         let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
         let (events, commands) = self.thread.commit(decision);
         if !events.is_empty() {
+            self.inner.figures.observe(&events);
             self.tail_recorded_in(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;

@@ -147,6 +147,13 @@ impl WireStore for HostWireStore {
         }
     }
 
+    async fn stored_bytes(&self) -> Result<Option<u64>> {
+        match &self.upkeep {
+            Some(upkeep) => Ok(Some(upkeep.stored_bytes().await?)),
+            None => Ok(None),
+        }
+    }
+
     async fn check_writes(&self) -> Result<()> {
         if let Some(upkeep) = &self.upkeep {
             let room = upkeep.room().await?;

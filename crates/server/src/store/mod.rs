@@ -48,6 +48,10 @@ pub trait WireStore: Send + Sync {
     async fn maintain(&self, _now: DateTime<Utc>) -> Result<Upkept, ApiError> {
         Ok(Upkept::default())
     }
+    /// Returns how many bytes are in use; `None` where that is not known.
+    async fn stored_bytes(&self) -> Result<Option<u64>, ApiError> {
+        Ok(None)
+    }
     /// Tells whether what is to be kept can be.
     async fn check_writes(&self) -> Result<(), ApiError> {
         Ok(())

@@ -126,3 +126,60 @@ async fn a_daemon_whose_store_does_not_write_is_not_ready() {
     disk.execute_batch("ROLLBACK").unwrap();
     while daemon.client.get("/ready").await.status != 200 {}
 }
+
+async fn text_of_metrics(daemon: &Daemon) -> String {
+    let metrics = daemon.client.get("/metrics").await;
+    String::from_utf8(metrics.body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn figures_tell_how_turns_ended_and_what_they_took() {
+    let data = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    assert!(
+        metric(&daemon, "stored_bytes").await > 0,
+        "before any upkeep"
+    );
+    assert_eq!(metric(&daemon, "upkeeps_total").await, 0);
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    daemon.say(&thread, "ERR500 please").await;
+    let mut events = daemon.events(&thread, 0).await;
+    for _ in 0..2 {
+        events.until("turn.completed").await;
+    }
+    let turn = daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
+    assert_eq!(metric(&daemon, "turns_active").await, 1);
+    let stopped = daemon.client.post(&format!("{turn}/interrupt"), json!({}));
+    stopped.await.expect(200);
+    events.until("turn.completed").await;
+    let waiting = daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
+    events.until("approval.required").await;
+    let figures = text_of_metrics(&daemon).await;
+    for line in [
+        "windlass_turns_started_total 4",
+        "windlass_turns_ended_total{status=\"completed\"} 1",
+        "windlass_turns_ended_total{status=\"failed\"} 1",
+        "windlass_turns_ended_total{status=\"interrupted\"} 1",
+        "windlass_turns_active 0",
+        "windlass_turns_waiting 1",
+        "windlass_model_errors_total 1",
+        "windlass_tokens_total{kind=\"input\"} 100",
+        "windlass_tokens_total{kind=\"output\"} 20",
+        "windlass_turn_duration_seconds_count 3",
+        "windlass_turn_duration_seconds_bucket{le=\"+Inf\"} 3",
+    ] {
+        assert!(
+            figures.lines().any(|known| known == line),
+            "{line} in {figures}"
+        );
+    }
+    let stopped = daemon
+        .client
+        .post(&format!("{waiting}/interrupt"), json!({}));
+    stopped.await.expect(200);
+}

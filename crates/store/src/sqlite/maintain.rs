@@ -53,6 +53,11 @@ impl Upkeep for SqliteStore {
         })
     }
 
+    async fn stored_bytes(&self) -> Result<u64, AgentLoopError> {
+        let used = self.used_bytes().await;
+        used.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))
+    }
+
     async fn room(&self) -> Result<u64, AgentLoopError> {
         let database = self.inner.readers.location().database();
         let left = rustix::fs::statvfs(&database).map_err(|error| {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
 use crate::support::{Home, Model, TOKEN};
@@ -273,4 +273,53 @@ fn a_port_that_is_taken_is_told_once() {
     let told = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{told}");
     assert_eq!(told.matches("in use").count(), 1, "{told}");
+}
+
+#[test]
+fn a_log_for_programs_has_nothing_else_in_it_and_tells_of_the_start() {
+    let home = Home::new();
+    let path = home.path().join("log");
+    let start = |file: &std::path::Path| {
+        let file = std::fs::File::create(file).unwrap();
+        let arguments = ["serve", "--port", "0", "--mobile", "--log-format", "json"];
+        let mut command = home.command(&arguments);
+        command.arg("--workspace").arg(&home.workspace);
+        Home::started(command.stderr(file))
+    };
+    let daemon = start(&path);
+    let address = daemon.client.address.clone();
+    // One that cannot have the data says so in the same way.
+    let second = home
+        .command(&["serve", "--port", "0", "--log-format", "json"])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(2));
+    assert!(daemon.stop().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    let refusal = String::from_utf8(second.stderr).unwrap();
+    let lines = |text: &str| -> Vec<Value> {
+        let lines = text.lines().map(serde_json::from_str);
+        lines
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    assert_eq!(lines(&refusal).last().unwrap()["level"], "ERROR");
+    let lines = lines(&log);
+    let said = |words: &str| {
+        let found = lines.iter().find(|line| {
+            let message = line["message"].as_str();
+            message.is_some_and(|message| message.contains(words))
+        });
+        found.unwrap_or_else(|| panic!("{words} in {log}"))
+    };
+    said("--mobile has no effect");
+    said("stopping");
+    let started = said("windlass has started");
+    assert_eq!(started["level"], "INFO");
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(started["data"], home.data().to_str().unwrap());
+    assert_eq!(started["address"], address);
+    assert_eq!(started["model"], "llmsim/llmsim-model");
+    assert_eq!(started["resumed_turns"], 0);
+    assert!(started["sandbox"].is_string(), "{started}");
 }

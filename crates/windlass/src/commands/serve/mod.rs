@@ -11,14 +11,14 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Server, TokenBook, listen};
+use windlass_server::{Models, Server, TokenBook, listen};
 
 use crate::cli::note;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::log::{self, LogFormat};
 use crate::model;
-use crate::{data, data_modes};
+use crate::{data, data_modes, sandbox};
 
 /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
 #[derive(Args)]
@@ -169,7 +169,18 @@ impl Serve {
             wire,
             ..
         } = daemon;
+        let sandbox = sandbox::found(&settings.shell.ways);
+        let model = named(&settings.models);
         let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            data = %directory.display(),
+            address = server.address().map(tracing::field::display),
+            model,
+            sandbox,
+            resumed_turns = server.resumed_turns(),
+            "windlass has started"
+        );
         let begun = begin(&server);
         tell_of_damage(&store);
         // From here on turns are at work, so that also a start which fails stops in order.
@@ -185,6 +196,14 @@ impl Serve {
         };
         store.close().await;
         begun
+    }
+}
+
+/// Names the model that answers, as people write it.
+fn named(models: &Models) -> String {
+    match &models.provider {
+        Some(provider) => format!("{provider}/{}", models.default),
+        None => models.default.clone(),
     }
 }
 
