@@ -82,12 +82,18 @@
 //!
 //! # After a crash
 //!
-//! On a journal that lasts, such as that of `RuntimeBackends::sqlite`, a turn outlives its process. Building a runtime takes up nothing,
-//! and neither does looking: [`InProcessRuntime::open_turn`], events, messages and lists can be read as often as one likes, with
-//! `SqliteStore::open_read_only` also beside a process that writes. [`InProcessRuntime::resume_open_turns`] goes on with what is
+//! On a journal that lasts, such as that of `ConversationBuilder::on_disk` or `RuntimeBackends::sqlite`, a turn outlives its process. Building a
+//! runtime takes up nothing, and neither does looking: [`Conversation::pending`], [`InProcessRuntime::open_turn`], events, messages and
+//! lists can be read as often as one likes, with `ConversationBuilder::on_disk_read_only` or `SqliteStore::open_read_only` also beside a process that writes.
+//! [`Conversation::resume`] goes on with the turn of a conversation, [`InProcessRuntime::resume_open_turns`] with all that are
 //! open; so does work on a session, for that session. From then on the process is at work on the turn: if it goes down three times
 //! in a row, with no tool call coming to its end in between, the turn fails at the third restart. A stop in order
-//! ([`InProcessRuntime::shutdown`]) does not count. The example `after_a_crash` shows all of it.
+//! ([`Conversation::close`], [`InProcessRuntime::shutdown`]) does not count. The examples `after_a_crash`, `looking` and
+//! `pending_approvals` show all of it.
+//!
+//! # A real model
+//!
+//! `windlass_models::model("provider/model", key)` is what [`ConversationBuilder::model`] takes; the example `real_model` asks one.
 //!
 //! # The runtime below
 //!
@@ -183,7 +189,12 @@ pub use windlass_tools as tools;
 pub use windlass_turn::{Limits, OnBusy};
 pub use world::{ManualWorld, Sleep, SystemWorld, World};
 
-/// The README's program is compiled and run with the documentation's tests.
-#[cfg(doctest)]
+/// The README's program is compiled with the documentation's tests.
+#[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDoctests;
+
+/// The programs of the page about embedding are compiled and run with the documentation's tests.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct EmbeddingDoctests;

@@ -72,6 +72,40 @@ fn check(name: &str) {
     );
 }
 
+/// The program about a real model cannot run among those of the page, so it is this example.
+#[test]
+fn the_page_about_embedding_shows_the_example_of_a_real_model() {
+    let read = |path: &str| std::fs::read_to_string(package().join(path)).unwrap();
+    let source = read("examples/real_model.rs");
+    let is_header = |line: &&str| line.starts_with("//!") || line.starts_with("#!");
+    let program: Vec<_> = source
+        .lines()
+        .skip_while(|line| line.is_empty() || is_header(line))
+        .collect();
+    let block = format!("```rust,no_run\n{}\n```", program.join("\n"));
+    let page = read("../../docs/embedding.md");
+    assert!(page.contains(&block), "docs/embedding.md lacks:\n{block}");
+    // Every other program on the page runs with the documentation's tests.
+    assert_eq!(page.matches("no_run").count(), 1);
+}
+
+#[test]
+fn every_example_that_the_page_about_embedding_names_is_there() {
+    let page = std::fs::read_to_string(package().join("../../docs/embedding.md")).unwrap();
+    for name in [
+        "after_a_crash",
+        "looking",
+        "pending_approvals",
+        "real_model",
+    ] {
+        assert!(NAMES.contains(&name), "{name}");
+        assert!(
+            page.contains(name),
+            "docs/embedding.md does not name {name}"
+        );
+    }
+}
+
 /// A provider of the test's own answers the example with a call and then with text.
 #[tokio::test]
 async fn real_model_speaks_to_a_provider() {
