@@ -21,6 +21,9 @@ use crate::{data, follow};
 /// How much of a prompt stands in a line where the screen says nothing of its width.
 const PIPE_WIDTH: usize = 120;
 
+/// What is told where there is nothing to list.
+const NONE_YET: &str = "there are no conversations yet; `windlass run \"…\"` begins one";
+
 /// Shows and keeps conversations.
 #[derive(Args)]
 #[command(after_help = "\
@@ -94,6 +97,10 @@ impl Threads {
     pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone());
         if !data.join("windlass.db").exists() {
+            if let Verb::List { .. } = self.word {
+                note(NONE_YET);
+                return Ok(ExitCode::SUCCESS);
+            }
             bail!(
                 "there are no conversations in {} yet",
                 crate::cli::printable(&data)
@@ -153,7 +160,7 @@ fn list(threads: &[Thread], is_json: bool, out: &mut impl Write) -> Result<()> {
         return Ok(());
     }
     if threads.is_empty() {
-        note("there are no conversations yet; `windlass run \"…\"` begins one");
+        note(NONE_YET);
         return Ok(());
     }
     let width = match io::stdout().is_terminal() {

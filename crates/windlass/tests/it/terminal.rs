@@ -103,9 +103,10 @@ fn shells_can_complete_the_commands() {
 #[test]
 fn wrong_words_end_with_status_2_and_leave_nothing() {
     let place = Place::new();
+    let none = place.run(&["threads", "list"], &[]);
+    assert!(none.status.success() && text(&none.stderr).contains("no conversations yet"));
     for arguments in [
         &["threads", "show", "abc"][..],
-        &["threads", "list"],
         &["run", "--resume", "nothing", "x"],
         &["run", "--cwd", "/does/not/exist", "x"],
         &["run", "--continue", "--resume", "abcd", "x"],
