@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -123,8 +122,8 @@ pub struct Inside {
     app: Shared,
     router: Router,
     connections: TaskTracker,
-    /// How many connections are open that other processes have made over Unix sockets.
-    guests: Arc<AtomicUsize>,
+    /// Connections that other processes have made over Unix sockets.
+    guests: TaskTracker,
 }
 
 impl std::fmt::Debug for Inside {
@@ -142,10 +141,16 @@ impl Inside {
         theirs
     }
 
-    /// Returns how many connections other processes have open over Unix sockets.
+    /// Tells whether other processes have connections open over Unix sockets.
     #[must_use]
-    pub fn guests(&self) -> usize {
-        self.guests.load(Ordering::Relaxed)
+    pub fn has_guests(&self) -> bool {
+        !self.guests.is_empty()
+    }
+
+    /// Waits until no other process has a connection open over a Unix socket.
+    pub async fn guests_left(&self) {
+        self.guests.close();
+        self.guests.wait().await;
     }
 
     fn serve<S>(&self, stream: S, door: Door)
@@ -153,13 +158,11 @@ impl Inside {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (app, router) = (Shared::clone(&self.app), self.router.clone());
-        let guests = Arc::clone(&self.guests);
-        let is_guest = usize::from(door == Door::UnixSocket);
-        guests.fetch_add(is_guest, Ordering::Relaxed);
-        self.connections.spawn(async move {
-            connection(app, router, stream, door).await;
-            guests.fetch_sub(is_guest, Ordering::Relaxed);
-        });
+        let serving = connection(app, router, stream, door);
+        match door {
+            Door::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
+            Door::Port | Door::Inside => self.connections.spawn(serving),
+        };
     }
 }
 
@@ -259,7 +262,7 @@ impl Server {
             app: Shared::clone(&app),
             router,
             connections: TaskTracker::new(),
-            guests: Arc::default(),
+            guests: TaskTracker::new(),
         };
         Ok(Self {
             rpc,

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
@@ -140,6 +141,14 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
         told if told.contains(&cause) => said,
         told => format!("{told}: {cause}"),
     })
+}
+
+/// Returns the directory that was named, else the current one.
+pub(crate) fn or_current(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(named) => Ok(named),
+        None => std::env::current_dir().context("the current directory is gone"),
+    }
 }
 
 /// Spells a path so that nothing in it can act on a terminal or look like another line.

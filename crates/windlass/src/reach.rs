@@ -19,7 +19,7 @@ use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Access, Inside, Server, Token, TokenBook};
 use windlass_store::SqliteError;
 
-use crate::cli::{note, printable};
+use crate::cli::{note, or_current, printable};
 use crate::commands::serve::access;
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions, made_token};
@@ -66,7 +66,7 @@ impl Reach {
             data,
             config: config.map(Path::to_owned),
             model: Some("sim".to_owned()),
-            workspace: std::env::current_dir().context("the current directory is gone")?,
+            workspace: or_current(None)?,
         })
     }
 
@@ -236,17 +236,13 @@ impl Link {
 impl OwnDaemon {
     /// Waits until other commands on the same data are done, which work by this process; Ctrl-C leaves at once.
     async fn wait_for_guests(&self) {
-        if self.inside.guests() == 0 {
+        if !self.inside.has_guests() {
             return;
         }
         note(
             "another command works on the same data by this process, which waits for it; Ctrl-C leaves",
         );
-        let gone = async {
-            while self.inside.guests() > 0 {
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
+        let gone = self.inside.guests_left();
         tokio::select! {
             () = gone => {}
             _ = tokio::signal::ctrl_c() => {}

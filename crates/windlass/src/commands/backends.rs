@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_core::bounds::one_line;
 use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 
 use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
+use crate::cli::or_current;
 use crate::config;
 use crate::{data, model, sandbox};
 
@@ -50,10 +51,7 @@ impl Backends {
     ) -> Result<ExitCode> {
         let directory = data::directory(self.data);
         let config = config::load(named_config, &directory)?;
-        let workspace = match workspace {
-            Some(workspace) => workspace,
-            None => std::env::current_dir().context("the current directory is gone")?,
-        };
+        let workspace = or_current(workspace)?;
         let policy = Policy {
             network: Network::Inherit,
             ..Policy::default()

@@ -14,8 +14,8 @@ use windlass_protocol::{Thread, UndoneThread};
 
 use crate::cli::{note, words};
 use crate::commands::run;
-use crate::data;
-use crate::reach::{Link, Reach, explained};
+use crate::commands::talking::Talking;
+use crate::reach::{Link, explained};
 use crate::talk::{self, Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen};
 
@@ -41,27 +41,8 @@ Examples:
 
 Lines that begin with a slash are commands; /help lists them.")]
 pub(crate) struct Chat {
-    /// The model, as `provider/model`.
-    #[arg(long, env = "WINDLASS_MODEL")]
-    model: Option<String>,
-    /// The agent of others that answers, such as claude-code, codex or gemini.
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// The directory to work in [default: the current one].
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
-    /// Allows everything without asking.
-    #[arg(long, short)]
-    yes: bool,
-    /// Goes on with this conversation; the end of its id will do.
-    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
-    resume: Option<String>,
-    /// Goes on with the newest conversation of this directory.
-    #[arg(long = "continue", short = 'c')]
-    go_on: bool,
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    talking: Talking,
 }
 
 /// What a line asks for.
@@ -78,54 +59,30 @@ impl Chat {
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let cwd = match self.cwd.clone().or(workspace) {
-            Some(cwd) => cwd,
-            None => std::env::current_dir().context("the current directory is gone")?,
-        };
-        let data = data::directory(self.data.clone());
-        let reach = Reach {
-            data: data.clone(),
-            config: config.map(Path::to_owned),
-            model: self.model.clone(),
-            workspace: cwd.clone(),
-        };
-        let link = Arc::new(Link::open(reach).await?);
-        let talked = self.talk(&link, &cwd, &data).await;
+        let cwd = self.talking.cwd(workspace)?;
+        let link = self.talking.link(&cwd, config).await?;
+        let talked = self.talk(&link, &cwd).await;
         link.leave().await;
         talked.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn talk(&self, link: &Arc<Link>, cwd: &Path, data: &Path) -> Result<()> {
-        let mut wanted = json!({});
-        for (name, value) in [("model", &self.model), ("backend", &self.backend)] {
-            if let Some(value) = value {
-                wanted[name] = value.clone().into();
-            }
-        }
+    async fn talk(&self, link: &Arc<Link>, cwd: &Path) -> Result<()> {
         let mut room = Room {
             link: Arc::clone(link),
             cwd: cwd.to_owned(),
-            wanted,
-            approvals: Approvals::here(self.yes),
+            wanted: self.talking.wanted(),
+            approvals: Approvals::here(self.talking.yes),
             talk: None,
         };
-        let known = match &self.resume {
-            Some(id) => Some(talk::find(link, id).await?),
-            None if self.go_on => talk::newest_in(link, cwd).await?,
-            None => None,
-        };
-        if let Some(id) = known {
+        if let Some(id) = self.talking.earlier(link, cwd).await? {
             room.resume(&id).await?;
         }
-        let mut lines = Lines::open(data);
+        let mut lines = Lines::open(&self.talking.data());
         loop {
             match lines.next().await? {
                 Said::Leave => break,
                 Said::Text(text) => room.say(&text).await?,
-                Said::Command(name, rest) if matches!(name.as_str(), "quit" | "exit" | "q") => {
-                    let _ = rest;
-                    break;
-                }
+                Said::Command(name, _) if matches!(name.as_str(), "quit" | "exit" | "q") => break,
                 Said::Command(name, rest) => {
                     // A command that does not work is no reason to leave.
                     if let Err(error) = room.command(&name, rest.trim()).await {

@@ -10,5 +10,6 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod serve;
 pub(crate) mod store;
+pub(crate) mod talking;
 pub(crate) mod threads;
 pub(crate) mod token;

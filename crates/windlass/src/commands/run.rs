@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use serde_json::{Value, json};
 use windlass_protocol::{Status, Turn};
 
 use crate::cli::{FAILED, INTERRUPTED, note, words};
-use crate::data;
-use crate::reach::{Link, Reach};
+use crate::commands::talking::Talking;
+use crate::reach::Link;
 use crate::talk::{self, Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen};
 
@@ -31,24 +30,8 @@ interrupted or killed goes on with --continue. Ctrl-C stops the turn and keeps w
 pub(crate) struct Run {
     /// What to do; `-` reads it from standard input. It may be left out to go on with a turn that was left open.
     prompt: Option<String>,
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
-    #[arg(long, env = "WINDLASS_MODEL")]
-    model: Option<String>,
-    /// The agent of others that does it, such as claude-code, codex or gemini.
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// The directory to work in [default: the current one].
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
-    /// Allows everything without asking.
-    #[arg(long, short)]
-    yes: bool,
-    /// Goes on with this conversation; the end of its id will do.
-    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
-    resume: Option<String>,
-    /// Goes on with the newest conversation of this directory.
-    #[arg(long = "continue", short = 'c')]
-    go_on: bool,
+    #[command(flatten)]
+    talking: Talking,
     /// Instructions for the agent.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -58,9 +41,6 @@ pub(crate) struct Run {
     /// Writes every event as a line of JSON instead of the answer's text.
     #[arg(long)]
     json: bool,
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
 }
 
 impl Run {
@@ -71,24 +51,8 @@ impl Run {
         config: Option<&Path>,
     ) -> Result<ExitCode> {
         let prompt = self.prompt()?;
-        let cwd = match self.cwd.clone().or(workspace) {
-            Some(cwd) => cwd,
-            None => std::env::current_dir().context("the current directory is gone")?,
-        };
-        ensure!(
-            cwd.is_dir(),
-            "{} is no directory; name another with --cwd",
-            crate::cli::printable(&cwd)
-        );
-        let link = Arc::new(
-            Link::open(Reach {
-                data: data::directory(self.data.clone()),
-                config: config.map(Path::to_owned),
-                model: self.model.clone(),
-                workspace: cwd.clone(),
-            })
-            .await?,
-        );
+        let cwd = self.talking.cwd(workspace)?;
+        let link = self.talking.link(&cwd, config).await?;
         let ended = self.on(&link, &cwd, prompt).await;
         let ended = match ended {
             Ok(code) => code,
@@ -105,7 +69,7 @@ impl Run {
     /// Takes the prompt from the command line, or from standard input for `-`.
     fn prompt(&self) -> Result<Option<String>> {
         let prompt = match self.prompt.as_deref() {
-            None if self.go_on || self.resume.is_some() => return Ok(None),
+            None if self.talking.is_earlier() => return Ok(None),
             None => {
                 bail!("say what to do: windlass run \"…\", or `-` to read it from standard input")
             }
@@ -122,12 +86,12 @@ impl Run {
     async fn on(&self, link: &Arc<Link>, cwd: &Path, prompt: Option<String>) -> Result<ExitCode> {
         let approvals = match self.prompt.as_deref() {
             // Standard input is the prompt, so nobody can answer there.
-            Some("-") if !self.yes => Approvals::Refuse,
-            _ => Approvals::here(self.yes),
+            Some("-") if !self.talking.yes => Approvals::Refuse,
+            _ => Approvals::here(self.talking.yes),
         };
         let mut screen = Screen::new(self.json);
         let talk = self.conversation(link, cwd, approvals).await?;
-        if self.go_on || self.resume.is_some() {
+        if self.talking.is_earlier() {
             let ended = talk.go_on(&mut screen).await?;
             match (ended, &prompt) {
                 (Some(ended), None) => return self.end(&talk, ended, &mut screen),
@@ -149,24 +113,21 @@ impl Run {
         cwd: &Path,
         approvals: Approvals,
     ) -> Result<Talk> {
-        let id = match &self.resume {
-            Some(id) => Some(talk::find(link, id).await?),
-            None if self.go_on => {
-                let newest = talk::newest_in(link, cwd).await?;
-                Some(newest.context("there is no conversation in this directory yet")?)
-            }
-            None => None,
-        };
-        if let Some(id) = id {
+        if self.talking.is_earlier() {
+            let id = self.talking.earlier(link, cwd).await?;
+            let id = id.context("there is no conversation in this directory yet")?;
             return Talk::resume(link, &id, approvals).await;
         }
-        let wanted = json!({
-            "model": self.model,
-            "backend": self.backend,
-            "system_prompt": self.system,
-            "reasoning_effort": self.effort,
-        });
-        Talk::begin(link, cwd, without_nulls(wanted), approvals).await
+        let mut wanted = self.talking.wanted();
+        for (name, value) in [
+            ("system_prompt", &self.system),
+            ("reasoning_effort", &self.effort),
+        ] {
+            if let Some(value) = value {
+                wanted[name] = value.as_str().into();
+            }
+        }
+        Talk::begin(link, cwd, wanted, approvals).await
     }
 
     /// Says how it ended and how to go on.
@@ -187,14 +148,6 @@ impl Run {
         }
         Ok(code)
     }
-}
-
-/// Leaves out what is not said.
-fn without_nulls(mut value: Value) -> Value {
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    value
 }
 
 /// Tells whether whoever reads the answer has seen enough.

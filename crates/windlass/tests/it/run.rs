@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-use crate::support::{Home, Model, Sandbox};
+use crate::support::{Home, Model, Sandbox, Signal};
 
 /// A directory to work in, and the data of whoever does.
 pub(crate) struct Place {
@@ -124,7 +124,7 @@ fn a_run_that_was_killed_goes_on_with_continue() {
         let answer = match body.contains("tool_result") {
             true => Answer::text(&["It went on."]),
             false => {
-                let arguments = r#"{"command":"touch begun; sleep 600"}"#;
+                let arguments = r#"{"command":"echo > begun; sleep 600"}"#;
                 Answer::default().with_call("toolu_1", "shell", &[arguments])
             }
         };
@@ -136,16 +136,14 @@ fn a_run_that_was_killed_goes_on_with_continue() {
             ("ANTHROPIC_BASE_URL", url),
         ];
         let place = Place::new();
+        let begun = Signal::new(&place.here(), "begun");
         let mut child = place
             .command(&["run", "--yes", "work"], &variables)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        while !place.here().join("begun").exists() {
-            assert!(child.try_wait().unwrap().is_none());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        begun.heard();
         child.kill().unwrap();
         child.wait().unwrap();
         let out = place.run(&["run", "--continue"], &variables);
@@ -162,8 +160,8 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
     let answer = |request: &windlass_testkit::Request| {
         let body = request.json().to_string();
         let wait = match body.contains("the second") {
-            true => "while ! test -e go; do sleep 0.05; done; echo second",
-            false => "while ! test -e ../here/joined; do sleep 0.05; done; echo first",
+            true => "cat go_second",
+            false => "cat go_first",
         };
         let answer = match body.contains("tool_result") {
             true => Answer::text(&["It is done."]),
@@ -180,17 +178,16 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
             ("ANTHROPIC_BASE_URL", url),
         ];
         let place = Place::new();
+        let [go_first, go_second] =
+            ["go_first", "go_second"].map(|name| Signal::new(&place.here(), name));
         let start = |prompt: &str| {
             let mut command = place.command(&["run", "--yes", "--json", prompt], &variables);
             command.stdout(Stdio::piped()).spawn().unwrap()
         };
         let until_called = |child: &mut std::process::Child| {
             let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-            let called = lines.find(|line| {
-                line.as_ref().unwrap().contains("\"item.started\",\"kind\"")
-                    && line.as_ref().unwrap().contains("shell")
-            });
-            assert!(called.is_some());
+            let is_call = |line: &str| line.contains("item.started") && line.contains("shell");
+            assert!(lines.any(|line| is_call(&line.unwrap())));
             std::thread::spawn(move || {
                 let mut ends = lines
                     .map_while(Result::ok)
@@ -203,10 +200,10 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
         let mut second = start("the second");
         let second_end = until_called(&mut second);
         // The first is done, and stays for the second.
-        std::fs::write(place.here().join("joined"), "").unwrap();
+        go_first.give();
         first_end.join().unwrap();
         assert!(first.try_wait().unwrap().is_none());
-        std::fs::write(place.here().join("go"), "").unwrap();
+        go_second.give();
         let end = second_end.join().unwrap();
         assert!(end.contains("\"status\":\"completed\""), "{end}");
         assert!(second.wait().unwrap().success());

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
-use crate::cli::note;
+use crate::cli::{note, or_current};
 use crate::data;
 use crate::reach::{Link, Reach};
 use session::Session;
@@ -62,10 +62,7 @@ impl Acp {
         workspace: Option<PathBuf>,
         config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let workspace = match workspace {
-            Some(workspace) => workspace,
-            None => std::env::current_dir().context("the current directory is gone")?,
-        };
+        let workspace = or_current(workspace)?;
         let reach = Reach {
             data: data::directory(self.data),
             config: config.map(Path::to_owned),

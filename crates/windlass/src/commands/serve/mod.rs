@@ -13,7 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Models, Server, TokenBook, listen};
 
-use crate::cli::note;
+use crate::cli::{note, or_current};
 use crate::config;
 use crate::daemon::{self, Daemon, DaemonOptions};
 use crate::log::{self, LogFormat};
@@ -116,10 +116,7 @@ impl Serve {
             let failed = token_flag::begin_again_without(token);
             failed.context("cannot begin again without the token; use --token-file")?;
         }
-        let workspace = match workspace {
-            Some(workspace) => workspace,
-            None => std::env::current_dir().context("the current directory is gone")?,
-        };
+        let workspace = or_current(workspace)?;
         log::begin(self.log, self.log_format);
         self.tell_what_has_no_effect();
         let directory = data::directory(self.data.clone());

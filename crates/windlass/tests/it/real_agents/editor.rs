@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model};
+use crate::support::{Home, Model, Signal};
 
 /// Names the client's program.
 const VARIABLE: &str = "WINDLASS_ACPX";
@@ -17,7 +17,7 @@ fn model() -> Model {
         let last = messages.last().map(Value::to_string).unwrap_or_default();
         let command = match () {
             () if last.contains("make it") => "echo made by the agent > made",
-            () if last.contains("take long") => "touch begun; sleep 600",
+            () if last.contains("take long") => "echo > begun; sleep 600",
             () => return Answer::text(&["Hello from the model."]),
         };
         let arguments = json!({ "command": command }).to_string();
@@ -89,14 +89,13 @@ fn a_client_of_the_protocol_prompts_permits_refuses_cancels_and_loads() {
 
     let new = run("--approve-all", &["sessions", "new"]);
     assert!(new.status.success(), "{new:?}");
+    let begun = Signal::new(&home.workspace, "begun");
     let long: Child = client(&home, "--approve-all", &["prompt", "take long"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while !home.workspace.join("begun").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    begun.heard();
     let cancelled = run("--approve-all", &["cancel"]);
     assert!(cancelled.status.success(), "{cancelled:?}");
     assert_eq!(ended(&long.wait_with_output().unwrap()), "cancelled");

@@ -3,11 +3,13 @@
 mod client;
 mod daemon;
 mod model;
+mod signal;
 mod world;
 
 pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
+pub(crate) use signal::Signal;
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;

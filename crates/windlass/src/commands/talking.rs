@@ -1,0 +1,92 @@
+//! What `run` and `chat` are told alike: who answers, where, and in which conversation.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::{or_current, printable};
+use crate::data;
+use crate::reach::{Link, Reach};
+use crate::talk::{find, newest_in};
+
+/// Who answers, where, and in which conversation.
+#[derive(Args)]
+pub(crate) struct Talking {
+    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The agent of others that does the work, such as claude-code, codex or gemini.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// The directory to work in [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Allows everything without asking.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Goes on with this conversation; the end of its id will do.
+    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
+    resume: Option<String>,
+    /// Goes on with the newest conversation of this directory.
+    #[arg(long = "continue", short = 'c')]
+    go_on: bool,
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl Talking {
+    /// Returns the directory to work in.
+    pub(crate) fn cwd(&self, workspace: Option<PathBuf>) -> Result<PathBuf> {
+        let cwd = or_current(self.cwd.clone().or(workspace))?;
+        ensure!(
+            cwd.is_dir(),
+            "{} is no directory; name another with --cwd",
+            printable(&cwd)
+        );
+        Ok(cwd)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        data::directory(self.data.clone())
+    }
+
+    /// Reaches the daemon.
+    pub(crate) async fn link(&self, cwd: &Path, config: Option<&Path>) -> Result<Arc<Link>> {
+        let reach = Reach {
+            data: self.data(),
+            config: config.map(Path::to_owned),
+            model: self.model.clone(),
+            workspace: cwd.to_owned(),
+        };
+        Ok(Arc::new(Link::open(reach).await?))
+    }
+
+    /// Tells whether an earlier conversation is meant.
+    pub(crate) fn is_earlier(&self) -> bool {
+        self.go_on || self.resume.is_some()
+    }
+
+    /// Finds the earlier conversation that is meant; `None` where there is none.
+    pub(crate) async fn earlier(&self, link: &Link, cwd: &Path) -> Result<Option<String>> {
+        match &self.resume {
+            Some(id) => find(link, id).await.map(Some),
+            None if self.go_on => newest_in(link, cwd).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns what a new conversation is to have.
+    pub(crate) fn wanted(&self) -> Value {
+        let mut wanted = json!({});
+        for (name, value) in [("model", &self.model), ("backend", &self.backend)] {
+            if let Some(value) = value {
+                wanted[name] = value.as_str().into();
+            }
+        }
+        wanted
+    }
+}
