@@ -35,8 +35,8 @@ pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, Run
 pub use items::{Item, ItemKind};
 pub use mode::Mode;
 pub use threads::{
-    CreateThread, ForkThread, ForkedThread, OnRestart, PatchThread, Thread, ThreadAndTurn,
-    ThreadDetail, ThreadSummary, UndoThread, UndoneThread,
+    CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchThread, ReplayThread,
+    ReplayedThread, Thread, ThreadAndTurn, ThreadDetail, ThreadSummary, UndoThread, UndoneThread,
 };
 pub use tools::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,

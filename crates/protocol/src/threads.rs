@@ -263,3 +263,44 @@ pub struct UndoneThread {
     /// What the first dropped turn was told.
     pub original_user_text: String,
 }
+
+/// The body of `POST …/replay`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ReplayThread {
+    /// The last turn that is decided again; without it, all of them are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+}
+
+/// The answer of `POST …/replay`: whether what was recorded follows from what was said, answered and returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReplayedThread {
+    /// How many records came out as they stand.
+    pub records: usize,
+    /// How many turns began among them.
+    pub turns: usize,
+    /// The turns that would work with another prompt, model or tools today.
+    pub reconfigured: Vec<String>,
+    /// The first record that came out differently; none when all are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<Divergence>,
+}
+
+/// A record that came out differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Divergence {
+    /// Its place among the records, from 0.
+    pub index: usize,
+    /// The kind of the record; none where the record ends before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// The kind of what came out; none where nothing follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came_out: Option<String>,
+    /// Which part of it differs, or why there is none.
+    pub detail: String,
+}

@@ -31,6 +31,7 @@ golden! {
     thread_and_turn: threads::ThreadAndTurn = "thread-and-turn";
     turn_interrupted: turns::Turn = "turn-interrupted";
     undone_thread: threads::UndoneThread = "undone-thread";
+    replayed_thread: threads::ReplayedThread = "replayed-thread";
     approval_answered: answers::ApprovalAnswered = "approval-answered";
     user_input_answered: answers::UserInputAnswered = "user-input-answered";
     usage_report: usage::UsageReport = "usage";

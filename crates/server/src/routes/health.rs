@@ -16,7 +16,7 @@ const SERVICE: &str = "windlass";
 /// The version of the original whose API is matched.
 const MATCHED: &str = "0.9.3";
 /// What a client may rely on beside the original's API; names are only ever added.
-const FEATURES: [&str; 12] = [
+const FEATURES: [&str; 13] = [
     "sse_id",
     "last_event_id",
     "idempotency_key",
@@ -29,6 +29,7 @@ const FEATURES: [&str; 12] = [
     "thread_cursor",
     "thread_delete",
     "thread_export",
+    "thread_replay",
 ];
 
 pub(super) async fn health() -> Answer {

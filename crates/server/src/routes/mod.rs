@@ -75,6 +75,7 @@ fn routes() -> Routes {
         .post("/v1/threads/{id}/undo", Owner, threads::undo)
         .post("/v1/threads/{id}/retry", Owner, threads::retry)
         .post("/v1/threads/{id}/compact", Owner, threads::compact)
+        .post("/v1/threads/{id}/replay", Client, threads::replay)
         .get("/v1/threads/{id}/events", Owner, events::events)
         .post("/v1/threads/{id}/turns", Owner, turns::start)
         .get("/v1/threads/{id}/turns/{turn_id}", Owner, turns::detail)

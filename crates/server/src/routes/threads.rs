@@ -5,7 +5,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use windlass_protocol::{
-    CompactThread, CreateThread, ForkThread, PatchThread, RetryThread, UndoThread,
+    CompactThread, CreateThread, ForkThread, PatchThread, ReplayThread, RetryThread, UndoThread,
 };
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
@@ -115,4 +115,8 @@ pub(super) async fn retry(asked: Asked, Path(id): Id, body: Optional<RetryThread
 pub(super) async fn compact(asked: Asked, Path(id): Id, body: Optional<CompactThread>) -> Answer {
     let started = asked.compact_thread(&id, body.0).await?;
     json(StatusCode::ACCEPTED, &started)
+}
+
+pub(super) async fn replay(asked: Asked, Path(id): Id, body: Optional<ReplayThread>) -> Answer {
+    ok(&asked.replay_thread(&id, body.0).await?)
 }

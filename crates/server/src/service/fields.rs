@@ -33,6 +33,7 @@ fields! {
     wire::UndoThread: "depth";
     wire::RetryThread: "depth" "prompt" "model";
     wire::CompactThread: "reason";
+    wire::ReplayThread: "turn_id";
     wire::DynamicToolCallResult: "success" "content";
     wire::DecideApproval: "decision" "remember" "remember_for";
     wire::UserInputAnswers: "answers";

@@ -17,6 +17,7 @@ mod list;
 pub(crate) mod one_shot;
 mod patch;
 mod remove;
+mod replay;
 mod results;
 mod retry;
 pub(crate) mod rules;

@@ -4,6 +4,7 @@
 mod answers;
 mod attacks;
 mod compact;
+mod decided_again;
 mod environments;
 mod events;
 mod external;

@@ -52,6 +52,7 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/threads/{id}/undo", "undoThread", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
     Route("post", "/v1/threads/{id}/retry", "retryThread", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
     Route("post", "/v1/threads/{id}/compact", "compactThread", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
+    Route("post", "/v1/threads/{id}/replay", "replayThread", "Decides what is recorded again, and tells the first difference", Some("ReplayThread"), 200, One("ReplayedThread")),
     Route("get", "/v1/threads/{id}/events", "streamEvents", "Streams the events of a thread", None, 200, Frames("The `data` of each frame is a `RuntimeEvent`.")),
     Route("post", "/v1/threads/{id}/turns", "startTurn", "Starts a turn", Some("StartTurn"), 201, One("ThreadAndTurn")),
     Route("get", "/v1/threads/{id}/turns/{turn_id}", "getTurn", "Returns a turn", None, 200, One("TurnDetail")),
@@ -109,6 +110,7 @@ const OPTIONAL: &[&str] = &[
     "UndoThread",
     "RetryThread",
     "CompactThread",
+    "ReplayThread",
 ];
 
 fn document() -> Value {
@@ -243,6 +245,8 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::UndoneThread>(&mut all);
     add::<wire::RetryThread>(&mut all);
     add::<wire::CompactThread>(&mut all);
+    add::<wire::ReplayThread>(&mut all);
+    add::<wire::ReplayedThread>(&mut all);
     add::<wire::ThreadAndTurn>(&mut all);
     add::<wire::StartTurn>(&mut all);
     add::<wire::SteerTurn>(&mut all);
