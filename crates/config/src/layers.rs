@@ -125,11 +125,11 @@ impl Layers {
             merge(&mut merged, &layer.table);
         }
         let mut config: Config = merged.try_into().map_err(MergeError)?;
-        for (key, file) in config.files() {
+        for (key, named) in config.paths() {
             let mut last = self.0.iter().rev();
-            let said = last.find(|layer| layer.table.contains_key(key));
+            let said = last.find(|layer| says(&layer.table, &key));
             if let Some(Origin::File(path)) = said.map(Layer::origin) {
-                *file = path.parent().unwrap_or(Path::new("")).join(&*file);
+                *named = path.parent().unwrap_or(Path::new("")).join(&*named);
             }
         }
         Ok(config)
@@ -163,6 +163,18 @@ impl IntoIterator for Layers {
     /// Returns the layers, the weakest first.
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
+    }
+}
+
+/// Tells whether a table says something under a key.
+fn says(table: &Table, key: &[&str]) -> bool {
+    match key {
+        [] => true,
+        [last] => table.contains_key(*last),
+        [first, rest @ ..] => match table.get(*first) {
+            Some(Value::Table(table)) => says(table, rest),
+            _ => false,
+        },
     }
 }
 

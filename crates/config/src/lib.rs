@@ -40,6 +40,12 @@ pub struct Config {
     pub runs: Runs,
     /// What commands of the daemon's agent may use.
     pub shell: Shell,
+    /// What tools there are, and how much they may use.
+    pub tools: Tools,
+    /// Which calls run, which are asked about, and which are refused.
+    pub approvals: Approvals,
+    /// Directories that threads can work in beside `local`, by the names that clients use.
+    pub environments: BTreeMap<String, EnvironmentEntry>,
     /// What the daemon removes, and when.
     pub retention: Retention,
     /// A file with the key that secrets of sessions are sealed with.
@@ -182,6 +188,98 @@ pub struct Shell {
     pub max_processes: Option<u64>,
 }
 
+/// What tools there are; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Tools that no model is offered, by name; `*` stands for any letters.
+    pub disabled: Vec<String>,
+    /// How many seconds a call may take; 0 is any.
+    pub timeout_seconds: Option<u64>,
+    /// How many bytes of a result a model gets.
+    pub max_result_bytes: Option<usize>,
+}
+
+/// Which calls run, which are asked about, and which are refused. The most careful rule that matches wins: `deny`, then `ask`, then `allow`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// What becomes of calls that change something and that no rule matches.
+    pub default: Option<ApprovalAction>,
+    /// The rules.
+    pub rules: Vec<ApprovalRule>,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalAction {
+    /// It runs, and nobody is asked.
+    Allow,
+    /// Somebody is asked, unless its turn approves everything.
+    Ask,
+    /// It does not run, whatever its turn approves.
+    Deny,
+}
+
+/// Which calls, and what becomes of them. What is not said matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRule {
+    /// The tool; `*` stands for any letters.
+    pub tool: String,
+    /// Patterns of its arguments: `*` stands for any letters but `/`, `**` for any.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, String>,
+    /// The first words of its command, such as `cargo test`.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// What becomes of it.
+    pub action: ApprovalAction,
+}
+
+/// A directory that threads can work in.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct EnvironmentEntry {
+    /// The directory.
+    pub root: PathBuf,
+    /// Whether files may be changed there.
+    pub write: bool,
+    /// Whether commands may run there.
+    pub shell: bool,
+    /// What commands may reach over the network.
+    pub network: EnvironmentNetwork,
+}
+
+impl Default for EnvironmentEntry {
+    fn default() -> Self {
+        Self {
+            root: PathBuf::new(),
+            write: true,
+            shell: true,
+            network: EnvironmentNetwork::Inherit,
+        }
+    }
+}
+
+/// What commands may reach over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentNetwork {
+    /// What the daemon may.
+    #[default]
+    Inherit,
+    /// Nothing.
+    None,
+}
+
 /// How commands, and programs that look at a workspace, are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -242,21 +340,26 @@ impl Config {
     /// If it is no TOML, or says what nobody knows.
     pub fn parse(text: &str, from: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|error| refused(&error, text))?;
-        for (_, file) in config.files() {
-            *file = from.join(&*file);
+        for (_, path) in config.paths() {
+            *path = from.join(&*path);
         }
         Ok(config)
     }
 
-    /// Returns the files that it names, with their keys.
-    fn files(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
+    /// Returns the paths that it names, each with the way to it, table by table.
+    fn paths(&mut self) -> impl Iterator<Item = (Vec<&str>, &mut PathBuf)> {
         let files = [
             ("secrets_key_file", &mut self.secrets_key_file),
             ("ca_file", &mut self.ca_file),
             ("prices_file", &mut self.prices_file),
         ];
         let files = files.into_iter();
-        files.filter_map(|(key, file)| Some((key, file.as_mut()?)))
+        let files = files.filter_map(|(key, file)| Some((vec![key], file.as_mut()?)));
+        let roots = self.environments.iter_mut().map(|(name, entry)| {
+            let key = vec!["environments", name.as_str(), "root"];
+            (key, &mut entry.root)
+        });
+        files.chain(roots)
     }
 }
 

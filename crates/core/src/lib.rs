@@ -4,6 +4,7 @@
 //! conversation, the traits that a host implements, the registries of capabilities and drivers, and the simulator.
 
 pub mod agent;
+pub mod approval_rules;
 pub mod atoms;
 pub mod backend;
 pub mod bounds;

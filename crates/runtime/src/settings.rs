@@ -1,7 +1,9 @@
 //! What an operator can set for a whole runtime.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::approval_rules::ApprovalRules;
 use windlass_turn::Limits;
 
 /// How often and how patiently a failed model call is tried again.
@@ -84,6 +86,8 @@ pub struct RuntimeSettings {
     /// How long an idle session stays in memory, where the journal is on disk, and how long the process of a backend waits for
     /// its next turn.
     pub idle_time: Option<Duration>,
+    /// Which calls run, which are asked about, and which are refused.
+    pub approvals: Arc<ApprovalRules>,
     /// How many bytes of the conversation a backend is told that does not know it.
     pub backend_history_bytes: usize,
 }
@@ -107,6 +111,7 @@ impl Default for RuntimeSettings {
             recovery: RecoveryPolicy::default(),
             idle_sessions: 256,
             idle_time: Some(Duration::from_secs(600)),
+            approvals: Arc::default(),
             backend_history_bytes: 256 * 1024,
         }
     }

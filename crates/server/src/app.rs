@@ -11,6 +11,7 @@ use windlass_protocol::Environment;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::Queries;
 
+use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
 use crate::git::GitStates;
 use crate::locks::Locks;
@@ -29,7 +30,7 @@ pub(crate) struct App {
     /// What is recorded of threads, turns and what waits in them.
     pub(crate) queries: Arc<dyn Queries>,
     pub(crate) rooms: Rooms,
-    pub(crate) local: Environment,
+    pub(crate) fixed: FixedEnvironments,
     /// All environments, as the store has them.
     pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
     /// The names of tools that threads have without any client.

@@ -25,6 +25,33 @@ pub(crate) fn not_found() -> ApiError {
     ApiError::new(ErrorCode::EnvironmentNotFound, "Environment not found")
 }
 
+/// The environments that nobody can remove.
+pub(crate) struct FixedEnvironments {
+    /// The one that always exists.
+    pub(crate) local: Environment,
+    /// Those that the operator configured.
+    configured: Vec<Environment>,
+}
+
+impl FixedEnvironments {
+    fn iter(&self) -> impl Iterator<Item = &Environment> {
+        std::iter::once(&self.local).chain(&self.configured)
+    }
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.iter().any(|environment| environment.id == id)
+    }
+}
+
+/// Makes an environment that the operator configured. Nobody can remove it.
+fn fixed(configured: &CreateEnvironment) -> Result<Environment> {
+    let checked = checked(configured.clone())?;
+    Ok(Environment {
+        protected: true,
+        ..checked
+    })
+}
+
 /// Makes the environment that always exists.
 fn local(workspace: &Path) -> std::io::Result<Environment> {
     Ok(Environment {
@@ -136,38 +163,56 @@ pub(crate) struct TurnTools {
     pub(crate) idle_tools: Vec<String>,
 }
 
-/// Lets tools know the environments: `local` at the workspace, and all that clients have registered.
+/// Lets tools know the environments: `local` at the workspace, those that the operator configured, and all that clients have registered.
 ///
 /// A host calls it before it builds its runtime, because turns of an earlier life go on from there.
 pub async fn open_environments(
     environments: &Environments,
     workspace: &Path,
+    configured: &[CreateEnvironment],
     store: &dyn WireStore,
 ) -> Result<(), StartError> {
-    opened(environments, workspace, store).await.map(drop)
+    let opened = opened(environments, workspace, configured, store);
+    opened.await.map(drop)
 }
 
-/// Does that, and returns `local` and all of them.
+/// Does that, and returns those that are always there, and all of them.
 pub(crate) async fn opened(
     environments: &Environments,
     workspace: &Path,
+    configured: &[CreateEnvironment],
     store: &dyn WireStore,
-) -> Result<(Environment, Vec<Environment>), StartError> {
+) -> Result<(FixedEnvironments, Vec<Environment>), StartError> {
     let local = local(workspace).map_err(|source| StartError::Workspace {
         path: workspace.display().to_string(),
         source,
     })?;
-    let all = all(&local, store).await.map_err(StartError::Store)?;
+    let made = configured.iter().map(|wanted| {
+        let refused = |why| StartError::Environment {
+            id: wanted.id.clone(),
+            why,
+        };
+        match wanted.id.as_str() {
+            LOCAL => Err(refused("its root is the daemon's workspace".to_owned())),
+            _ => fixed(wanted).map_err(|error| refused(error.to_string())),
+        }
+    });
+    let always = FixedEnvironments {
+        configured: made.collect::<Result<_, _>>()?,
+        local,
+    };
+    let all = all(&always, store).await.map_err(StartError::Store)?;
     for environment in &all {
         environments.put(for_tools(environment));
     }
-    Ok((local, all))
+    Ok((always, all))
 }
 
-/// Returns all environments, the one that always exists first.
-async fn all(local: &Environment, store: &dyn WireStore) -> Result<Vec<Environment>> {
-    let mut all = vec![local.clone()];
-    all.extend(store.environments().await?);
+/// Returns all environments, those that are always there first. What the operator says counts more than what a client has registered before.
+async fn all(always: &FixedEnvironments, store: &dyn WireStore) -> Result<Vec<Environment>> {
+    let mut all: Vec<_> = always.iter().cloned().collect();
+    let registered = store.environments().await?.into_iter();
+    all.extend(registered.filter(|environment| !always.has(&environment.id)));
     Ok(all)
 }
 
@@ -220,7 +265,7 @@ impl App {
 
     /// Looks at the store again, after a change.
     pub(crate) async fn reload_environments(&self) -> Result<()> {
-        let all = all(&self.local, &*self.store).await?;
+        let all = all(&self.fixed, &*self.store).await?;
         let mut environments = self
             .environments
             .write()

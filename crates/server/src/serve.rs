@@ -73,6 +73,14 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// An environment that the operator configured cannot be had.
+    #[error("the environment `{id}` cannot be had: {why}")]
+    Environment {
+        /// Its name.
+        id: String,
+        /// Why.
+        why: String,
+    },
     /// The runs cannot be read.
     #[error("the runs cannot be read: {0}")]
     Runs(#[from] windlass_runs::RunError),
@@ -212,8 +220,9 @@ impl Server {
         store: Arc<dyn WireStore>,
     ) -> Result<Self, StartError> {
         let tools = &settings.environments;
-        let (local, environments) =
-            environments::opened(tools, &settings.workspace, &*store).await?;
+        let configured = &settings.configured_environments;
+        let (fixed, environments) =
+            environments::opened(tools, &settings.workspace, configured, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let address = listener.as_ref().map(TcpListener::local_addr).transpose();
         let address = address.map_err(|source| StartError::Listen {
@@ -233,7 +242,7 @@ impl Server {
             store,
             environments: RwLock::new(Arc::new(environments)),
             rooms: Rooms::default(),
-            local,
+            fixed,
             builtin_tools,
             git,
             counters: crate::app::Counters::default(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::typed_id::{AgentId, HarnessId};
+use windlass_protocol::CreateEnvironment;
 use windlass_rpc::RpcLimits;
 use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
@@ -153,6 +154,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// The root of the environment `local`.
     pub workspace: PathBuf,
+    /// Environments that the operator configured beside `local`.
+    pub configured_environments: Vec<CreateEnvironment>,
     /// Where tools find the environments of turns. The runtime's tools must share it; the server fills it.
     pub environments: Environments,
     /// How programs are confined that the server runs itself, such as git; the same as for the commands of turns.
@@ -189,6 +192,7 @@ impl Settings {
             cors_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             workspace: workspace.into(),
+            configured_environments: Vec::new(),
             environments: Environments::new(),
             shell: ShellSettings::default(),
             harness_id,

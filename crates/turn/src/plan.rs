@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 
 /// What the machine must know of a tool.
@@ -72,6 +73,8 @@ pub struct TurnPlan {
     pub limits: Limits,
     /// The whole agent that carries the turn; `None` is our own loop of model and tools.
     pub backend: Option<BackendPlan>,
+    /// Which calls run, which are asked about, and which are refused.
+    pub approvals: Arc<ApprovalRules>,
 }
 
 impl Default for TurnPlan {
@@ -90,6 +93,7 @@ impl Default for TurnPlan {
             needs_output: false,
             limits: Limits::default(),
             backend: None,
+            approvals: Arc::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::atoms::{
     ModelViewProvider, OutputGuardrail, PostToolExecHook, PreToolUseHook, ToolCallHook,
     ToolDefinitionHook,
@@ -120,6 +121,7 @@ impl Contributions {
         &mut self,
         overlay: &AgentConfigOverlay,
         request: &TurnRequest,
+        approvals: &ApprovalRules,
     ) -> Result<Vec<ToolDefinition>> {
         let mut offered: Vec<ToolDefinition> = Vec::new();
         for tool in std::mem::take(&mut self.offered)
@@ -138,6 +140,7 @@ impl Contributions {
             offered = caught(|| hook.transform(offered))
                 .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
+        offered.retain(|tool| !approvals.refuses_all_of(tool.name()));
         Ok(request.apply(offered))
     }
 }

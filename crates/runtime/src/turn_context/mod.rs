@@ -8,6 +8,7 @@ mod records;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::capability_types::AgentCapabilityConfig;
 use windlass_core::digest::Digest128;
@@ -183,8 +184,9 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         &model.model,
     )
     .await?;
-    let definitions = contributions.take_definitions(&records.overlay, &request)?;
     let settings = &inner.settings;
+    let approvals = &settings.approvals;
+    let definitions = contributions.take_definitions(&records.overlay, &request, approvals)?;
     let call_config = LlmCallConfig {
         model: model.model.clone(),
         reasoning_effort: controls.reasoning.and_then(|reasoning| reasoning.effort),
@@ -198,7 +200,13 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         allows_all: request.approve_all,
     });
     let plan = TurnPlan {
-        digest: digest(&system_prompt, tools, &model, request.backend.as_deref()),
+        digest: digest(
+            &system_prompt,
+            tools,
+            &model,
+            request.backend.as_deref(),
+            &settings.approvals,
+        ),
         // A backend says which model it works with once it runs.
         model: match &carrier {
             Some(carrier) => request.model.as_ref().unwrap_or(&carrier.name).clone(),
@@ -218,6 +226,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
         backend: carrier,
+        approvals: Arc::clone(&settings.approvals),
     };
     let context = TurnContext {
         plan,
@@ -241,13 +250,14 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     })
 }
 
-/// Names the configuration: what the model is told and offered, which model it is, and who carries the turn in its place. Never the
-/// key.
+/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, and what is allowed. Never
+/// the key.
 fn digest(
     system_prompt: &str,
     tools: Digest128,
     model: &ModelWithProvider,
     backend: Option<&str>,
+    approvals: &ApprovalRules,
 ) -> String {
     let mut named = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
@@ -255,6 +265,9 @@ fn digest(
     );
     if let Some(backend) = backend {
         named = format!("{named}\0{backend}");
+    }
+    if !approvals.is_empty() {
+        named = format!("{named}\0{}", Digest128::of_json(approvals));
     }
     Digest128::of(named.as_bytes()).to_string()
 }

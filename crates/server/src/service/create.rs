@@ -48,7 +48,7 @@ impl Asked {
         let workspace = match (&request.workspace, environments.first()) {
             (Some(workspace), _) => self.workspace(workspace)?,
             (None, Some(first)) => first.cwd.display().to_string(),
-            (None, None) => self.local.root.display().to_string(),
+            (None, None) => self.fixed.local.root.display().to_string(),
         };
         let now = ids::time(Utc::now());
         Ok(Thread {
@@ -120,7 +120,7 @@ impl Asked {
 
     /// Resolves a directory inside of the environment `local`.
     pub(super) fn workspace(&self, path: &str) -> Result<String> {
-        let path = inside(&self.local, Path::new(path))?;
+        let path = inside(&self.fixed.local, Path::new(path))?;
         self.refuse_hidden(&path)?;
         Ok(path.display().to_string())
     }

@@ -4,7 +4,7 @@ use windlass_protocol::{CreateEnvironment, Environment, ErrorCode};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use super::Asked;
-use crate::environments::{LOCAL, checked, for_tools, not_found};
+use crate::environments::{checked, for_tools, not_found};
 use crate::error::{ApiError, Result};
 
 impl Asked {
@@ -15,8 +15,8 @@ impl Asked {
     ) -> Result<Environment> {
         let environment = checked(request)?;
         self.refuse_hidden(&environment.root)?;
-        let is_new =
-            environment.id != LOCAL && self.store.add_environment(environment.clone()).await?;
+        let is_new = !self.fixed.has(&environment.id)
+            && self.store.add_environment(environment.clone()).await?;
         if !is_new {
             // What the same request has made is what it asked for, though its answer was lost.
             let made = self.environment(&environment.id)?;
@@ -39,13 +39,12 @@ impl Asked {
 
     /// Removes an environment in which no turn works.
     pub(crate) async fn remove_environment(&self, id: &str) -> Result<()> {
-        if id == LOCAL {
+        if self.environment(id)?.protected {
             return Err(ApiError::new(
                 ErrorCode::EnvironmentProtected,
-                "the environment `local` cannot be removed",
+                format!("the environment `{id}` cannot be removed"),
             ));
         }
-        self.environment(id)?;
         let at_work = ThreadQuery {
             states: vec![ThreadState::Running, ThreadState::Waiting],
             ..ThreadQuery::first(usize::MAX)

@@ -1,5 +1,6 @@
 //! Tool calls: which start now, which wait, and what follows from a result.
 
+use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
@@ -15,6 +16,10 @@ use crate::draft::Draft;
 use crate::input::{RequestedCall, ToolOutcome, Wait};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState};
+
+/// What the model is told of a call that the operator's rules refuse.
+pub(super) const REFUSED_BY_RULE: &str = "refused: the operator's approval rules do not allow this call; nobody was asked. Do it in another way, \
+    or say what you would need";
 
 /// Names the question that a step asks.
 pub(super) fn question_of(exec_id: ExecId) -> String {
@@ -123,9 +128,16 @@ impl Draft<'_> {
                     continue;
                 }
             }
+            let policy = spec.map(|spec| spec.policy).unwrap_or_default();
+            let action = self.plan().approvals.action_on(&call.call, policy);
+            if action == ApprovalAction::Deny {
+                self.open_call(call);
+                let result = ToolResult::failure(&call.call.id, REFUSED_BY_RULE);
+                self.close_call(call.exec_id, ToolStatus::Error, result, None);
+                continue;
+            }
             let class_is_free = class.is_none_or(|class| !busy_classes.contains(&class));
             busy_classes.extend(class);
-            let policy = spec.map(|spec| spec.policy).unwrap_or_default();
             if !class_is_free
                 || (policy != ToolPolicy::ClientSide
                     && running >= self.plan().max_parallel_calls.max(1))
@@ -134,11 +146,11 @@ impl Draft<'_> {
             }
             self.open_call(call);
             match policy {
-                ToolPolicy::Auto => running += 1,
-                ToolPolicy::RequiresApproval if asks_nobody => running += 1,
-                ToolPolicy::RequiresApproval => {
+                ToolPolicy::Auto | ToolPolicy::RequiresApproval => {
                     running += 1;
-                    self.request_approval(call, spec);
+                    if action == ApprovalAction::Ask && !asks_nobody {
+                        self.request_approval(call, spec);
+                    }
                 }
                 ToolPolicy::ClientSide if outside >= max_outside => {
                     let text = format!(

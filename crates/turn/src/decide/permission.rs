@@ -1,12 +1,14 @@
 //! Permissions that a backend asks for: approvals of ours.
 
 use serde_json::json;
+use windlass_core::approval_rules::ApprovalAction;
 use windlass_core::backend::PermissionRequest;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{ApprovalDecidedData, ApprovalRequiredData, Decision, ToolStatus};
-use windlass_core::tools::{ToolCall, ToolResult};
+use windlass_core::tools::{ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::ExecId;
 
+use super::act::REFUSED_BY_RULE;
 use super::backend::not_open;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
@@ -81,9 +83,18 @@ impl Draft<'_> {
             .as_ref()
             .is_some_and(|backend| backend.allows_all);
         let asks_nobody = allows_all || self.turn().is_some_and(|turn| turn.asks_nobody);
-        if asks_nobody || is_allowed {
-            self.answer(exec_id, request_id, Decision::Allow, None);
-            return Ok(());
+        let rules = &self.plan().approvals;
+        match rules.action_on(&asked, ToolPolicy::RequiresApproval) {
+            ApprovalAction::Deny => {
+                let why = Some(REFUSED_BY_RULE.to_owned());
+                self.answer(exec_id, request_id, Decision::Deny, why);
+                return Ok(());
+            }
+            ApprovalAction::Ask if !asks_nobody && !is_allowed => {}
+            ApprovalAction::Ask | ApprovalAction::Allow => {
+                self.answer(exec_id, request_id, Decision::Allow, None);
+                return Ok(());
+            }
         }
         let step = match named {
             Some(named) if named.is_open => Some(named.step),

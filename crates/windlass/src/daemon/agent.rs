@@ -18,6 +18,7 @@ use windlass_runtime::{
 };
 use windlass_server::Models;
 
+use super::configured;
 use super::tools::Tools;
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
@@ -76,8 +77,10 @@ impl Agent<'_> {
             max_pending_calls: Some(limits.pending_calls.unwrap_or(PENDING_CALLS)),
             max_waiting_inputs: Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)),
             recovery: self.recovery,
+            approvals: Arc::new(configured::approvals(self.config)?),
             ..RuntimeSettings::default()
         };
+        let settings = configured::with_limits_of(settings, &self.config.tools);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);

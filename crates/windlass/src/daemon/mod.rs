@@ -4,6 +4,7 @@
 pub(crate) mod agent;
 pub(crate) mod made_token;
 
+mod configured;
 mod retention;
 mod secrets_key;
 mod tools;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit};
 use windlass_core::typed_id::HarnessId;
+use windlass_protocol::CreateEnvironment;
 use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
@@ -60,6 +62,7 @@ pub(crate) struct Daemon {
     backends: Vec<String>,
     api_backends: BTreeMap<String, String>,
     environments: Environments,
+    places: Vec<CreateEnvironment>,
     shell: ShellSettings,
     limits: Limits,
     upkeep: Upkeep,
@@ -100,7 +103,8 @@ impl DaemonOptions<'_> {
         let wire = HostWireStore::new(records, runs, limits.kept_answers)
             .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
-        open_environments(&environments, &self.workspace, &wire).await?;
+        let places = configured::environments(&config.environments);
+        open_environments(&environments, &self.workspace, &places, &wire).await?;
         let own_files = self.own_files.into_iter().chain(key_file);
         let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
         tools::warn_of_hidden(&self.workspace, &environments);
@@ -137,6 +141,7 @@ impl DaemonOptions<'_> {
             backends,
             api_backends: model::api_backends(config, |name| std::env::var(name).ok()),
             environments,
+            places,
             shell,
             limits,
             upkeep,
@@ -151,6 +156,7 @@ impl Daemon {
         let mut settings = Settings::new(&self.workspace, self.harness_id, access);
         settings.upkeep = self.upkeep;
         settings.environments = self.environments.clone();
+        settings.configured_environments = self.places.clone();
         settings.shell = self.shell.clone();
         settings.models = self.models.clone();
         settings.backends = self.backends.iter().cloned().collect();

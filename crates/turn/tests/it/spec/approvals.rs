@@ -1,7 +1,9 @@
 //! Calls that somebody must allow.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_turn::TurnPlan;
 
 use crate::world::Step::{After, Allow, AllowRest, Deny, Done, Interrupt, Model, Say};
@@ -180,4 +182,90 @@ fn nothing_is_approved_that_was_not_asked_for() {
         &["! the session has no such call"],
     );
     check(plan(), &[], Allow("a"), &["! the session has no such call"]);
+}
+
+fn ruled(tool: &str, action: ApprovalAction) -> TurnPlan {
+    let rule = ApprovalRule {
+        tool: tool.to_owned(),
+        arguments: Default::default(),
+        command: None,
+        action,
+    };
+    TurnPlan {
+        approvals: Arc::new(ApprovalRules {
+            rules: vec![rule],
+            ..ApprovalRules::default()
+        }),
+        ..plan()
+    }
+}
+
+#[test]
+fn a_rule_lets_a_call_run_that_would_be_asked_about() {
+    check(
+        ruled("ask", ApprovalAction::Allow),
+        &ASKED[..1],
+        ASKED[1],
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "=> run a",
+        ],
+    );
+}
+
+#[test]
+fn a_rule_asks_about_a_call_that_would_run() {
+    let call = Model("", &[("a", "once")]);
+    let asks = &[
+        "llm.generation",
+        "output.message.completed",
+        "reason.completed",
+        "act.started",
+        "tool.started",
+        "approval.required",
+    ];
+    check(ruled("on*", ApprovalAction::Ask), &ASKED[..1], call, asks);
+}
+
+#[test]
+fn what_a_rule_refuses_does_not_run_though_everything_is_allowed_and_holds_up_nothing() {
+    let refused = || ruled("serial", ApprovalAction::Deny);
+    check(
+        refused(),
+        &ASKED[..1],
+        Model("", &[("a", "serial"), ("b", "serial")]),
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "tool.completed",
+            "tool.started",
+            "tool.completed",
+            "act.completed",
+            "reason.started",
+            "=> model",
+        ],
+    );
+    let allowed = [ASKED, &[AllowRest("a"), Done("a")]].concat();
+    check(
+        refused(),
+        &allowed,
+        Model("", &[("b", "serial"), ("c", "ask")]),
+        &[
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+            "tool.completed",
+            "tool.started",
+            "=> run c",
+        ],
+    );
 }

@@ -1,5 +1,6 @@
 //! What counts where nobody says anything, asked of those who would use it.
 
+use windlass_runtime::RuntimeSettings;
 use windlass_server::{Limits, RpcSettings, Upkeep};
 use windlass_tools::ShellSettings;
 
@@ -9,9 +10,12 @@ use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
+    let settings = RuntimeSettings::default();
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
-        .with(&["models"], none)
+        .with(&["models"], none.clone())
+        .with(&["tools", "disabled"], none)
+        .with(&["approvals", "default"], "ask")
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto");
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
@@ -52,6 +56,16 @@ pub(super) fn layer() -> Layer {
             shell.max_memory_bytes.map(|bytes| bytes >> 20),
         ),
         ("shell", "max_processes", shell.max_processes),
+        (
+            "tools",
+            "timeout_seconds",
+            settings.tool_timeout.map(|time| time.as_secs()),
+        ),
+        (
+            "tools",
+            "max_result_bytes",
+            u64::try_from(settings.max_tool_result_bytes).ok(),
+        ),
         (
             "retention",
             "every_minutes",

@@ -155,6 +155,22 @@ fn tell_what_it_says(config: &Config) {
             without_login(proxy)
         ));
     }
+    let allows = |rule: &&config::ApprovalRule| rule.action == config::ApprovalAction::Allow;
+    for rule in config.approvals.rules.iter().filter(allows) {
+        let (tool, command) = (&rule.tool, &rule.command);
+        let command = command.as_deref().map(|command| format!(" {command:?}"));
+        let command = command.unwrap_or_default();
+        note(&format!(
+            "calls of {tool:?}{command} run without a question"
+        ));
+    }
+    if config.approvals.default == Some(config::ApprovalAction::Allow) {
+        note("all calls run without a question that no rule matches");
+    }
+    for (name, entry) in &config.environments {
+        let root = printable(&entry.root);
+        note(&format!("agents can work in {root}, as {name:?}"));
+    }
     if let Some(file) = &config.ca_file {
         note(&format!("certificates of {} are trusted", printable(file)));
     }

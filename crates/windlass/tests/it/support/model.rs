@@ -18,6 +18,16 @@ impl Told {
         told.iter().map(Value::to_string).collect()
     }
 
+    /// Returns the names of the tools that the last request offers.
+    pub(crate) fn offered(&self) -> Vec<String> {
+        let told = self.0.lock().unwrap();
+        let tools = told.last().and_then(|request| request["tools"].as_array());
+        let names = tools.into_iter().flatten().map(|tool| tool["name"].clone());
+        names
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
+    }
+
     /// Returns the results of the calls, as the last request shows them.
     pub(crate) fn results(&self) -> Vec<String> {
         self.0.lock().unwrap().last().map_or_else(Vec::new, results)

@@ -1,0 +1,80 @@
+//! What the configuration says of places, tools and approvals, for those who obey it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
+use windlass_runtime::RuntimeSettings;
+
+use crate::config::{self, Config};
+
+/// Returns the places that threads can work in beside the workspace.
+pub(super) fn environments(
+    configured: &BTreeMap<String, config::EnvironmentEntry>,
+) -> Vec<CreateEnvironment> {
+    let entries = configured.iter().map(|(id, entry)| CreateEnvironment {
+        id: id.clone(),
+        kind: None,
+        root: entry.root.clone(),
+        policy: EnvironmentPolicy {
+            write: entry.write,
+            shell: entry.shell,
+            network: match entry.network {
+                config::EnvironmentNetwork::Inherit => NetworkPolicy::Inherit,
+                config::EnvironmentNetwork::None => NetworkPolicy::None,
+            },
+        },
+    });
+    entries.collect()
+}
+
+/// Returns which calls run, which are asked about, and which are refused. A tool that is disabled is one of which all calls are refused.
+pub(super) fn approvals(config: &Config) -> anyhow::Result<ApprovalRules> {
+    let disabled = config.tools.disabled.iter().map(|tool| ApprovalRule {
+        tool: tool.clone(),
+        arguments: BTreeMap::new(),
+        command: None,
+        action: ApprovalAction::Deny,
+    });
+    let rules = config.approvals.rules.iter().map(|rule| ApprovalRule {
+        tool: rule.tool.clone(),
+        arguments: rule.arguments.clone(),
+        command: rule.command.clone(),
+        action: action(rule.action),
+    });
+    let rules: Vec<_> = disabled.chain(rules).collect();
+    for rule in &rules {
+        let checked = rule.check().map_err(anyhow::Error::msg);
+        checked.context("[approvals] or [tools] of the configuration cannot be obeyed")?;
+    }
+    Ok(ApprovalRules {
+        default: config.approvals.default.map(action),
+        rules,
+    })
+}
+
+fn action(configured: config::ApprovalAction) -> ApprovalAction {
+    match configured {
+        config::ApprovalAction::Allow => ApprovalAction::Allow,
+        config::ApprovalAction::Ask => ApprovalAction::Ask,
+        config::ApprovalAction::Deny => ApprovalAction::Deny,
+    }
+}
+
+/// Lets the configuration change how much tools may use.
+pub(super) fn with_limits_of(settings: RuntimeSettings, tools: &config::Tools) -> RuntimeSettings {
+    let seconds = tools.timeout_seconds;
+    RuntimeSettings {
+        tool_timeout: match seconds {
+            Some(0) => None,
+            Some(seconds) => Some(Duration::from_secs(seconds)),
+            None => settings.tool_timeout,
+        },
+        max_tool_result_bytes: tools
+            .max_result_bytes
+            .unwrap_or(settings.max_tool_result_bytes),
+        ..settings
+    }
+}
