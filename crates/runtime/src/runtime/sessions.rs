@@ -17,7 +17,7 @@ use super::InProcessRuntime;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
-use crate::thread::Mail;
+use crate::thread::{CloseWhen, Mail};
 use crate::turn_context::{Contributions, Records, guarded};
 
 impl InProcessRuntime {
@@ -110,12 +110,26 @@ impl InProcessRuntime {
 
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
+        self.remove_when(session_id, CloseWhen::Now).await
+    }
+
+    /// Removes a session as [`remove_session`](Self::remove_session) does, if it has no turn that runs or waits; else it answers
+    /// [`AgentLoopError::TurnBusy`] and removes nothing.
+    pub async fn remove_idle_session(&self, session_id: SessionId) -> Result<()> {
+        self.remove_when(session_id, CloseWhen::Idle).await
+    }
+
+    async fn remove_when(&self, session_id: SessionId, when: CloseWhen) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let slot = inner.slot(session_id).await?;
         // In a task of its own: half a removal would leave a session that can neither be used nor removed.
         let removal = tokio::spawn(async move {
-            slot.seat.begin_close();
-            slot.ask(&inner, |reply| Mail::Close { reply }).await?;
+            // A run that is to be stopped must not leave its process behind.
+            if when == CloseWhen::Now {
+                slot.seat.begin_close();
+            }
+            slot.ask(&inner, |reply| Mail::Close { when, reply })
+                .await?;
             slot.seat.close().await;
             let removed = forget(&inner, session_id).await;
             // The closed slot turns callers away until the record is gone. Where the store could not remove that,
