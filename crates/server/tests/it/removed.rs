@@ -47,6 +47,24 @@ async fn an_export_is_the_thread_and_then_each_event_as_the_stream_shows_it() {
     assert_eq!(lines[0]["thread"]["id"], fork);
     let names: Vec<_> = lines[1..].iter().map(|line| text(&line["event"])).collect();
     assert_eq!(names, ["thread.forked"], "what it shares is its parent's");
+    let fork = format!("/v1/threads/{fork}");
+    daemon.say(&fork, "and on its own").await;
+    let detail = daemon.detail(&fork).await;
+    let shared = exported(&daemon, &format!("{fork}/export")).await[0]["shared"].clone();
+    let (turns, items) = (&detail["turns"], &detail["items"]);
+    let (turns, items) = (turns.as_array().unwrap(), items.as_array().unwrap());
+    assert_eq!(shared["turns"].as_array().unwrap()[..], turns[..40]);
+    let own = turns[40]["id"].clone();
+    let items: Vec<_> = items.iter().filter(|item| item["turn_id"] != own).collect();
+    assert_eq!(json!(items), shared["items"], "as the fork shows them");
+    let rest = exported(&daemon, &format!("{fork}/export?since_seq={since}")).await;
+    assert_eq!(
+        rest[0]["shared"]["turns"], shared["turns"],
+        "some is behind"
+    );
+    let head = detail["latest_seq"].as_u64().unwrap();
+    let rest = exported(&daemon, &format!("{fork}/export?since_seq={head}")).await;
+    assert!(rest[0].get("shared").is_none());
 }
 
 #[tokio::test]
