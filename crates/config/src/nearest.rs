@@ -30,37 +30,18 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     }
     let word = word.to_lowercase().replace('-', "_");
     let slips = (word.chars().count() / 3).max(1);
-    let near = known
-        .iter()
-        .map(|known| (distance(&word, &known.replace('-', "_")), *known));
+    let near = known.iter().map(|known| {
+        (
+            strsim::osa_distance(&word, &known.replace('-', "_")),
+            *known,
+        )
+    });
     let near = near.filter(|(distance, _)| *distance <= slips).min();
     let longer = || {
         let mut longer = known.iter().filter(|known| known.starts_with(&word));
         longer.next().copied().filter(|_| word.len() >= 3)
     };
     near.map(|(_, known)| known).or_else(longer)
-}
-
-/// Counts the letters to put in, take out, change, or swap with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    rows[0] = (0..=to.len()).collect();
-    for i in 1..=from.len() {
-        for j in 1..=to.len() {
-            let changed = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
-            let one_sided = rows[i - 1][j].min(rows[i][j - 1]) + 1;
-            let mut least = changed.min(one_sided);
-            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
-    }
-    rows[from.len()][to.len()]
 }
 
 #[cfg(test)]

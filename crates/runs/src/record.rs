@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::runs::{ModelTurn, RunRecord, RunTurn, Verdict};
+use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
 use windlass_store::TurnRun;
 
 use crate::caller::Caller;
@@ -57,11 +57,6 @@ impl Runs {
             return Err(RunError::InvalidParams(format!(
                 "runs.record_turns takes 1 to {limit} turns in a call, not {}",
                 turns.len()
-            )));
-        }
-        if let Some(index) = turns.iter().position(says_nothing) {
-            return Err(RunError::InvalidParams(format!(
-                "runs.record_turns: turn {index} says nothing; give it a prompt, a tool, parameters or an output"
             )));
         }
         let fitted = turns
@@ -136,23 +131,6 @@ impl Runs {
             },
         ))
     }
-}
-
-fn says_nothing(turn: &RunTurn) -> bool {
-    let RunTurn {
-        index: _,
-        prompt,
-        tool,
-        parameters,
-        output,
-        cli_outcome,
-        verifier_verdict,
-        policy_rejected,
-    } = turn;
-    let words = [prompt, tool].into_iter().all(Option::is_none);
-    let values = [parameters, output].into_iter().all(Option::is_none);
-    let is_judged = *verifier_verdict != Verdict::NotRun;
-    words && values && cli_outcome.is_none() && !is_judged && policy_rejected.is_none()
 }
 
 /// A turn of our own records its steps itself.

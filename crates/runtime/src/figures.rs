@@ -1,7 +1,8 @@
 //! What the turns of this process came to, counted when it is recorded.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::{Change, TurnStatus, change};
@@ -88,13 +89,17 @@ impl TurnCounters {
         for (bound, count) in SECONDS.iter().zip(&self.durations) {
             #[expect(clippy::cast_precision_loss, reason = "a turn takes no aeons")]
             let seconds = took as f64 / 1000.0;
-            add(count, u64::from(seconds <= *bound));
+            count.fetch_add(u64::from(seconds <= *bound), Release);
         }
     }
 
     pub(crate) fn read(&self) -> TurnFigures {
         let of = |count: &AtomicU64| count.load(Relaxed);
+        // They are counted last and read first, so that none is larger than the number of turns that have ended.
         let durations = SECONDS.iter().zip(&self.durations);
+        let durations = durations
+            .map(|(bound, count)| (*bound, count.load(Acquire)))
+            .collect();
         TurnFigures {
             started: of(&self.started),
             completed: of(&self.completed),
@@ -105,9 +110,7 @@ impl TurnCounters {
             input_tokens: of(&self.input_tokens),
             output_tokens: of(&self.output_tokens),
             duration_ms: of(&self.duration_ms),
-            durations: durations
-                .map(|(bound, count)| (*bound, of(count)))
-                .collect(),
+            durations,
         }
     }
 }

@@ -72,7 +72,6 @@ impl App {
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) failures: AtomicU64,
-    pub(crate) turns: AtomicU64,
     pub(crate) frames: AtomicU64,
     pub(crate) connections: AtomicUsize,
     pub(crate) subscribers: AtomicUsize,

@@ -47,7 +47,7 @@ fn jitter(wait: Duration) -> Duration {
 async fn idle(app: &App) {
     let mut before = None;
     loop {
-        let turns = app.counters.turns.load(Ordering::Relaxed);
+        let turns = app.runtime.turn_figures().started;
         let is_quiet = app.working.is_empty();
         if is_quiet && before == Some(turns) {
             return;

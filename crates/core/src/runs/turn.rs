@@ -41,6 +41,25 @@ fn any_index<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D
 }
 
 impl RunTurn {
+    /// Tells whether nothing is known of it but its number.
+    #[must_use]
+    pub fn says_nothing(&self) -> bool {
+        let Self {
+            index: _,
+            prompt,
+            tool,
+            parameters,
+            output,
+            cli_outcome,
+            verifier_verdict,
+            policy_rejected,
+        } = self;
+        let words = [prompt, tool].into_iter().all(Option::is_none);
+        let values = [parameters, output].into_iter().all(Option::is_none);
+        let is_judged = *verifier_verdict != Verdict::NotRun;
+        words && values && cli_outcome.is_none() && !is_judged && policy_rejected.is_none()
+    }
+
     /// Reads from the output what the tools `drive_cli` and `check_outcome` say there.
     pub fn derive_outcomes(&mut self) {
         let Some(output) = &self.output else {

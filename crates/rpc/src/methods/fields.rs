@@ -39,6 +39,11 @@ const START: &[&str] = &[
     "outcome_description",
     "idempotency_key",
 ];
+const COMPLETE: &[&str] = &["run_id", "outcome"];
+const RECORD_TURNS: &[&str] = &["run_id", "turns"];
+const LIST: &[&str] = &["agent_id", "status", "cursor", "limit"];
+const PAGES: &[&str] = &["run_id", "cursor", "limit"];
+const UNSUBSCRIBE: &[&str] = &["run_id"];
 const OUTCOME: &[&str] = &["status", "summary", "evidence", "metrics", "timestamp"];
 const EVIDENCE: &[&str] = &["kind", "description", "data"];
 const METRICS: &[&str] = &[
@@ -112,7 +117,7 @@ fn look(method: &str, params: &Params, unknown: &mut Vec<Unknown>) {
     match method {
         "runs.start" => at("", params, START),
         "runs.complete" => {
-            at("", params, &["run_id", "outcome"]);
+            at("", params, COMPLETE);
             let Some(outcome) = params.get("outcome").and_then(Value::as_object) else {
                 return;
             };
@@ -125,15 +130,15 @@ fn look(method: &str, params: &Params, unknown: &mut Vec<Unknown>) {
             }
         }
         "runs.record_turns" => {
-            at("", params, &["run_id", "turns"]);
+            at("", params, RECORD_TURNS);
             for (index, turn) in objects(params, "turns") {
                 at(&format!("turns[{index}]."), turn, TURN);
             }
         }
         "runs.record_model_turn" => at("", params, MODEL_TURN),
-        "runs.list" => at("", params, &["agent_id", "status", "cursor", "limit"]),
-        "runs.get_trace" | "runs.subscribe" => at("", params, &["run_id", "cursor", "limit"]),
-        "runs.unsubscribe" => at("", params, &["run_id"]),
+        "runs.list" => at("", params, LIST),
+        "runs.get_trace" | "runs.subscribe" => at("", params, PAGES),
+        "runs.unsubscribe" => at("", params, UNSUBSCRIBE),
         _ => {}
     }
 }
@@ -172,30 +177,78 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if name.len() > 64 {
         return None;
     }
-    let near = known.iter().map(|known| (distance(name, known), *known));
+    let near = known
+        .iter()
+        .map(|known| (strsim::levenshtein(name, known), *known));
     let (steps, field) = near.min()?;
     (steps <= field.len() / 2).then_some(field)
 }
 
-/// Counts the letters to add, to drop or to change between two names.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = line + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = before + usize::from(letter != *other);
-            before = row[column + 1];
-            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::de::value::Error;
+    use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+    use windlass_core::runs::{Evidence, ModelTurn, Outcome, OutcomeMetrics, RunTurn};
+    use windlass_runs::StartRun;
+
+    use super::super::runs::{Complete, List, Pages, RecordTurns, Unsubscribe};
     use super::*;
+
+    /// Holds no value, and notes the names of the fields that are asked for.
+    struct Asked<'a>(&'a mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+            Err(Error::custom("it is no struct"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Error> {
+            *self.0 = fields;
+            Err(Error::custom("there is no value"))
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    fn read_by<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+        let mut fields: &[&str] = &[];
+        assert!(T::deserialize(Asked(&mut fields)).is_err());
+        fields
+    }
+
+    #[test]
+    fn the_known_fields_are_those_that_are_read() {
+        for (known, read, beside) in [
+            (START, read_by::<StartRun>(), &[][..]),
+            (COMPLETE, read_by::<Complete>(), &[]),
+            (OUTCOME, read_by::<Outcome>(), &[]),
+            (EVIDENCE, read_by::<Evidence>(), &[]),
+            (METRICS, read_by::<OutcomeMetrics>(), &[]),
+            (RECORD_TURNS, read_by::<RecordTurns>(), &[]),
+            // Traces show turns with the kind of their record.
+            (TURN, read_by::<RunTurn>(), &["record"]),
+            (MODEL_TURN, read_by::<ModelTurn>(), &["record", "run_id"]),
+            (LIST, read_by::<List>(), &[]),
+            (PAGES, read_by::<Pages>(), &[]),
+            (UNSUBSCRIBE, read_by::<Unsubscribe>(), &[]),
+        ] {
+            let known: BTreeSet<_> = known.iter().collect();
+            let read: BTreeSet<_> = read.iter().chain(beside).collect();
+            assert_eq!(known, read);
+        }
+    }
 
     #[test]
     fn the_nearest_field_is_the_one_that_was_meant() {
@@ -207,17 +260,5 @@ mod tests {
         assert_eq!(nearest("response", MODEL_TURN), Some("assistant_text"));
         assert_eq!(nearest("intend", START), Some("intent"));
         assert_eq!(nearest(&"x".repeat(1_000_000), START), None);
-    }
-
-    #[test]
-    fn letters_are_counted() {
-        for (from, to, steps) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("kitten", "sitting", 3),
-            ("é", "e", 1),
-        ] {
-            assert_eq!(distance(from, to), steps, "{from} {to}");
-        }
     }
 }

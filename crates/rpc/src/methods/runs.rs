@@ -34,7 +34,7 @@ pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
 }
 
 #[derive(Deserialize)]
-struct Complete {
+pub(super) struct Complete {
     run_id: String,
     outcome: Outcome,
 }
@@ -50,7 +50,7 @@ pub(super) async fn complete(connection: &Connection, params: &Params) -> Answer
 }
 
 #[derive(Deserialize)]
-struct RecordTurns {
+pub(super) struct RecordTurns {
     run_id: String,
     turns: Vec<RunTurn>,
 }
@@ -59,6 +59,13 @@ pub(super) async fn record_turns(connection: &Connection, params: &Params) -> An
     let RecordTurns { run_id, turns } =
         read("runs.record_turns requires { run_id, turns }", params)?;
     let ignored = fields::check(connection, "runs.record_turns", params)?;
+    // The original records such turns.
+    let empty = turns.iter().position(RunTurn::says_nothing);
+    if let Some(index) = empty.filter(|_| !connection.has_shaken_hands) {
+        return Err(RpcError::invalid_params(format!(
+            "runs.record_turns: turn {index} says nothing; give it a prompt, a tool, parameters or an output"
+        )));
+    }
     let runs = &connection.hub.runs;
     let recorded = runs
         .record_turns(&connection.caller, &run_id, turns)
@@ -156,7 +163,7 @@ pub(super) async fn resume(connection: &Connection, params: &Params) -> Answer {
 }
 
 #[derive(Deserialize)]
-struct List {
+pub(super) struct List {
     agent_id: Option<String>,
     status: Option<RunStatus>,
     cursor: Option<u64>,
@@ -193,7 +200,7 @@ pub(super) async fn list(connection: &Connection, params: &Params) -> Answer {
 }
 
 #[derive(Deserialize)]
-struct Pages {
+pub(super) struct Pages {
     run_id: String,
     cursor: Option<u64>,
     limit: Option<usize>,
@@ -287,7 +294,7 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &Params) -> A
 }
 
 #[derive(Deserialize)]
-struct Unsubscribe {
+pub(super) struct Unsubscribe {
     run_id: String,
 }
 

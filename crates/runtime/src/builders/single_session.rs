@@ -11,6 +11,7 @@ use windlass_core::tools::ToolDefinition;
 use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 
 use super::{AgentBuilder, HarnessBuilder, SessionBuilder, now};
+use crate::runtime::own_records;
 
 /// Builds one session with a harness and an agent of its own. Calls may come in any order.
 ///
@@ -148,8 +149,7 @@ impl SingleSessionBuilder {
 
     /// Gives the session this id, and a harness and an agent of the same uuid: whoever goes on with it finds and replaces them.
     pub(crate) fn of_its_own(mut self, id: SessionId) -> Self {
-        let harness_id = HarnessId::from_uuid(id.uuid());
-        let agent_id = AgentId::from_uuid(id.uuid());
+        let (harness_id, agent_id) = own_records(id);
         self.harness = self.harness.id(harness_id);
         self.agent = self.agent.id(agent_id);
         self.session = self

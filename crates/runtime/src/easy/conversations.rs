@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use windlass_core::agent::Agent;
 use windlass_core::error::AgentLoopError;
+use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 use windlass_core::typed_id::SessionId;
 
@@ -11,7 +13,7 @@ use super::error::ConversationError;
 use super::reply::PendingCall;
 use super::store::OpenStore;
 use crate::builders::SingleSessionBuilder;
-use crate::runtime::{InProcessRuntime, open_session, reopen_session};
+use crate::runtime::{InProcessRuntime, is_same, open_session, reopen_session};
 
 /// How long tools that run have to finish when a conversation is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -145,8 +147,8 @@ impl Conversations {
         let (harness, agent, session) = own.build();
         let inner = &self.runtime.inner;
         let earlier = inner.backends.session_store.get_session(session_id).await?;
-        self.runtime.add_harness(harness).await?;
-        self.runtime.add_agent(agent).await?;
+        self.keep_harness(harness).await?;
+        self.keep_agent(agent).await?;
         match earlier {
             None => open_session(inner, session).await?,
             // What the program says now holds; what has become of the conversation stays.
@@ -156,9 +158,9 @@ impl Conversations {
                     agent_id: session.agent_id,
                     tools: session.tools,
                     max_iterations: session.max_iterations,
-                    ..earlier
+                    ..earlier.clone()
                 };
-                reopen_session(inner, session).await?;
+                reopen_session(inner, &earlier, session).await?;
             }
         }
         Ok(Conversation::of(
@@ -166,6 +168,36 @@ impl Conversations {
             session_id,
             self.store.clone(),
         ))
+    }
+
+    /// Writes the harness of a conversation, unless it is there as it is.
+    async fn keep_harness(&self, harness: Harness) -> Result<(), AgentLoopError> {
+        let stored = &self.runtime.inner.backends.harness_store;
+        let chain = stored.get_harness_chain(harness.id).await?;
+        let dated = chain.last().map(|earlier| Harness {
+            created_at: earlier.created_at,
+            updated_at: earlier.updated_at,
+            ..harness.clone()
+        });
+        match chain.last().zip(dated.as_ref()) {
+            Some((earlier, dated)) if is_same(earlier, dated) => Ok(()),
+            _ => stored.add_harness(harness).await,
+        }
+    }
+
+    /// Writes the agent of a conversation, unless it is there as it is.
+    async fn keep_agent(&self, agent: Agent) -> Result<(), AgentLoopError> {
+        let stored = &self.runtime.inner.backends.agent_store;
+        let earlier = stored.get_agent(agent.public_id).await?;
+        let dated = earlier.as_ref().map(|earlier| Agent {
+            created_at: earlier.created_at,
+            updated_at: earlier.updated_at,
+            ..agent.clone()
+        });
+        match earlier.as_ref().zip(dated.as_ref()) {
+            Some((earlier, dated)) if is_same(earlier, dated) => Ok(()),
+            _ => stored.add_agent(agent).await,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use fork_point::fork_point;
 pub use forks::ForkOptions;
 pub use host_adapter::RuntimeHostAdapter;
 pub use look::OpenTurn;
-pub(crate) use sessions::{open_session, reopen_session};
+pub(crate) use sessions::{is_same, open_session, own_records, reopen_session};
 pub use threads::SessionSummary;
 pub(crate) use turns::CallerGuard;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use windlass_core::agent::Agent;
 use windlass_core::capabilities::{Capability, ResolvedCapability};
 use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
@@ -17,7 +18,7 @@ use super::InProcessRuntime;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
-use crate::thread::Mail;
+use crate::thread::{CloseWhen, Mail};
 use crate::turn_context::{Contributions, Records, guarded};
 
 impl InProcessRuntime {
@@ -110,12 +111,26 @@ impl InProcessRuntime {
 
     /// Removes a session with its messages, events, files, keys and secrets. A running turn is stopped first.
     pub async fn remove_session(&self, session_id: SessionId) -> Result<()> {
+        self.remove_when(session_id, CloseWhen::Now).await
+    }
+
+    /// Removes a session as [`remove_session`](Self::remove_session) does, if it has no turn that runs or waits; else it answers
+    /// [`AgentLoopError::TurnBusy`] and removes nothing.
+    pub async fn remove_idle_session(&self, session_id: SessionId) -> Result<()> {
+        self.remove_when(session_id, CloseWhen::Idle).await
+    }
+
+    async fn remove_when(&self, session_id: SessionId, when: CloseWhen) -> Result<()> {
         let inner = Arc::clone(&self.inner);
         let slot = inner.slot(session_id).await?;
         // In a task of its own: half a removal would leave a session that can neither be used nor removed.
         let removal = tokio::spawn(async move {
-            slot.seat.begin_close();
-            slot.ask(&inner, |reply| Mail::Close { reply }).await?;
+            // A run that is to be stopped must not leave its process behind.
+            if when == CloseWhen::Now {
+                slot.seat.begin_close();
+            }
+            slot.ask(&inner, |reply| Mail::Close { when, reply })
+                .await?;
             slot.seat.close().await;
             let removed = forget(&inner, session_id).await;
             // The closed slot turns callers away until the record is gone. Where the store could not remove that,
@@ -141,8 +156,34 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
     inner.files.forget_session(session_id).await?;
     backends.storage_store.forget_session(session_id).await?;
     inner.drivers.forget_session(session_id);
+    forget_own_records(inner, session_id).await?;
     backends.session_store.remove_session(session_id).await?;
     Ok(())
+}
+
+/// Removes the harness and the agent that were made for one session alone, which have its uuid, unless a fork stands on them.
+async fn forget_own_records(inner: &Inner, session_id: SessionId) -> Result<()> {
+    let backends = &inner.backends;
+    let (harness_id, agent_id) = own_records(session_id);
+    let session = backends.session_store.get_session(session_id).await?;
+    let has_own =
+        |session: &Session| session.harness_id == harness_id && session.agent_id == Some(agent_id);
+    if !session.is_some_and(|session| has_own(&session)) {
+        return Ok(());
+    }
+    let sessions = backends.session_store.list_sessions().await?;
+    if sessions.iter().filter(|other| has_own(other)).count() > 1 {
+        return Ok(());
+    }
+    backends.harness_store.remove_harness(harness_id).await?;
+    backends.agent_store.remove_agent(agent_id).await?;
+    Ok(())
+}
+
+/// Returns the ids of the harness and the agent that are made for one session alone.
+pub(crate) fn own_records(session_id: SessionId) -> (HarnessId, AgentId) {
+    let uuid = session_id.uuid();
+    (HarnessId::from_uuid(uuid), AgentId::from_uuid(uuid))
 }
 
 /// Records a session and puts its files in place. What it builds on must be sound before anything is kept.
@@ -162,8 +203,18 @@ pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result
     sessions.add_session(records.session).await
 }
 
-/// Records a session anew that goes on. Its files stay as they are; those of capabilities that are not there are added.
-pub(crate) async fn reopen_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
+/// Tells whether two records would be written down as one.
+pub(crate) fn is_same<T: Serialize>(one: &T, other: &T) -> bool {
+    let written = serde_json::to_value(one).ok();
+    written.is_some() && written == serde_json::to_value(other).ok()
+}
+
+/// Records a session anew that goes on, if something is different. Its files stay as they are; those of capabilities that are not there are added.
+pub(crate) async fn reopen_session(
+    inner: &Arc<Inner>,
+    earlier: &Session,
+    session: Session,
+) -> Result<()> {
     let session_id = session.id;
     let records = Records::of_session(inner, session).await?;
     for file in files_of_capabilities(inner, &records)? {
@@ -171,6 +222,9 @@ pub(crate) async fn reopen_session(inner: &Arc<Inner>, session: Session) -> Resu
         if there.is_none() {
             inner.files.seed_initial_file(session_id, &file).await?;
         }
+    }
+    if is_same(earlier, &records.session) {
+        return Ok(());
     }
     let sessions = &inner.backends.session_store;
     sessions.add_session(records.session).await

@@ -14,10 +14,9 @@ use windlass_store::Claim;
 use windlass_turn::{Answer, Command, Input, Moment, Tail, Thread, ToolOutcome, TurnPlan};
 
 use super::fold::fold;
-use super::mail::{Mail, Submission};
+use super::mail::{CloseWhen, Mail, Reply, Submission};
 use super::masking::{RealCalls, learn_secrets};
 use super::prepare::Preparing;
-use super::repeat::handle_on_ended_turn;
 use super::slot::Slot;
 use super::take_up::ResumeCaller;
 use super::waiters::Waiters;
@@ -207,7 +206,13 @@ impl Actor {
         loop {
             while let Some(mail) = self.next_mail() {
                 match mail {
-                    Mail::Close { .. } => return Box::pin(self.close(mail)).await,
+                    mail @ Mail::Close { .. } if self.must_wait(&mail) => {
+                        self.deferred.push_back(mail);
+                    }
+                    Mail::Close { when, reply } => match self.busy_with(when) {
+                        Some(busy) => drop(reply.send(Err(busy))),
+                        None => return Box::pin(self.close(reply)).await,
+                    },
                     Mail::Retire { patience, reply } => {
                         return Box::pin(self.retire(patience, reply)).await;
                     }
@@ -275,11 +280,14 @@ impl Actor {
         }
     }
 
-    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back starts its turn
-    /// first.
+    /// A turn of an earlier life has no plan yet; and what was said before somebody wanted to go back, or to remove a session
+    /// that is idle, starts its turn first.
     fn must_wait(&self, mail: &Mail) -> bool {
         match mail {
             Mail::Rewind { .. } => self.preparing.is_some(),
+            Mail::Close { when, .. } => {
+                *when == CloseWhen::Idle && self.thread.turn().is_none() && self.preparing.is_some()
+            }
             mail => self.is_recovering() && mail.needs_plan(),
         }
     }
@@ -359,16 +367,9 @@ impl Actor {
                 results
                     .iter_mut()
                     .for_each(|result| output::cap(result, max_bytes));
-                let answers = results.len();
+                let name = results.first().map(|result| result.tool_call_id.clone());
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
-                match outcome {
-                    // All of them were taken before, by a turn that is over.
-                    Ok(commit::Accepted { turn_id: None, .. }) if answers > 0 => {
-                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
-                        let _ = reply.send(handle);
-                    }
-                    outcome => self.answer_with_handle(outcome, reply),
-                }
+                self.answer_or_repeat(outcome, name.as_deref(), reply).await;
             }
             Mail::Approval {
                 call,
@@ -379,6 +380,7 @@ impl Actor {
             } => {
                 use windlass_core::events::Decision::{Allow, Deny};
                 let decision = if approve { Allow } else { Deny };
+                let name = call.clone();
                 let outcome = self
                     .try_decide(Input::Approval {
                         call,
@@ -387,23 +389,18 @@ impl Actor {
                         remember,
                     })
                     .await?;
-                match outcome {
-                    Ok(commit::Accepted { turn_id: None, .. }) => {
-                        let handle = handle_on_ended_turn(&self.inner, &self.thread).await;
-                        let _ = reply.send(handle);
-                    }
-                    outcome => self.answer_with_handle(outcome, reply),
-                }
+                self.answer_or_repeat(outcome, Some(&name), reply).await;
             }
             Mail::UserAnswer {
                 request,
                 answer,
                 reply,
             } => {
+                let name = request.clone();
                 let outcome = self
                     .try_decide(Input::UserAnswer { request, answer })
                     .await?;
-                self.answer_with_handle(outcome, reply);
+                self.answer_or_repeat(outcome, Some(&name), reply).await;
             }
             Mail::Note { data, reply } => {
                 let outcome = self.try_decide(Input::Note { data: *data }).await?;
@@ -436,7 +433,7 @@ impl Actor {
     }
 
     /// Ends what runs, so that everybody who waits hears of it, and takes no more mail.
-    async fn close(mut self: Box<Self>, mail: Mail) -> Result<()> {
+    async fn close(mut self: Box<Self>, reply: Reply<()>) -> Result<()> {
         let queued: Vec<_> = self
             .thread
             .queue()
@@ -453,10 +450,22 @@ impl Actor {
                 .await?;
         }
         self.slot.close();
-        if let Mail::Close { reply } = mail {
-            let _ = reply.send(Ok(()));
-        }
+        let _ = reply.send(Ok(()));
         Ok(())
+    }
+
+    /// Says why the session cannot be removed yet.
+    fn busy_with(&self, when: CloseWhen) -> Option<AgentLoopError> {
+        let running = self.thread.turn().map(|turn| turn.id);
+        let queued = || Some(self.thread.queue().front()?.turn_id);
+        let turn_id = match when {
+            CloseWhen::Now => None,
+            CloseWhen::Idle => running.or_else(queued),
+        };
+        Some(AgentLoopError::TurnBusy {
+            session_id: self.thread.session_id(),
+            turn_id: turn_id?,
+        })
     }
 
     /// Decides an input of our own; that it came too late is no error.

@@ -34,6 +34,15 @@ pub(crate) enum SubmissionKind {
     Compaction,
 }
 
+/// When a session may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloseWhen {
+    /// At once: what runs is ended.
+    Now,
+    /// Only if no turn runs, and none waits.
+    Idle,
+}
+
 /// An input with its options.
 pub(crate) struct Submission {
     pub(crate) wanted: SubmissionKind,
@@ -115,8 +124,9 @@ pub(crate) enum Mail {
         patience: Duration,
         reply: Reply<()>,
     },
-    /// The session is removed: end what runs and take no more.
+    /// The session is removed: end what runs and take no more, or refuse because something runs.
     Close {
+        when: CloseWhen,
         reply: Reply<()>,
     },
 }
@@ -156,7 +166,7 @@ impl Mail {
             | Self::Import { reply, .. }
             | Self::Rewind { reply, .. }
             | Self::Retire { reply, .. }
-            | Self::Close { reply } => {
+            | Self::Close { reply, .. } => {
                 drop(reply.send(Err(error)));
             }
             Self::Abandon { .. } => {}

@@ -28,7 +28,7 @@ pub use windlass_turn::{PROCESS_RESTART, PROCESS_STOPPED};
 use crate::inner::Inner;
 use crate::turn_context::TurnContext;
 
-pub(crate) use mail::{AbandonReason, Mail, Submission, SubmissionKind};
+pub(crate) use mail::{AbandonReason, CloseWhen, Mail, Submission, SubmissionKind};
 pub(crate) use printed::Printed;
 pub(crate) use slot::Slot;
 pub(crate) use slots::{IdleLimits, Slots};

@@ -37,13 +37,14 @@ impl Printed {
     fn add(&mut self, call_id: &str, text: &str) -> bool {
         let print = self.0.entry(call_id.to_owned()).or_default();
         let room = MAX_PRINTED_BYTES.saturating_sub(print.bytes);
+        let was_within = print.bytes <= MAX_PRINTED_BYTES;
         print.bytes = print.bytes.saturating_add(text.len());
         let mut end = text.len().min(room);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
         print.waiting.push_str(&text[..end]);
-        if end < text.len() && room > 0 {
+        if was_within && print.bytes > MAX_PRINTED_BYTES {
             print.waiting.push_str(NO_MORE_SHOWN);
         }
         print.waiting.len() >= CHUNK_BYTES
@@ -174,5 +175,20 @@ mod tests {
         assert!(shown.len() <= MAX_PRINTED_BYTES + NO_MORE_SHOWN.len());
         printed.add("b", "other");
         assert_eq!(printed.take("b", None, Rest::Cannot), "other");
+    }
+
+    #[test]
+    fn pieces_that_fill_the_room_exactly_lose_no_word_about_the_rest() {
+        let piece = "x".repeat(8 * 1024);
+        let mut printed = Printed::default();
+        for _ in 0..MAX_PRINTED_BYTES / piece.len() {
+            printed.add("a", &piece);
+        }
+        let shown = printed.take("a", None, Rest::May);
+        assert_eq!(shown.len(), MAX_PRINTED_BYTES, "so far all is shown");
+        for _ in 0..3 {
+            printed.add("a", &piece);
+        }
+        assert_eq!(printed.take("a", None, Rest::May), NO_MORE_SHOWN);
     }
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::error::Result;
 use windlass_core::events::{Event, EventData};
+use windlass_core::typed_id::ExecId;
 use windlass_store::StreamKey;
 use windlass_turn::Thread;
 
+use super::actor::Actor;
+use super::commit::Accepted;
+use super::mail::Reply;
 use super::waiters::ended;
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -16,43 +20,80 @@ use crate::turn_result::{TurnHandle, TurnResult};
 /// How many events are looked at together.
 const PAGE: u64 = 64;
 
-/// Returns a handle on the turn that ended last, also where the answer was to a turn before it: the machine knows repeats of
-/// those too, and not which turn they were for.
-pub(super) async fn handle_on_ended_turn(inner: &Inner, thread: &Thread) -> Result<TurnHandle> {
-    let session_id = thread.session_id();
-    let ended = last_result(inner, thread).await?;
-    let ended = ended.ok_or(AgentLoopError::NoActiveTurn(session_id))?;
+impl Actor {
+    /// Answers with a handle on the turn that took an answer, now or the first time.
+    pub(super) async fn answer_or_repeat(
+        &mut self,
+        outcome: Result<Accepted>,
+        name: Option<&str>,
+        reply: Reply<TurnHandle>,
+    ) {
+        let is_repeat = outcome.as_ref().is_ok_and(|taken| taken.events.is_empty());
+        let found = match name.filter(|_| is_repeat) {
+            Some(name) => result_of_answer(&self.inner, &self.thread, name).await,
+            None => Ok(None),
+        };
+        match found {
+            Ok(Some(result)) => drop(reply.send(Ok(handle_on(&self.thread, result)))),
+            Ok(None) => self.answer_with_handle(outcome, reply),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+fn handle_on(thread: &Thread, ended: TurnResult) -> TurnHandle {
     let (tell, result) = oneshot::channel();
     let turn_id = ended.turn_id;
     // Whoever listens is in the same function.
     let _ = tell.send(ended);
-    Ok(TurnHandle {
-        session_id,
+    TurnHandle {
+        session_id: thread.session_id(),
         turn_id,
         message_id: None,
         first_event: None,
         result,
-    })
+    }
 }
 
-/// Looks for the end of the last turn, from the newest event on. It is rarely asked for, so it is not kept.
-async fn last_result(inner: &Inner, thread: &Thread) -> Result<Option<TurnResult>> {
+/// Looks for the end of the turn that took an answer, from the newest event on; `None` while that turn goes on. It is rarely asked
+/// for, so it is not kept.
+async fn result_of_answer(
+    inner: &Inner,
+    thread: &Thread,
+    name: &str,
+) -> Result<Option<TurnResult>> {
     let key = StreamKey::from(thread.session_id());
+    let mut ends: Vec<Arc<Event>> = Vec::new();
     let mut before = thread.head();
     while before > 0 {
         let after = before.saturating_sub(PAGE);
         let reading = inner.backends.journal.read(&key, after, PAGE as usize);
         let page = reading.await.map_err(from_journal)?;
-        let mut newest_first = page.events.iter().rev().filter(|event| had_begun(event));
-        if let Some(result) = newest_first.find_map(|event| ended(thread, event)) {
-            return Ok(Some(result));
+        for event in page.events.iter().rev() {
+            if event.data.ends_turn() {
+                ends.push(Arc::clone(event));
+            }
+            if is_answer(event, name) {
+                let of_turn = |end: &&Arc<Event>| end.context.turn_id == event.context.turn_id;
+                let end = ends.iter().find(of_turn);
+                return Ok(end.and_then(|end| ended(thread, end)));
+            }
         }
         before = after;
     }
     Ok(None)
 }
 
-/// Tells the end of a turn from that of an input which never had one.
-fn had_begun(event: &Arc<Event>) -> bool {
-    !matches!(&event.data, EventData::TurnCancelled(data) if data.iterations.is_none())
+/// Tells whether an event records the answer of this name: that of a step, of a call or of a question.
+fn is_answer(event: &Event, name: &str) -> bool {
+    let own_name = match &event.data {
+        EventData::ToolCallResolved(data) => &data.tool_call_id,
+        EventData::ApprovalDecided(data) => &data.tool_call_id,
+        EventData::UserInputAnswered(data) => &data.request_id,
+        _ => return false,
+    };
+    match name.parse::<ExecId>() {
+        Ok(exec_id) => event.context.exec_id == Some(exec_id),
+        Err(_) => own_name == name,
+    }
 }

@@ -571,6 +571,40 @@ async fn an_answer_that_is_repeated_when_the_turn_is_over_is_answered_the_same_w
 }
 
 #[tokio::test]
+async fn an_answer_to_an_earlier_turn_that_is_repeated_is_answered_with_that_turn() {
+    let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
+    let gate = Gate::shut();
+    let fixture = Setup::new([
+        Call::tools(vec![call("a", "ask", json!({}))]),
+        Call::answer("thanks"),
+        Call::answer("another"),
+        Call::new().wait(&gate).text("a third").done(),
+    ])
+    .session(|session| session.agent_tool(ask))
+    .build()
+    .await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    fixture.run("go").await;
+    let mut events = runtime.subscribe_after(session, 0).await.unwrap();
+    let requested = event(&mut events, "tool.call_requested").await;
+    let step = requested.context.exec_id.unwrap().to_string();
+    let answered = async || {
+        let results = vec![ToolResult::success(&step, 1)];
+        runtime.submit_tool_results(session, results).await.unwrap()
+    };
+    let first = soon(answered().await.wait()).await.unwrap();
+    assert_eq!(first.response, "thanks");
+
+    fixture.run("something else").await;
+    assert_eq!(soon(answered().await.wait()).await.unwrap(), first);
+    let running = fixture.start("and more");
+    gate.reached(1).await;
+    assert_eq!(soon(answered().await.wait()).await.unwrap(), first);
+    gate.open();
+    assert_eq!(soon(running).await.unwrap().unwrap().response, "a third");
+}
+
+#[tokio::test]
 async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
     let (fixture, journal) = on_spy([hello_call()]).await;
     // Room for the input and its turn, and none for what comes then; nor for the first that is tried again.

@@ -581,6 +581,51 @@ async fn r06_a_turn_that_meets_the_removal_hears_that_the_session_is_gone() {
 }
 
 #[tokio::test]
+async fn a_session_with_a_turn_is_not_removed_as_an_idle_one() {
+    let gate = Gate::shut();
+    let fixture = Setup::new([Call::new().wait(&gate).text("done").done()])
+        .build()
+        .await;
+    let (runtime, session) = (&fixture.runtime, fixture.session);
+    let running = fixture.start("running");
+    gate.reached(1).await;
+    let queued = runtime.submit(session, "queued").await.unwrap();
+    let busy = soon(runtime.remove_idle_session(session)).await;
+    assert!(
+        matches!(busy, Err(AgentLoopError::TurnBusy { session_id, .. }) if session_id == session),
+        "{busy:?}"
+    );
+    gate.open();
+    assert_eq!(soon(running).await.unwrap().unwrap().response, "done");
+    assert!(soon(queued.wait()).await.unwrap().success);
+    soon(runtime.remove_idle_session(session)).await.unwrap();
+    let gone = runtime.session(session).await;
+    assert!(matches!(gone, Err(AgentLoopError::SessionNotFound(_))));
+}
+
+#[tokio::test]
+async fn no_turn_is_ended_by_the_removal_of_an_idle_session() {
+    // Many interleavings: the turn is before, inside or behind the removal.
+    for polls in 0..24 {
+        let fixture = Setup::new([]).build().await;
+        let turn = {
+            let fixture = fixture.clone();
+            tokio::spawn(async move { fixture.try_run("hi").await })
+        };
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        let removed = soon(fixture.runtime.remove_idle_session(fixture.session)).await;
+        let turn = soon(turn).await.unwrap();
+        match (&removed, &turn) {
+            (Ok(()) | Err(AgentLoopError::TurnBusy { .. }), Ok(turn)) if turn.success => {}
+            (Ok(()), Err(AgentLoopError::SessionNotFound(_))) => {}
+            other => panic!("after {polls}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn r07_an_unknown_session_is_named_by_every_function_and_nothing_is_stored() {
     let fixture = Setup::new([]).build().await;
     let (runtime, unknown) = (&fixture.runtime, SessionId::from_seed(404));

@@ -6,7 +6,6 @@ use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use futures_util::stream;
 use serde::Serialize;
-use serde_json::json;
 
 use super::{Answer, Id};
 use crate::error::{ApiError, Result};
@@ -44,10 +43,10 @@ pub(super) async fn export(asked: Asked, Path(id): Id, query: Query) -> Answer {
         include: include(&query),
     };
     let export = asked.export(&id, wanted).await?;
-    let first = json!({ "thread": &export.thread });
+    let first = line(&export.head_line)?;
     let lines = stream::try_unfold((Some(first), export), |(first, mut export)| async {
         let line = match first {
-            Some(first) => line(&first)?,
+            Some(first) => first,
             None => match export.next().await? {
                 Some(event) => line(&event)?,
                 None => return Ok::<_, ApiError>(None),

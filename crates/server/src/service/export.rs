@@ -3,26 +3,45 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde::Serialize;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::{ErrorCode, RuntimeEventEnvelope, Thread};
+use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
+use windlass_store::queries::TurnDetail;
 
 use super::Asked;
 use super::follow::Wanted;
 use crate::app::Shared;
 use crate::error::{ApiError, Result};
 use crate::subscribers::Subscriber;
+use crate::threads::{FoundThread, told};
 use crate::view::{self, Include};
 
 /// How many records are read together.
 const PAGE: usize = 256;
 
+/// The first line of an export.
+#[derive(Serialize)]
+pub(crate) struct HeadLine {
+    /// The thread as it was at the beginning.
+    thread: Thread,
+    /// What a fork has of its parent: that is no event of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<SharedTurns>,
+}
+
+/// Turns that a fork shares with its parent, as the fork shows them.
+#[derive(Default, Serialize)]
+struct SharedTurns {
+    turns: Vec<Turn>,
+    items: Vec<Item>,
+}
+
 /// The events of a thread up to the newest that there was at the beginning. It reads the next page when it is asked for it, so that a long
 /// thread takes no more memory than a short one.
 pub(crate) struct Export {
     app: Shared,
-    /// The thread as it was at the beginning.
-    pub(crate) thread: Thread,
+    pub(crate) head_line: HeadLine,
     session_id: SessionId,
     include: Include,
     page: VecDeque<Arc<Event>>,
@@ -38,18 +57,37 @@ impl Asked {
     /// Begins to read a thread from one event on to its end.
     pub(crate) async fn export(&self, id: &str, wanted: Wanted) -> Result<Export> {
         let found = self.find(id).await?;
+        let shared = match wanted.since < found.shared() {
+            true => Some(self.shared_part(&found).await?),
+            false => None,
+        };
         Ok(Export {
             app: Shared::clone(&self.app),
             session_id: found.id,
             include: wanted.include,
             page: VecDeque::new(),
-            // What a fork shares is no event of it.
             read: wanted.since.max(found.shared()),
             head: found.row.seq,
             previous: wanted.since,
-            thread: found.thread,
+            head_line: HeadLine {
+                thread: found.thread,
+                shared,
+            },
             reader: Subscriber::take(&self.app, &self.caller)?,
         })
+    }
+
+    async fn shared_part(&self, found: &FoundThread) -> Result<SharedTurns> {
+        let whole = self.queries.thread_detail(&found.row.stream, usize::MAX);
+        let turns = whole.await?.map_or_else(Vec::new, |whole| whole.turns);
+        let mut shared = SharedTurns::default();
+        let kept = |turn: &&TurnDetail| turn.row.is_shared && !turn.row.is_pruned;
+        for turn in turns.iter().filter(kept) {
+            let (turn, items) = told(found.id, turn);
+            shared.turns.push(turn);
+            shared.items.extend(items);
+        }
+        Ok(shared)
     }
 }
 

@@ -1,22 +1,47 @@
 //! Removing a thread with all that is recorded of it.
 
+use windlass_core::error::AgentLoopError;
+use windlass_core::typed_id::SessionId;
+
 use super::Asked;
 use crate::error::{ApiError, Result};
+use crate::ids;
+use crate::threads::FoundThread;
+use crate::tokens::TokenScope;
 
 impl Asked {
     /// Removes a thread in which nothing runs. What a fork shares with it stays until the last such fork goes.
     pub(crate) async fn remove_thread(&self, id: &str) -> Result<()> {
-        let found = self.find(id).await?;
-        let _alone = self.changing.lock(&found.id.to_string()).await;
-        // As it is now: somebody else may have removed it, or said something, in the meantime.
-        let found = self.find(id).await?;
-        if let Some(active) = found.row.open_turn() {
-            return Err(ApiError::turn_active(active.id));
+        let not_found = || ApiError::thread_not_found(id);
+        let session_id = ids::parse_thread(id).ok_or_else(not_found)?;
+        let _alone = self.changing.lock(&session_id.to_string()).await;
+        match self.look_up(session_id).await? {
+            Some(found) => self.remove_found(found).await,
+            None if self.is_half_removed(session_id).await? => {
+                Ok(self.runtime.remove_idle_session(session_id).await?)
+            }
+            None => Err(not_found()),
         }
-        self.runtime.remove_session(found.id).await?;
+    }
+
+    async fn remove_found(&self, found: FoundThread) -> Result<()> {
+        self.runtime.remove_idle_session(found.id).await?;
         if let Some(agent) = found.thread.agent.filter(|_| !found.thread.archived) {
             self.rooms.give_back(&agent);
         }
         Ok(())
+    }
+
+    /// Tells whether the process ended in the middle of a removal: the conversation is gone, and the session's record is not. Whose
+    /// it was is gone too, so only an admin may finish it.
+    async fn is_half_removed(&self, id: SessionId) -> Result<bool> {
+        if self.caller.scope != TokenScope::Admin {
+            return Ok(false);
+        }
+        let is_ours = match self.runtime.session(id).await {
+            Err(AgentLoopError::SessionNotFound(_)) => false,
+            session => session?.harness_id == self.settings.harness_id,
+        };
+        Ok(is_ours && self.runtime.events_since(id, 0, 1).await?.is_empty())
     }
 }

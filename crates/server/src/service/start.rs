@@ -1,7 +1,5 @@
 //! Starting a turn.
 
-use std::sync::atomic::Ordering;
-
 use chrono::{DateTime, SubsecRound, Utc};
 use windlass_core::events::Event;
 use windlass_core::items::{Change, change};
@@ -160,7 +158,6 @@ impl Asked {
             }
             TurnPurpose::Compact => self.runtime.compact(id, input).await?,
         };
-        self.counters.turns.fetch_add(1, Ordering::Relaxed);
         let first = handle.first_event().and_then(|event| started(event));
         let (turn, at) =
             first.ok_or_else(|| ApiError::internal("a turn was accepted and has not begun"))?;

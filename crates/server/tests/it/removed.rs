@@ -1,6 +1,8 @@
 //! Threads that are removed, and what is written down of them before.
 
 use serde_json::{Value, json};
+use windlass_core::typed_id::{HarnessId, SessionId};
+use windlass_runtime::{HarnessBuilder, Journal, SessionBuilder};
 
 use crate::support::{Daemon, Home, Setup, soon, text};
 
@@ -45,6 +47,24 @@ async fn an_export_is_the_thread_and_then_each_event_as_the_stream_shows_it() {
     assert_eq!(lines[0]["thread"]["id"], fork);
     let names: Vec<_> = lines[1..].iter().map(|line| text(&line["event"])).collect();
     assert_eq!(names, ["thread.forked"], "what it shares is its parent's");
+    let fork = format!("/v1/threads/{fork}");
+    daemon.say(&fork, "and on its own").await;
+    let detail = daemon.detail(&fork).await;
+    let shared = exported(&daemon, &format!("{fork}/export")).await[0]["shared"].clone();
+    let (turns, items) = (&detail["turns"], &detail["items"]);
+    let (turns, items) = (turns.as_array().unwrap(), items.as_array().unwrap());
+    assert_eq!(shared["turns"].as_array().unwrap()[..], turns[..40]);
+    let own = turns[40]["id"].clone();
+    let items: Vec<_> = items.iter().filter(|item| item["turn_id"] != own).collect();
+    assert_eq!(json!(items), shared["items"], "as the fork shows them");
+    let rest = exported(&daemon, &format!("{fork}/export?since_seq={since}")).await;
+    assert_eq!(
+        rest[0]["shared"]["turns"], shared["turns"],
+        "some is behind"
+    );
+    let head = detail["latest_seq"].as_u64().unwrap();
+    let rest = exported(&daemon, &format!("{fork}/export?since_seq={head}")).await;
+    assert!(rest[0].get("shared").is_none());
 }
 
 #[tokio::test]
@@ -111,6 +131,48 @@ async fn a_thread_with_a_turn_at_work_is_not_removed() {
     events.until("turn.completed").await;
     let removed = daemon.client.raw("DELETE", &thread, None).await;
     assert_eq!(removed.status, 204);
+}
+
+#[tokio::test]
+async fn an_admin_removes_what_is_left_of_half_a_removal() {
+    let data = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.say(&thread, "hello").await;
+    let session = ids_of(&daemon).await;
+    // As after a kill between the conversation and the record.
+    let journal = daemon.opened.as_ref().unwrap().journal();
+    assert!(journal.remove(&session[0].into()).await.unwrap());
+    assert_eq!(daemon.client.get(&thread).await.status, 404);
+
+    let removed = daemon.client.raw("DELETE", &thread, None).await;
+    assert_eq!(removed.status, 204);
+    assert!(ids_of(&daemon).await.is_empty());
+    let again = daemon.client.raw("DELETE", &thread, None).await;
+    assert_eq!(again.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_that_no_client_made_is_not_removed() {
+    let daemon = Daemon::start().await;
+    let foreign = SessionBuilder::new(HarnessId::from_seed(2)).build();
+    let other = HarnessBuilder::new("other", "");
+    let mut other = other.build();
+    other.id = foreign.harness_id;
+    daemon.runtime.add_harness(other).await.unwrap();
+    let id = foreign.id;
+    daemon.runtime.add_session(foreign).await.unwrap();
+    let path = format!("/v1/threads/thr_{}", id.uuid().simple());
+    assert_eq!(daemon.client.raw("DELETE", &path, None).await.status, 404);
+    assert_eq!(ids_of(&daemon).await, [id]);
+}
+
+async fn ids_of(daemon: &Daemon) -> Vec<SessionId> {
+    daemon.runtime.session_ids().await.unwrap()
 }
 
 #[tokio::test]

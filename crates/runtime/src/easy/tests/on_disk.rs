@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::tools::{Tool, ToolExecutionResult};
-use windlass_store::sqlite::SqliteError;
+use windlass_store::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
 use super::{calls, results, says, scripted};
 use crate::easy::{ConversationError, Need, tool_fn};
-use crate::{Conversation, ConversationBuilder};
+use crate::{Conversation, ConversationBuilder, RuntimeBackends};
 
 fn life(data: &Path, script: LlmSimConfig) -> ConversationBuilder {
     scripted(script).0.on_disk(data).named("boat")
@@ -181,4 +181,35 @@ async fn a_directory_has_one_writer_and_close_gives_it_up() {
     );
     chat.close().await;
     open().start().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_entered_again_as_it_is_writes_nothing_and_leaves_nothing_when_removed()
+ {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(SqliteOptions::new(directory.path())).await;
+    let store = store.unwrap();
+    let open = async |instructions| {
+        let (builder, _) = scripted(LlmSimConfig::fixed("Hello!"));
+        let builder = builder.backends(RuntimeBackends::on_sqlite(&store));
+        builder.instructions(instructions).open().await.unwrap()
+    };
+    let chats = open("Be kind.").await;
+    let mut ada = chats.named("Ada").await.unwrap();
+    ada.say("Hi").await.unwrap();
+    let before = store.commits();
+    chats.named("Ada").await.unwrap();
+    open("Be kind.").await.named("Ada").await.unwrap();
+    assert_eq!(store.commits(), before);
+    let chats = open("Be brief.").await;
+    chats.named("Ada").await.unwrap();
+    assert!(store.commits() > before, "what is different is written");
+
+    chats.named("Ben").await.unwrap();
+    let runtime = chats.runtime();
+    runtime.remove_session(ada.session_id()).await.unwrap();
+    assert_eq!(runtime.list_harnesses().await.unwrap().len(), 1, "Ben's");
+    assert_eq!(runtime.list_agents().await.unwrap().len(), 1);
+    let mut ben = chats.named("Ben").await.unwrap();
+    assert_eq!(ben.say("Hi").await.unwrap().text, "Hello!");
 }

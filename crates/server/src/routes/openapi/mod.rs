@@ -46,7 +46,7 @@ const ROUTES: &[Route] = &[
     Route("get", "/v1/threads/{id}", "getThread", "Returns a whole thread", None, 200, One("ThreadDetail")),
     Route("patch", "/v1/threads/{id}", "patchThread", "Changes a thread", Some("PatchThread"), 200, One("Thread")),
     Route("delete", "/v1/threads/{id}", "deleteThread", "Removes a thread and all that is recorded of it", None, 204, Nothing),
-    Route("get", "/v1/threads/{id}/export", "exportThread", "Writes a thread, then each of its events, one a line", None, 200, Lines("`{\"thread\": Thread}`, then a `RuntimeEvent` a line.")),
+    Route("get", "/v1/threads/{id}/export", "exportThread", "Writes a thread, then each of its events, one a line", None, 200, Lines("`{\"thread\": Thread}`, then a `RuntimeEvent` a line. Of a fork the first line also has `shared`: the `turns` and `items` that it shares with its parent, unless `since_seq` is behind them.")),
     Route("post", "/v1/threads/{id}/resume", "resumeThread", "Looks a thread up to go on with it", None, 200, One("Thread")),
     Route("post", "/v1/threads/{id}/fork", "forkThread", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
     Route("post", "/v1/threads/{id}/undo", "undoThread", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),

@@ -132,6 +132,12 @@ async fn a_turn_that_says_nothing_and_a_status_that_is_none_are_refused() {
     let listed = socket.ok("runs.list", json!({"agent_id": "a"})).await;
     assert_eq!(listed["runs"][0]["turn_count"], 0);
     assert_eq!(listed["runs"][0]["status"], "in_progress");
+
+    // The original takes a turn that says nothing.
+    let shake = json!({"protocol_version": 3});
+    socket.ok("server.handshake", shake).await;
+    let turns = json!({"run_id": run, "turns": [{}]});
+    assert_eq!(socket.ok("runs.record_turns", turns).await["count"], 1);
 }
 
 #[tokio::test]
