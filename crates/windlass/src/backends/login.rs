@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::BackendKind;
+use crate::own_file;
 
 /// Whether an agent is logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +92,11 @@ pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, St
         Err(_) => return Login::Unknown,
     }
     let (settings, words) = traces.settings;
-    let settings = fs::read_to_string(directory.join(settings)).unwrap_or_default();
+    let settings = match own_file::read(&directory.join(settings)) {
+        Ok(settings) => settings.map_or(String::new(), |file| file.text),
+        // It may say anything.
+        Err(_) => return Login::Unknown,
+    };
     let is_elsewhere = words.iter().any(|word| settings.contains(word))
         || traces.others.iter().any(|other| value(other).is_some())
         // There a login is in the keychain.
@@ -160,5 +165,17 @@ mod tests {
             let case = (kind, file, variable);
             assert_eq!(of(kind, home.path(), &variables), login, "{case:?}");
         }
+    }
+
+    #[test]
+    fn settings_that_are_no_file_say_nothing_and_nobody_waits_for_them() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join(".codex");
+        std::fs::create_dir(&directory).unwrap();
+        let pipe = directory.join("config.toml");
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        assert!(made.unwrap().success());
+        let login = of(BackendKind::Codex, home.path(), &BTreeMap::new());
+        assert_eq!(login, Login::Unknown);
     }
 }
