@@ -67,7 +67,7 @@ impl Finding {
 
 impl Doctor {
     pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
-        let data = data::directory(self.data.clone());
+        let data = data::directory(self.data.clone())?;
         let (config, configuration) = configuration(named_config, &data);
         let mut findings = vec![version(), configuration];
         findings.extend(sandbox());

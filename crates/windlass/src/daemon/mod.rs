@@ -3,9 +3,9 @@
 
 pub(crate) mod agent;
 pub(crate) mod made_token;
+pub(crate) mod secrets_key;
 
 mod retention;
-mod secrets_key;
 mod tools;
 
 use std::collections::BTreeMap;

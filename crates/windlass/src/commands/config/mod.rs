@@ -68,7 +68,7 @@ impl ConfigWords {
     }
 
     pub(crate) fn carry_out(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data);
+        let directory = data::directory(self.data)?;
         let list = TrustList::of(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.word {

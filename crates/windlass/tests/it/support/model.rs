@@ -18,6 +18,16 @@ impl Told {
         told.iter().map(Value::to_string).collect()
     }
 
+    /// Returns the tools that the last request offers.
+    pub(crate) fn tools(&self) -> Vec<String> {
+        let told = self.0.lock().unwrap();
+        let tools = told.last().unwrap()["tools"].as_array().cloned();
+        let names = tools.unwrap().into_iter();
+        names
+            .map(|tool| crate::support::text(&tool["name"]))
+            .collect()
+    }
+
     /// Returns the results of the calls, as the last request shows them.
     pub(crate) fn results(&self) -> Vec<String> {
         self.0.lock().unwrap().last().map_or_else(Vec::new, results)
