@@ -262,8 +262,8 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
     assert!(run().status.success());
     let all = daemon.client.get("/v1/environments").expect(200);
     let all = all["environments"].as_array().unwrap();
-    let id = all.iter().map(|it| it["id"].as_str().unwrap());
-    let id = id.filter(|id| id.starts_with("dir-")).last().unwrap();
+    let mut ids = all.iter().map(|it| it["id"].as_str().unwrap());
+    let id = ids.find(|id| id.starts_with("dir-")).unwrap();
     let path = format!("/v1/environments/{id}");
     for (root, policy) in [
         (home.path(), serde_json::json!({})),

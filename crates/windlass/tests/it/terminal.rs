@@ -13,7 +13,12 @@ fn the_demonstration_is_killed_and_goes_on() {
     if Sandbox::all("the_demonstration_is_killed").is_empty() {
         return;
     }
-    let out = windlass(&["demo"], &[]);
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join(".config/windlass");
+    std::fs::create_dir_all(&directory).unwrap();
+    // It shows the same to everybody, whatever their configuration.
+    std::fs::write(directory.join("windlass.toml"), "nonsense = 1").unwrap();
+    let out = windlass(&["demo"], &[("HOME", home.path().to_str().unwrap())]);
     let (said, told) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success(), "{told}");
     assert!(said.contains("outcome is unknown"), "{said}");
