@@ -191,7 +191,11 @@ fn sandbox() -> Vec<Finding> {
 }
 
 fn model_that_answers(config: &Config) -> Finding {
-    let variable = |name: &str| std::env::var(name).ok();
+    let variable = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .filter(|value| !value.trim().is_empty())
+    };
     let wanted = variable("WINDLASS_MODEL");
     match model::choose(wanted.as_deref(), config, variable) {
         Ok(Choice::Real(model)) => {

@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-use crate::support::{Home, Model, Sandbox, Signal, TOKEN};
+use crate::support::{Home, Model, Relay, Sandbox, Signal, TOKEN};
 
 /// A directory to work in, and the data of whoever does.
 pub(crate) struct Place {
@@ -245,6 +246,25 @@ fn a_run_whose_daemon_is_killed_goes_on_by_itself() {
     let out = child.wait_with_output().unwrap();
     assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
     assert!(out.status.success());
+}
+
+#[test]
+fn a_daemon_that_is_slow_to_answer_is_reached_again() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let _daemon = home.start_with(&[]);
+    let relay = Relay::before(&home.data());
+    let mut command = home.command(&["run", "--yes", "hello"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let exchange = model.asked();
+    relay.break_off();
+    model.say(exchange, &Answer::text(&["It went on."]));
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(child.wait_with_output()));
+    let out = receive.recv_timeout(Duration::from_secs(60));
+    let out = out.expect("it was not reached again").unwrap();
+    assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
 }
 
 #[test]

@@ -96,6 +96,11 @@ fn the_doctor_looks_at_everything_and_says_what_to_do() {
             .unwrap()
             .contains("ANTHROPIC_API_KEY")
     );
+    let unset = windlass(&["doctor"], &[("WINDLASS_MODEL", "")]);
+    assert!(
+        !text(&unset.stdout).contains("unknown provider"),
+        "{unset:?}"
+    );
     let broken = windlass(&["doctor"], &[("WINDLASS_MODEL", "acme/x")]);
     assert_eq!(broken.status.code(), Some(1));
     assert!(text(&broken.stdout).contains("unknown provider `acme`"));

@@ -1,6 +1,6 @@
 //! `windlass threads` and `windlass events`, beside a daemon and without one.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -137,6 +137,28 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
     );
     assert_eq!(String::from_utf8(alone.stdout).unwrap(), followed);
     assert!(followed.contains("turn.started") && !followed.contains("turn.completed"));
+}
+
+/// Another command that found it would be left alone in the middle of its turn.
+#[test]
+fn a_command_that_only_looks_is_found_by_nobody() {
+    let home = Home::new();
+    let mut run = home.command(&["run", "-"]);
+    let mut run = run.stdin(Stdio::piped()).spawn().unwrap();
+    // More than a pipe holds.
+    let words = "words ".repeat(100_000);
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(words.as_bytes()).unwrap();
+    drop(stdin);
+    assert!(run.wait().unwrap().success());
+    let id = ids(&home).remove(0);
+    let mut export = home.command(&["threads", "export", &id]);
+    let mut export = export.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = export.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+    assert!(!home.data().join("daemon.sock").exists());
+    drop(out);
+    assert!(export.wait().unwrap().success());
 }
 
 #[test]

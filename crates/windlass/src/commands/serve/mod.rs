@@ -163,7 +163,9 @@ impl Serve {
                 "the path of the data is too long for a socket: other commands do not find this daemon",
             ),
         }
-        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
+        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID")
+            .ok()
+            .filter(|name| !name.trim().is_empty());
         let Daemon {
             store,
             runtime,
