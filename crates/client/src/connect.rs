@@ -39,7 +39,7 @@ impl Connect for ToPort {
     }
 }
 
-/// The Unix socket that a daemon listens on.
+/// The Unix socket that a daemon of the same user listens on, or one of root. Nobody else is spoken to: whoever listens gets the token.
 #[derive(Debug, Clone)]
 pub struct ToSocket(PathBuf);
 
@@ -53,6 +53,40 @@ impl ToSocket {
 #[async_trait]
 impl Connect for ToSocket {
     async fn connect(&self) -> io::Result<Box<dyn Connection>> {
-        Ok(Box::new(UnixStream::connect(&self.0).await?))
+        let stream = UnixStream::connect(&self.0).await?;
+        check_peer(
+            stream.peer_cred()?.uid(),
+            rustix::process::geteuid().as_raw(),
+        )?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Refuses a socket of another user.
+fn check_peer(peer: u32, user: u32) -> io::Result<()> {
+    if peer == user || peer == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("the socket belongs to another user (uid {peer})"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_peer;
+
+    #[test]
+    fn only_the_user_and_root_are_spoken_to() {
+        for (peer, user, is_good) in [
+            (1000, 1000, true),
+            (0, 1000, true),
+            (0, 0, true),
+            (1001, 1000, false),
+            (1000, 0, false),
+        ] {
+            assert_eq!(check_peer(peer, user).is_ok(), is_good, "{peer} {user}");
+        }
     }
 }

@@ -45,9 +45,13 @@ impl ClientError {
         }
     }
 
-    /// Tells whether the daemon is gone, so that another may be there soon.
+    /// Tells whether the daemon is gone, so that another may be there soon. One that may not be spoken to is not gone.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Broken(_))
+        match self {
+            Self::Unreachable(error) => error.kind() != io::ErrorKind::PermissionDenied,
+            Self::Broken(_) => true,
+            _ => false,
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The words of the command line.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
@@ -102,7 +104,23 @@ impl Command {
 
 /// Reads the command line; one that is wrong ends the process with its reason.
 pub(crate) fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| without_hidden(error).exit())
+    let mut command = without_blank_variables(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    read.unwrap_or_else(|error| without_hidden(error.format(&mut command)).exit())
+}
+
+/// Lets variables that are set to nothing count as unset.
+fn without_blank_variables(command: clap::Command) -> clap::Command {
+    let is_blank = |name: &OsStr| {
+        let value = std::env::var_os(name);
+        value.is_some_and(|value| value.to_string_lossy().trim().is_empty())
+    };
+    let command = command.mut_args(|arg| match arg.get_env().is_some_and(is_blank) {
+        true => arg.env(Resettable::Reset),
+        false => arg,
+    });
+    command.mut_subcommands(without_blank_variables)
 }
 
 /// Takes names out of a suggestion that no help shows.

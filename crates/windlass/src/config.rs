@@ -137,7 +137,7 @@ pub(crate) fn whole(path: &Path) -> Result<PathBuf> {
 
 /// Returns what to type to trust the file of the current directory.
 pub(crate) fn trust_command(data: &Path) -> String {
-    match data == data::usual() {
+    match data::usual().is_some_and(|usual| usual == data) {
         true => "windlass config trust".to_owned(),
         false => format!("windlass config trust --data '{}'", printable(data)),
     }

@@ -10,19 +10,28 @@ use rustix::fs::Access;
 
 use crate::cli::{note, printable};
 
+/// What everybody may write to has this bit.
+const OF_OTHERS: u32 = 0o002;
+
 /// Returns the directory that was named, else the user's own.
-pub(crate) fn directory(named: Option<PathBuf>) -> PathBuf {
-    named.unwrap_or_else(|| {
-        let state = set("XDG_STATE_HOME").map(PathBuf::from);
-        let home = || set("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-        let state = state.or_else(home).unwrap_or_else(std::env::temp_dir);
-        state.join("windlass")
-    })
+pub(crate) fn directory(named: Option<PathBuf>) -> Result<PathBuf> {
+    named.or_else(of_user).context(
+        "there is no place for data: name a directory with --data or WINDLASS_DATA, or set HOME",
+    )
+}
+
+/// Returns the user's own directory, if the user has one.
+pub(crate) fn of_user() -> Option<PathBuf> {
+    // One that depends on where somebody stands may be anybody's.
+    let path = |name: &str| set(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let home = || path("HOME").map(|home| home.join(".local/state"));
+    let state = path("XDG_STATE_HOME").or_else(home);
+    state.map(|state| state.join("windlass"))
 }
 
 /// Returns the directory of somebody who names none on the command line.
-pub(crate) fn usual() -> PathBuf {
-    directory(set("WINDLASS_DATA").map(PathBuf::from))
+pub(crate) fn usual() -> Option<PathBuf> {
+    set("WINDLASS_DATA").map(PathBuf::from).or_else(of_user)
 }
 
 fn set(name: &str) -> Option<OsString> {
@@ -61,17 +70,19 @@ pub(crate) fn make(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Who owns a directory can put anything into it, tokens too.
-fn is_own(directory: &Path) -> Result<()> {
-    let found = fs::metadata(directory);
-    let owner = found
-        .with_context(|| format!("cannot look at {}", printable(directory)))?
-        .uid();
-    let user = rustix::process::geteuid().as_raw();
+/// Who owns a directory, or may write to it, can put anything into it, tokens and sockets too.
+pub(crate) fn is_own(directory: &Path) -> Result<()> {
+    let shown = printable(directory);
+    let found = fs::metadata(directory).with_context(|| format!("cannot look at {shown}"))?;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     if user != 0 && owner != user && owner != 0 {
         bail!(
-            "the data directory {} belongs to another user (uid {owner}); name one of your own with --data",
-            printable(directory)
+            "the data directory {shown} belongs to another user (uid {owner}); name one of your own with --data"
+        );
+    }
+    if found.mode() & OF_OTHERS != 0 {
+        bail!(
+            "everybody may write to the data directory {shown}; name one of your own with --data, or run `chmod 700 {shown}`"
         );
     }
     Ok(())

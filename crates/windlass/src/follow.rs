@@ -17,6 +17,13 @@ pub(crate) struct Follower {
     seen: u64,
 }
 
+/// What comes next.
+pub(crate) enum Next {
+    Event(Box<RuntimeEventEnvelope>),
+    /// The daemon is gone.
+    Lost,
+}
+
 impl Follower {
     /// Follows a thread from the event after a number on.
     pub(crate) async fn after(link: &Arc<Link>, thread_id: &str, seen: u64) -> Result<Self> {
@@ -29,35 +36,49 @@ impl Follower {
         })
     }
 
-    /// Returns the next event. Where the daemon is gone, another one is reached, and the turn that it left open goes on.
-    pub(crate) async fn next(&mut self) -> Result<RuntimeEventEnvelope> {
+    /// Returns what comes next. Whoever stops waiting for it misses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Next> {
+        match self.events.next().await {
+            Ok(Some(event)) => {
+                self.seen = event.seq;
+                Ok(Next::Event(Box::new(event)))
+            }
+            Ok(None) => Ok(Next::Lost),
+            Err(error) if error.is_lost() => Ok(Next::Lost),
+            Err(error) => Err(explained(error)),
+        }
+    }
+
+    /// Reaches another daemon, because that one is gone, and lets the turn that it left open go on. It takes a while, so it does not belong
+    /// where something else ends the wait.
+    pub(crate) async fn reach_again(&mut self) -> Result<()> {
         loop {
-            match self.events.next().await {
-                Ok(Some(event)) => {
-                    self.seen = event.seq;
-                    return Ok(event);
-                }
-                Ok(None) => self.reach_again().await?,
-                Err(error) if error.is_lost() => self.reach_again().await?,
-                Err(error) => return Err(explained(error)),
+            self.link.again().await?;
+            match self.go_on().await {
+                Err(error) if error.is_lost() => {}
+                reached => return reached.map_err(explained),
             }
         }
     }
 
-    async fn reach_again(&mut self) -> Result<()> {
-        self.link.again().await?;
-        let client = self.link.client();
+    async fn go_on(&mut self) -> Result<(), ClientError> {
         resume(&self.link, &self.thread_id).await?;
-        let events = client.events(&self.thread_id, self.seen).await;
-        self.events = events.map_err(explained)?;
+        self.follow_again().await
+    }
+
+    /// Follows what another daemon tells, and leaves turns that are open alone.
+    pub(crate) async fn follow_again(&mut self) -> Result<(), ClientError> {
+        self.events = self
+            .link
+            .client()
+            .events(&self.thread_id, self.seen)
+            .await?;
         Ok(())
     }
 }
 
 /// Looks a thread up, and lets a turn that an earlier process left open go on.
-pub(crate) async fn resume(link: &Link, thread_id: &str) -> Result<Thread> {
+pub(crate) async fn resume(link: &Link, thread_id: &str) -> Result<Thread, ClientError> {
     let path = format!("/v1/threads/{thread_id}/resume");
-    let resumed: Result<Thread, ClientError> =
-        link.client().post(&path, &serde_json::json!({})).await;
-    resumed.map_err(explained)
+    link.client().post(&path, &serde_json::json!({})).await
 }

@@ -9,6 +9,7 @@ mod data;
 mod data_modes;
 mod demonstration;
 mod follow;
+mod ids;
 mod log;
 mod model;
 mod own_file;

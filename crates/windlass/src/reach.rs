@@ -9,12 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use serde_json::json;
-use tokio::net::UnixStream;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use windlass_client::{Client, ClientError, Connect, Connection, ToSocket};
 use windlass_core::digest::Digest128;
-use windlass_protocol::{Environment, EnvironmentList, ErrorCode};
+use windlass_protocol::{Environment, EnvironmentList, EnvironmentPolicy, ErrorCode};
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Access, Inside, Server, Token, TokenBook};
 use windlass_store::SqliteError;
@@ -22,11 +21,13 @@ use windlass_store::SqliteError;
 use crate::cli::{note, or_current, printable};
 use crate::commands::serve::access;
 use crate::config;
-use crate::daemon::{self, Daemon, DaemonOptions, made_token};
-use crate::{data_modes, model, own_file};
+use crate::daemon::{self, Daemon, DaemonOptions, made_token, secrets_key};
+use crate::{data, data_modes, model, own_file};
 
 /// How often a daemon that is starting is looked for.
 const TRIES: u32 = 20;
+/// How often the next daemon is looked for when one is gone, before the command works by itself: somebody may start it again.
+const TRIES_AGAIN: u32 = 8;
 /// How long to wait before the next look.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long a daemon inside of a command may take to end; what runs then is recorded as far as it is.
@@ -42,6 +43,17 @@ pub(crate) struct Reach {
     pub(crate) model: Option<String>,
     /// Where that daemon works when nobody says where.
     pub(crate) workspace: PathBuf,
+    /// What for.
+    pub(crate) purpose: Purpose,
+}
+
+/// What the daemon of a data directory is reached for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To carry turns. Other commands may use the same daemon.
+    Work,
+    /// To look at the data, or to put it in order. A daemon of our own is gone so soon that nobody else may find it.
+    Look,
 }
 
 /// The way to a daemon, and to the next one when that is gone.
@@ -67,6 +79,7 @@ impl Reach {
             config: config.map(Path::to_owned),
             model: Some("sim".to_owned()),
             workspace: or_current(None)?,
+            purpose: Purpose::Look,
         })
     }
 
@@ -82,7 +95,7 @@ impl Reach {
             }
         }
         anyhow::bail!(
-            "another process works on {} and cannot be spoken to; end it, or name other data with --data",
+            "another process works on {} and cannot be spoken to (a daemon with --insecure never can); end it, or name other data with --data",
             printable(&self.data)
         )
     }
@@ -92,13 +105,16 @@ impl Reach {
         let Some(socket) = daemon::own_socket(&self.data) else {
             return Ok(None);
         };
-        if UnixStream::connect(&socket).await.is_err() {
+        if !socket.exists() {
             return Ok(None);
         }
+        // Whoever made the socket gets the token.
+        data_modes::mend(&self.data);
+        data::is_own(&self.data)?;
         let client = Client::new(ToSocket::new(socket), token_of(&self.data));
         match client.get::<EnvironmentList>("/v1/environments").await {
             Ok(_) => Ok(Some(client)),
-            // It went away in the meantime.
+            // It went away, and left its socket or not.
             Err(error) if error.is_lost() => Ok(None),
             Err(error) if error.code() == Some(ErrorCode::Unauthorized) => {
                 Err(error).context(format!(
@@ -111,16 +127,28 @@ impl Reach {
         }
     }
 
+    /// Finds the daemon that somebody starts instead of one that is gone.
+    async fn started_again(&self) -> Result<Option<Client>> {
+        for _ in 0..TRIES_AGAIN {
+            if let Some(client) = self.running().await? {
+                return Ok(Some(client));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(None)
+    }
+
     /// Brings up a daemon in this process. Turns that others left open stay open until somebody resumes their thread.
     async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
         data_modes::mend(&self.data);
         let config = config::load(self.config.as_deref(), &self.data)?;
+        let secrets_key_file = secrets_key::named();
         let options = DaemonOptions {
             data: &self.data,
             workspace: self.workspace.clone(),
             config: &config,
             model: self.model.as_deref(),
-            secrets_key_file: None,
+            secrets_key_file: secrets_key_file.as_deref(),
             own_files: self.config.as_deref().into_iter().collect(),
             recovery: RecoveryPolicy::Resume,
             on_lost_commits: OnLostCommits::Refuse,
@@ -129,14 +157,19 @@ impl Reach {
         if daemon.is_demonstration {
             note(model::DEMONSTRATION);
         }
-        let (token, _) = made_token::kept(&self.data)?;
+        let token = match access::from_environment() {
+            Some(token) => token,
+            None => made_token::kept(&self.data)?.0,
+        };
         let stored = Arc::new(TokenBook::new(&self.data));
         let operator = Some(Token::new(token.clone()));
         let mut settings = daemon.settings(Access::Tokens { operator, stored });
         settings.resumes_open_turns = false;
         settings.grace = GRACE;
-        // Others find it too, and go on by themselves when it ends.
-        settings.unix_sockets.extend(daemon::own_socket(&self.data));
+        if self.purpose == Purpose::Work {
+            // Others find it too, and go on by themselves when it ends.
+            settings.unix_sockets.extend(daemon::own_socket(&self.data));
+        }
         let Daemon {
             store,
             runtime,
@@ -181,27 +214,56 @@ impl Link {
         client.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Tells whether the daemon lives in this process.
+    pub(crate) async fn is_own(&self) -> bool {
+        self.own.lock().await.is_some()
+    }
+
     /// Makes sure that a daemon is there before something is asked of it that must not be asked twice.
     pub(crate) async fn is_there(&self) -> Result<()> {
-        let answered = self
-            .client()
-            .get::<EnvironmentList>("/v1/environments")
-            .await;
-        match answered {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_lost() => self.again().await,
+        match self.answers().await? {
+            true => Ok(()),
+            false => self.again().await,
+        }
+    }
+
+    /// Asks the daemon something simple.
+    async fn answers(&self) -> Result<bool> {
+        let client = self.client();
+        match client.get::<EnvironmentList>("/v1/environments").await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_lost() => Ok(false),
             Err(error) => Err(explained(error)),
         }
     }
 
-    /// Reaches another daemon, because the one that was reached is gone.
+    /// Reaches another daemon, because the one that was reached is gone: that which is started instead of it, else one in this process.
     pub(crate) async fn again(&self) -> Result<()> {
         let mut own = self.own.lock().await;
+        // Somebody else in this process may have come first.
+        if self.answers().await? {
+            return Ok(());
+        }
         ensure!(own.is_none(), "the daemon of this process has ended");
-        let (client, brought_up) = self.reach.daemon().await?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        let (client, brought_up) = match self.reach.started_again().await? {
+            Some(client) => (client, None),
+            None => self.reach.daemon().await?,
+        };
+        self.set_client(client);
         *own = brought_up;
         Ok(())
+    }
+
+    /// Reaches the daemon that is started instead of one that is gone; `false` where nobody starts one.
+    pub(crate) async fn is_started_again(&self) -> Result<bool> {
+        let found = self.reach.started_again().await?;
+        let is_found = found.is_some();
+        found.into_iter().for_each(|client| self.set_client(client));
+        Ok(is_found)
+    }
+
+    fn set_client(&self, client: Client) {
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
     }
 
     /// Ends the daemon, where it is our own, once no other command works with it. A turn that is at work is released, and goes on when somebody
@@ -227,7 +289,18 @@ impl Link {
         let made = client.post::<Environment>("/v1/environments", &wanted);
         match made.await {
             Ok(_) => Ok(id),
-            Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => Ok(id),
+            Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => {
+                let path = format!("/v1/environments/{id}");
+                let there: Environment = client.get(&path).await.map_err(explained)?;
+                // Somebody may have made another one of this name.
+                ensure!(
+                    there.root == root && there.policy == EnvironmentPolicy::default(),
+                    "the environment {id} is not the one for {}: its root is {}, or it has a policy of its own; remove it with DELETE {path}",
+                    printable(&root),
+                    printable(&there.root)
+                );
+                Ok(id)
+            }
             Err(error) => Err(explained(error)),
         }
     }

@@ -6,16 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_protocol::{EventName, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
 
-use crate::follow::{self, Follower};
+use crate::follow::{self, Follower, Next};
+use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
 use crate::terminal::{Answer, Asked, Colour, FRAME, Questions, Screen};
 
 /// The tool that asks people; it is not offered where nobody can answer.
 const ASKING_TOOL: &str = "request_user_input";
+/// What such a question gets for an answer where nobody is there.
+const NOBODY: &str =
+    "Nobody is here to answer. Decide by yourself, or end and say what is to be decided.";
 
 /// A thread that somebody talks to.
 pub(crate) struct Talk {
@@ -25,6 +29,8 @@ pub(crate) struct Talk {
     cwd: PathBuf,
     /// Who allows calls.
     pub(crate) approvals: Approvals,
+    /// What each turn is told beside its prompt, such as a model of its own.
+    pub(crate) of_turns: Map<String, Value>,
 }
 
 /// Who allows calls that change something.
@@ -43,10 +49,23 @@ impl Approvals {
     pub(crate) fn here(is_all: bool) -> Self {
         match is_all {
             true => Self::All,
-            false if io::stdin().is_terminal() && io::stderr().is_terminal() => Self::Ask,
+            false if is_somebody_here() => Self::Ask,
             false => Self::Refuse,
         }
     }
+
+    /// Tells whether there is a person who can answer what a tool asks.
+    fn has_person(self) -> bool {
+        match self {
+            Self::All => is_somebody_here(),
+            Self::Ask => true,
+            Self::Refuse => false,
+        }
+    }
+}
+
+fn is_somebody_here() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// How a turn ended, for whoever watched it.
@@ -73,17 +92,19 @@ impl Talk {
             thread: thread.map_err(explained)?,
             cwd,
             approvals,
+            of_turns: Map::new(),
         })
     }
 
     /// Goes on with a thread.
     pub(crate) async fn resume(link: &Arc<Link>, id: &str, approvals: Approvals) -> Result<Self> {
-        let thread = follow::resume(link, id).await?;
+        let thread = follow::resume(link, id).await.map_err(explained)?;
         Ok(Self {
             link: Arc::clone(link),
             cwd: PathBuf::from(&thread.workspace),
             thread,
             approvals,
+            of_turns: Map::new(),
         })
     }
 
@@ -92,8 +113,8 @@ impl Talk {
         self.link.client().get(&path).await.map_err(explained)
     }
 
-    /// Watches the turn that an earlier process left open, if there is one.
-    pub(crate) async fn go_on(&self, screen: &mut Screen) -> Result<Option<Ended>> {
+    /// Finds the turn that an earlier process left open, if there is one.
+    pub(crate) async fn left_open(&self) -> Result<Option<Watch<'_>>> {
         let detail = self.detail().await?;
         let open = detail.turns.last();
         let open = open.filter(|turn| matches!(turn.status, Status::InProgress | Status::Queued));
@@ -122,41 +143,44 @@ impl Talk {
             questions.push(Asked::Input { id, request });
         }
         let events = Follower::after(&self.link, &self.thread.id, detail.latest_seq).await?;
-        let watch = Watch {
+        Ok(Some(Watch {
             talk: self,
+            events,
             turn_id: turn.id.clone(),
             questions,
             calls,
-        };
-        watch.watched(events, screen).await.map(Some)
+        }))
     }
 
-    /// Says something, and watches the turn to its end.
-    pub(crate) async fn say(&self, prompt: &str, screen: &mut Screen) -> Result<Ended> {
+    /// Says something, and returns the turn that this begins.
+    pub(crate) async fn say(&self, prompt: &str) -> Result<Watch<'_>> {
         let detail = self.detail().await?;
         let events = Follower::after(&self.link, &self.thread.id, detail.latest_seq).await?;
-        let mut wanted = json!({ "prompt": prompt });
-        match self.approvals {
-            Approvals::All => wanted["auto_approve"] = true.into(),
-            Approvals::Ask => {}
-            Approvals::Refuse => wanted["disallowed_tools"] = json!([ASKING_TOOL]),
+        let mut wanted = Value::Object(self.of_turns.clone());
+        wanted["prompt"] = prompt.into();
+        if self.approvals == Approvals::All {
+            wanted["auto_approve"] = true.into();
+        }
+        if !self.approvals.has_person() {
+            wanted["disallowed_tools"] = json!([ASKING_TOOL]);
         }
         let path = format!("/v1/threads/{}/turns", self.thread.id);
         let started = self.link.client().post(&path, &wanted).await;
         let started: ThreadAndTurn = started.map_err(explained)?;
-        let watch = Watch {
+        Ok(Watch {
             talk: self,
+            events,
             turn_id: started.turn.id,
             questions: Questions::new(),
             calls: HashMap::new(),
-        };
-        watch.watched(events, screen).await
+        })
     }
 }
 
 /// A turn that somebody watches.
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     talk: &'a Talk,
+    events: Follower,
     turn_id: String,
     questions: Questions,
     /// What is known of the calls, by their items.
@@ -164,7 +188,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    async fn watched(mut self, mut events: Follower, screen: &mut Screen) -> Result<Ended> {
+    /// Watches the turn to its end.
+    pub(crate) async fn watched(mut self, screen: &mut Screen) -> Result<Ended> {
         let mut tick = tokio::time::interval(FRAME);
         let mut interrupts = signal(SignalKind::interrupt())?;
         let mut is_stopping = false;
@@ -173,8 +198,20 @@ impl Watch<'_> {
             tokio::select! {
                 // The end of the turn is the last thing to be shown, so the events come first.
                 biased;
-                event = events.next() => {
-                    let event = event?;
+                next = self.events.next() => {
+                    let event = match next? {
+                        Next::Event(event) => event,
+                        Next::Lost => {
+                            tokio::select! {
+                                reached = self.events.reach_again() => reached?,
+                                _ = interrupts.recv() => {
+                                    screen.rest()?;
+                                    return Ok(Ended::Left);
+                                }
+                            }
+                            continue;
+                        }
+                    };
                     if event.turn_id.as_deref().is_some_and(|turn| turn != self.turn_id) {
                         continue;
                     }
@@ -222,29 +259,45 @@ impl Watch<'_> {
         }
     }
 
-    /// Asks what is to be asked, or answers where nobody is there.
+    /// Asks what is to be asked, and answers what no person is to decide.
     async fn settle(&mut self, screen: &mut Screen) -> Result<()> {
-        match self.talk.approvals {
-            Approvals::Ask => self.questions.ask(screen, &self.talk.cwd)?,
-            approvals => {
-                while let Some(asked) = self.questions.take() {
-                    let decision = match approvals {
-                        Approvals::All => "allow",
-                        _ => "deny",
-                    };
-                    if let Asked::Approval { id, tool } = asked {
-                        if decision == "deny" {
+        let approvals = self.talk.approvals;
+        if approvals != Approvals::Ask {
+            let mut for_person = Vec::new();
+            while let Some(asked) = self.questions.take() {
+                match asked {
+                    Asked::Approval { id, tool } => {
+                        if approvals == Approvals::Refuse {
                             let name = tool["name"].as_str().unwrap_or("a tool");
                             let text = format!(
                                 "{name} is not allowed: nobody is here to ask; --yes allows everything"
                             );
                             screen.tell(Colour::Asked, &text)?;
                         }
+                        let decision = match approvals {
+                            Approvals::All => "allow",
+                            _ => "deny",
+                        };
                         let body = json!({ "decision": decision });
                         self.pass_on(Answer::Approval { id, body }).await;
                     }
+                    asked if approvals.has_person() => for_person.push(asked),
+                    Asked::Input { id, request } => {
+                        screen.tell(
+                            Colour::Asked,
+                            "a question was not answered: nobody is here to ask",
+                        )?;
+                        let body = unanswered(&request);
+                        self.pass_on(Answer::Input { id, body }).await;
+                    }
                 }
             }
+            for asked in for_person {
+                self.questions.push(asked);
+            }
+        }
+        if approvals.has_person() {
+            self.questions.ask(screen, &self.talk.cwd)?;
         }
         Ok(())
     }
@@ -273,50 +326,42 @@ impl Watch<'_> {
     }
 }
 
+/// Answers each question of a request with the word that nobody is there.
+fn unanswered(request: &Value) -> Value {
+    let questions = request["questions"].as_array().into_iter().flatten();
+    let answers: Vec<_> = questions
+        .map(|question| {
+            let id = question["id"].as_str().unwrap_or_default();
+            json!({ "id": id, "label": NOBODY, "value": NOBODY })
+        })
+        .collect();
+    json!({ "answers": answers })
+}
+
 /// Finds a thread by its id, or by the end of it.
 pub(crate) async fn find(link: &Link, id: &str) -> Result<String> {
+    const ADVICE: &str = "`windlass threads list` shows them";
     let is_whole = id.strip_prefix("thr_").is_some_and(|hex| hex.len() == 32);
     if is_whole {
         return Ok(id.to_owned());
     }
-    if id.len() < MIN_SHORT || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        bail!("`{id}` is no id of a thread; `windlass threads list` shows them");
+    if !id
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        bail!("`{id}` is no id of a thread; {ADVICE}");
     }
-    let mut found = Vec::new();
-    for thread in recent(link).await? {
-        if thread.id.ends_with(id) {
-            found.push(thread.id);
-        }
-    }
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => bail!("there is no thread `{id}`; `windlass threads list` shows them"),
-        many => bail!("`{id}` may be {}; say more of it", many.join(" or ")),
-    }
-}
-
-/// Returns as much of an id as a person needs to name the thread.
-pub(crate) fn short(id: &str) -> &str {
-    id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
-}
-
-/// How much of an id is shown.
-const SHORT: usize = 8;
-/// How much of an id must be given.
-const MIN_SHORT: usize = 4;
-/// How many threads are looked through for the end of an id.
-const LOOKED_THROUGH: usize = 1000;
-
-/// Returns the newest threads.
-async fn recent(link: &Link) -> Result<Vec<Thread>> {
     let path = format!("/v1/threads?limit={LOOKED_THROUGH}&include_archived=true");
-    link.client().get(&path).await.map_err(explained)
+    let threads: Vec<Thread> = link.client().get(&path).await.map_err(explained)?;
+    Ok(by_end("thread", id, threads, |thread| &thread.id, ADVICE)?.id)
 }
 
-/// Finds the newest thread that works in a directory.
+/// Finds the newest thread that works in a directory. What was put away does not count.
 pub(crate) async fn newest_in(link: &Link, cwd: &Path) -> Result<Option<String>> {
     let cwd = cwd.canonicalize().context("the directory is gone")?;
-    let threads = recent(link).await?.into_iter();
-    let mut threads = threads.filter(|thread| Path::new(&thread.workspace) == cwd);
-    Ok(threads.next().map(|thread| thread.id))
+    let path = format!("/v1/threads?limit={LOOKED_THROUGH}");
+    let threads: Vec<Thread> = link.client().get(&path).await.map_err(explained)?;
+    let mut threads = threads.into_iter();
+    let newest = threads.find(|thread| Path::new(&thread.workspace) == cwd);
+    Ok(newest.map(|thread| thread.id))
 }

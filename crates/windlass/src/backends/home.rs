@@ -9,6 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
+use super::known;
 use crate::config::BackendKind;
 
 /// Directories of a home that many programs share: none of them is the settings of one.
@@ -20,9 +21,6 @@ pub(super) const SHARED: [&str; 6] = [
     ".local/state",
     "Library",
 ];
-
-/// Where Gemini keeps what it was told to do.
-const SETTINGS: &str = "settings.json";
 
 /// The home that belongs to threads without an owner.
 const OPERATOR: &str = "operator";
@@ -65,26 +63,6 @@ pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
             "{shown:?} belongs to many programs; name the agent's own directory, such as \".config/agent\""
         )),
         false => Ok(()),
-    }
-}
-
-/// Where an agent usually keeps its settings, below the home.
-pub(super) fn usual_settings(kind: BackendKind) -> Option<&'static str> {
-    match kind {
-        BackendKind::ClaudeCode => Some(".claude"),
-        BackendKind::Codex => Some(".codex"),
-        BackendKind::Gemini => Some(".gemini"),
-        BackendKind::Acp => None,
-    }
-}
-
-/// The file with an agent's login, in the directory of its settings.
-fn login(kind: BackendKind) -> Option<&'static str> {
-    match kind {
-        BackendKind::ClaudeCode => Some(".credentials.json"),
-        BackendKind::Codex => Some("auth.json"),
-        BackendKind::Gemini => Some("oauth_creds.json"),
-        BackendKind::Acp => None,
     }
 }
 
@@ -145,7 +123,8 @@ fn make_directory(path: &Path) -> Result<PathBuf, NoHome> {
 
 /// Links the user's login into an agent's own home, and returns its file. One that the agent has there already stays.
 fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
-    let (settings, name) = (usual_settings(kind)?, login(kind)?);
+    let known = known::of(kind)?;
+    let (settings, name) = (known.settings, known.login);
     let file = user.join(settings).join(name);
     let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
     if !is_file || file.canonicalize().ok()? != file {
@@ -160,9 +139,10 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
     }
     let directory = openat(&home, settings, look, Mode::empty()).ok()?;
     if kind == BackendKind::Gemini {
-        let chosen = login_settings(&user.join(settings).join(SETTINGS));
+        let (choices, _) = known.choices;
+        let chosen = login_settings(&user.join(settings).join(choices));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let made = openat(&directory, SETTINGS, flags, Mode::RUSR | Mode::WUSR);
+        let made = openat(&directory, choices, flags, Mode::RUSR | Mode::WUSR);
         // Settings that the agent has already stay.
         if let (Some(chosen), Ok(made)) = (chosen, made) {
             let _ = fs::File::from(made).write_all(chosen.to_string().as_bytes());

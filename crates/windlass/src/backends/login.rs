@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::known;
 use crate::config::BackendKind;
+use crate::own_file;
 
 /// Whether an agent is logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,74 +28,31 @@ impl Login {
     }
 }
 
-/// Where an agent keeps its login.
-struct Traces {
-    /// The variable that names its settings' directory, if it has one, and where that is otherwise, below the home.
-    directory: (Option<&'static str>, &'static str),
-    /// The file of a login.
-    file: &'static str,
-    /// Variables with a key or a token.
-    keys: &'static [&'static str],
-    /// The file of its settings, and words in it by which the login is somewhere else.
-    settings: (&'static str, &'static [&'static str]),
-    /// Variables by which it asks another provider, with a login of that one.
-    others: &'static [&'static str],
-}
-
-const CLAUDE: Traces = Traces {
-    directory: (Some("CLAUDE_CONFIG_DIR"), ".claude"),
-    file: ".credentials.json",
-    keys: &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-    ],
-    settings: ("settings.json", &["apiKeyHelper", "\"env\""]),
-    others: &["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"],
-};
-const CODEX: Traces = Traces {
-    directory: (Some("CODEX_HOME"), ".codex"),
-    file: "auth.json",
-    keys: &["OPENAI_API_KEY", "CODEX_API_KEY"],
-    settings: ("config.toml", &["model_provider", "credentials_store"]),
-    others: &[],
-};
-const GEMINI: Traces = Traces {
-    directory: (None, ".gemini"),
-    file: "oauth_creds.json",
-    keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    settings: ("settings.json", &["selectedType"]),
-    others: &[
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GOOGLE_GENAI_USE_VERTEXAI",
-    ],
-};
-
 /// Looks at what an agent has in its home, and at the variables that it is started with.
 pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, String>) -> Login {
-    let traces = match kind {
-        BackendKind::ClaudeCode => CLAUDE,
-        BackendKind::Codex => CODEX,
-        BackendKind::Gemini => GEMINI,
-        BackendKind::Acp => return Login::Unknown,
+    let Some(known) = known::of(kind) else {
+        return Login::Unknown;
     };
     let value = |name: &str| variables.get(name).filter(|value| !value.is_empty());
-    if traces.keys.iter().any(|key| value(key).is_some()) {
+    if known.keys.iter().any(|key| value(key).is_some()) {
         return Login::Yes;
     }
-    let (named, usual) = traces.directory;
-    let named = named.and_then(value);
-    let directory = named.map_or_else(|| home.join(usual), PathBuf::from);
-    match fs::metadata(directory.join(traces.file)) {
+    let named = known.settings_variable.and_then(value);
+    let directory = named.map_or_else(|| home.join(known.settings), PathBuf::from);
+    match fs::metadata(directory.join(known.login)) {
         Ok(file) if file.len() > 0 => return Login::Yes,
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(_) => return Login::Unknown,
     }
-    let (settings, words) = traces.settings;
-    let settings = fs::read_to_string(directory.join(settings)).unwrap_or_default();
+    let (settings, words) = known.choices;
+    let settings = match own_file::read(&directory.join(settings)) {
+        Ok(settings) => settings.map_or(String::new(), |file| file.text),
+        // It may say anything.
+        Err(_) => return Login::Unknown,
+    };
     let is_elsewhere = words.iter().any(|word| settings.contains(word))
-        || traces.others.iter().any(|other| value(other).is_some())
+        || known.others.iter().any(|other| value(other).is_some())
         // There a login is in the keychain.
         || cfg!(target_os = "macos");
     match is_elsewhere {
@@ -160,5 +119,17 @@ mod tests {
             let case = (kind, file, variable);
             assert_eq!(of(kind, home.path(), &variables), login, "{case:?}");
         }
+    }
+
+    #[test]
+    fn settings_that_are_no_file_say_nothing_and_nobody_waits_for_them() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join(".codex");
+        std::fs::create_dir(&directory).unwrap();
+        let pipe = directory.join("config.toml");
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        assert!(made.unwrap().success());
+        let login = of(BackendKind::Codex, home.path(), &BTreeMap::new());
+        assert_eq!(login, Login::Unknown);
     }
 }

@@ -1,6 +1,7 @@
 //! The agents of others that are configured here: what drives each, where it runs, and what it is started with.
 
 mod home;
+mod known;
 mod login;
 mod place;
 mod programs;
@@ -21,6 +22,7 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
 use home::Home;
+pub(crate) use known::{KNOWN, Known};
 pub(crate) use login::Login;
 use place::BackendPlaces;
 pub(crate) use start::Starts;
@@ -30,13 +32,6 @@ const SILENCE: Duration = Duration::from_secs(600);
 
 /// Where programs are, where the daemon itself was not told.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The names that need no entry.
-const USUAL: [(&str, BackendKind); 3] = [
-    ("claude-code", BackendKind::ClaudeCode),
-    ("codex", BackendKind::Codex),
-    ("gemini", BackendKind::Gemini),
-];
 
 /// An agent that can carry turns here.
 pub(crate) struct ConfiguredBackend {
@@ -61,9 +56,9 @@ pub(crate) fn all(
     entries: &BTreeMap<String, BackendEntry>,
     around: &Surroundings<'_>,
 ) -> Result<Vec<ConfiguredBackend>> {
-    let mut named: BTreeMap<&str, BackendEntry> = USUAL
+    let mut named: BTreeMap<&str, BackendEntry> = KNOWN
         .iter()
-        .map(|(name, _)| (*name, BackendEntry::default()))
+        .map(|known| (known.kind.name(), BackendEntry::default()))
         .collect();
     named.extend(
         entries
@@ -85,8 +80,8 @@ impl ConfiguredBackend {
                 "a backend cannot be called {name:?}: a name has up to 64 letters, digits, `-` and `_`"
             );
         }
-        let usual = USUAL.iter().find(|(usual, _)| *usual == name);
-        let kind = entry.kind.or(usual.map(|(_, kind)| *kind));
+        let usual = KNOWN.iter().find(|known| known.kind.name() == name);
+        let kind = entry.kind.or(usual.map(|known| known.kind));
         let Some(kind) = kind else {
             bail!(
                 "[backends.{name}] needs a `kind`: claude-code, codex, gemini, or acp for any other agent that speaks ACP"
@@ -191,7 +186,7 @@ fn home_of(
             bail!("[backends.{name}] has `settings` in your home, and so needs home = \"user\"")
         }
         (BackendHome::User, settings) => {
-            let usual = home::usual_settings(kind).map(PathBuf::from);
+            let usual = known::of(kind).map(|known| PathBuf::from(known.settings));
             let Some(settings) = settings.clone().or(usual) else {
                 bail!(
                     "[backends.{name}] has your home, and needs `settings`: its own directory there, such as \".config/{name}\""

@@ -9,7 +9,7 @@ use windlass_process::{Network, Place};
 use windlass_tools::{Environments, ShellSettings};
 
 use super::home::Home;
-use super::programs;
+use super::{known, programs};
 use crate::config::BackendKind;
 
 pub(super) struct BackendPlaces {
@@ -19,16 +19,6 @@ pub(super) struct BackendPlaces {
     pub(super) kind: BackendKind,
     /// The user's home, links resolved.
     pub(super) user: Option<PathBuf>,
-}
-
-/// The program of an agent whose entry names none.
-fn usual_program(kind: BackendKind) -> &'static str {
-    match kind {
-        BackendKind::ClaudeCode => "claude",
-        BackendKind::Codex => "codex",
-        BackendKind::Gemini => "gemini",
-        BackendKind::Acp => "",
-    }
 }
 
 impl Places for BackendPlaces {
@@ -75,8 +65,9 @@ impl BackendPlaces {
         if let Some(home) = home.filter(|home| *home != Path::new("/")) {
             let keys = bounds.hidden.places();
             let path = spec.variables.get("PATH").map_or("", String::as_str);
-            let program = spec.command.as_deref();
-            let program = program.unwrap_or_else(|| Path::new(usual_program(self.kind)));
+            let (program, known) = (spec.command.as_deref(), known::of(self.kind));
+            let program =
+                program.unwrap_or_else(|| Path::new(known.map_or("", |known| known.program)));
             bounds.also_seen = programs::seen(home, keys, path, program);
             if let (Home::User { .. }, BackendKind::ClaudeCode) = (&self.home, self.kind) {
                 let more = home.join(".claude.json");
@@ -90,9 +81,8 @@ impl BackendPlaces {
 
     /// Tells whether this is where the agent usually keeps its settings: hidden from all others, it is not from itself.
     fn is_usual(&self, path: &Path) -> bool {
-        let usual = super::home::usual_settings(self.kind);
         let home = self.user.as_deref();
-        home.zip(usual)
-            .is_some_and(|(home, usual)| path == home.join(usual))
+        home.zip(known::of(self.kind))
+            .is_some_and(|(home, known)| path == home.join(known.settings))
     }
 }

@@ -13,6 +13,7 @@ use windlass_tools::{Environment, Environments, Network, Policy, ShellSettings};
 use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
 use crate::cli::or_current;
 use crate::config;
+use crate::daemon::secrets_key;
 use crate::{data, model, sandbox};
 
 /// Lists the agents of others that can carry turns, and looks whether they do.
@@ -49,7 +50,7 @@ impl Backends {
         workspace: Option<PathBuf>,
         named_config: Option<&Path>,
     ) -> Result<ExitCode> {
-        let directory = data::directory(self.data);
+        let directory = data::directory(self.data)?;
         let config = config::load(named_config, &directory)?;
         let workspace = or_current(workspace)?;
         let policy = Policy {
@@ -59,7 +60,13 @@ impl Backends {
         let local = Environment::new("local", &workspace, policy)?;
         let environments = Environments::with_default(local);
         environments.hide(&directory);
-        environments.hide(data::directory(None));
+        if let Some(usual) = data::of_user() {
+            environments.hide(usual);
+        }
+        let key_file = secrets_key::named().or_else(|| config.secrets_key_file.clone());
+        if let Some(file) = key_file {
+            environments.hide(file);
+        }
         if let Some(home) = std::env::home_dir() {
             environments.hide_keys_of(home);
         }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_protocol::{Thread, UndoneThread};
 
 use crate::cli::{note, words};
 use crate::commands::run;
 use crate::commands::talking::Talking;
+use crate::ids::short;
 use crate::reach::{Link, explained};
 use crate::talk::{self, Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen};
@@ -71,13 +72,14 @@ impl Chat {
             link: Arc::clone(link),
             cwd: cwd.to_owned(),
             wanted: self.talking.wanted(),
+            of_turns: self.talking.wanted_of_turns(),
             approvals: Approvals::here(self.talking.yes),
             talk: None,
         };
         if let Some(id) = self.talking.earlier(link, cwd).await? {
             room.resume(&id).await?;
         }
-        let mut lines = Lines::open(&self.talking.data());
+        let mut lines = Lines::open(&self.talking.data()?);
         loop {
             match lines.next().await? {
                 Said::Leave => break,
@@ -92,7 +94,7 @@ impl Chat {
             }
         }
         if let Some(talk) = &room.talk {
-            let id = talk::short(&talk.thread.id);
+            let id = short(&talk.thread.id);
             note(&format!("go on with: windlass chat --resume {id}"));
         }
         Ok(())
@@ -105,6 +107,8 @@ struct Room {
     cwd: PathBuf,
     /// What a new conversation is to have.
     wanted: Value,
+    /// What turns of the earlier conversation that was named are to have.
+    of_turns: Map<String, Value>,
     approvals: Approvals,
     talk: Option<Talk>,
 }
@@ -113,10 +117,10 @@ impl Room {
     async fn resume(&mut self, id: &str) -> Result<()> {
         let talk = Talk::resume(&self.link, id, self.approvals).await?;
         let mut screen = Screen::new(false);
-        if let Some(ended) = talk.go_on(&mut screen).await? {
-            tell_end(&ended, &mut screen)?;
+        if let Some(open) = talk.left_open().await? {
+            tell_end(&open.watched(&mut screen).await?, &mut screen)?;
         }
-        note(&format!("conversation {}", talk::short(&talk.thread.id)));
+        note(&format!("conversation {}", short(&talk.thread.id)));
         self.talk = Some(talk);
         Ok(())
     }
@@ -132,8 +136,9 @@ impl Room {
             None => self.begin().await?,
         };
         talk.approvals = self.approvals;
+        talk.of_turns.clone_from(&self.of_turns);
         let mut screen = Screen::new(false);
-        let said = talk.say(text, &mut screen).await;
+        let said = watched(&talk, text, &mut screen).await;
         self.talk = Some(talk);
         match said {
             Ok(ended) => tell_end(&ended, &mut screen),
@@ -146,11 +151,18 @@ impl Room {
     }
 
     async fn command(&mut self, name: &str, rest: &str) -> Result<()> {
+        if matches!(name, "resume" | "btw" | "undo" | "model") {
+            self.link.is_there().await?;
+        }
         match name {
             "help" | "?" => note(HELP),
-            "new" => self.talk = None,
+            "new" => {
+                self.talk = None;
+                self.of_turns.clear();
+            }
             "resume" => {
                 let id = talk::find(&self.link, rest).await?;
+                self.of_turns.clear();
                 self.resume(&id).await?;
             }
             "btw" => self.aside(rest).await?,
@@ -170,7 +182,7 @@ impl Room {
     /// Asks in a fork, so that the conversation stays as it is.
     async fn aside(&mut self, text: &str) -> Result<()> {
         anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
-        let talk = match &self.talk {
+        let mut aside = match &self.talk {
             Some(talk) => {
                 let path = format!("/v1/threads/{}/fork", talk.thread.id);
                 let fork = self.link.client().post::<Thread>(&path, &json!({})).await;
@@ -178,16 +190,15 @@ impl Room {
             }
             None => self.begin().await?,
         };
+        aside.of_turns.clone_from(&self.of_turns);
         let mut screen = Screen::new(false);
-        let ended = talk.say(text, &mut screen).await?;
-        tell_end(&ended, &mut screen)?;
-        let path = format!("/v1/threads/{}", talk.thread.id);
+        let said = watched(&aside, text, &mut screen).await;
+        // Whatever came of it, nobody goes on with it.
+        let path = format!("/v1/threads/{}", aside.thread.id);
         let put_away = json!({ "archived": true });
-        self.link
-            .client()
-            .patch::<Value>(&path, &put_away)
-            .await
-            .map_err(explained)?;
+        let put_away = self.link.client().patch::<Value>(&path, &put_away).await;
+        tell_end(&said?, &mut screen)?;
+        put_away.map_err(explained)?;
         Ok(())
     }
 
@@ -219,8 +230,14 @@ impl Room {
                 .map_err(explained)?;
         }
         self.wanted["model"] = name.into();
+        self.of_turns.remove("model");
         Ok(())
     }
+}
+
+/// Says something, and watches the turn to its end.
+async fn watched(talk: &Talk, text: &str, screen: &mut Screen) -> Result<Ended> {
+    talk.say(text).await?.watched(screen).await
 }
 
 fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {

@@ -12,6 +12,7 @@ use clap::Args;
 
 use crate::cli::FAILED;
 use crate::config::Sandbox;
+use crate::daemon::secrets_key;
 use crate::demonstration::{COUNTED, SLOW_PROMPT};
 use crate::sandbox;
 use crate::terminal::{Colour, Style};
@@ -101,7 +102,10 @@ impl Place {
             .args(arguments)
             .current_dir(self.directory.path().join("work"))
             .env("WINDLASS_DATA", self.directory.path().join("data"))
-            .env("WINDLASS_MODEL", "demonstration");
+            .env("WINDLASS_MODEL", "demonstration")
+            // There is no configuration, so none bends what is shown.
+            .env("XDG_CONFIG_HOME", self.directory.path().join("config"))
+            .env_remove(secrets_key::FILE_VARIABLE);
         command.spawn().context("the agent cannot be started")
     }
 

@@ -12,6 +12,7 @@ use tokio::net::UnixStream;
 use windlass_core::bounds::one_line;
 use windlass_tools::Confinement;
 
+use crate::backends::{KNOWN, Known};
 use crate::cli::printable;
 use crate::config::{self, Config, Origin};
 use crate::model::{self, Choice};
@@ -67,7 +68,7 @@ impl Finding {
 
 impl Doctor {
     pub(crate) async fn carry_out(self, named_config: Option<&Path>) -> Result<ExitCode> {
-        let data = data::directory(self.data.clone());
+        let data = data::directory(self.data.clone())?;
         let (config, configuration) = configuration(named_config, &data);
         let mut findings = vec![version(), configuration];
         findings.extend(sandbox());
@@ -190,7 +191,11 @@ fn sandbox() -> Vec<Finding> {
 }
 
 fn model_that_answers(config: &Config) -> Finding {
-    let variable = |name: &str| std::env::var(name).ok();
+    let variable = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .filter(|value| !value.trim().is_empty())
+    };
     let wanted = variable("WINDLASS_MODEL");
     match model::choose(wanted.as_deref(), config, variable) {
         Ok(Choice::Real(model)) => {
@@ -213,15 +218,10 @@ fn backends() -> Vec<Finding> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<_> = std::env::split_paths(&path).collect();
     let is_here = |program: &str| places.iter().any(|place| place.join(program).is_file());
-    let known = [
-        ("claude-code", "claude"),
-        ("codex", "codex"),
-        ("gemini", "gemini"),
-    ];
-    let (here, gone): (Vec<_>, Vec<_>) =
-        known.into_iter().partition(|(_, program)| is_here(program));
-    let names = |which: &[(&str, &str)]| {
-        let names: Vec<_> = which.iter().map(|(name, _)| *name).collect();
+    let known = KNOWN.iter();
+    let (here, gone): (Vec<_>, Vec<_>) = known.partition(|known| is_here(known.program));
+    let names = |which: &[&Known]| {
+        let names: Vec<_> = which.iter().map(|known| known.kind.name()).collect();
         names.join(", ")
     };
     let mut findings = Vec::new();

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_protocol::{Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, note, words};
-use crate::commands::talking::Talking;
+use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note};
+use crate::commands::talking::{Talking, given};
+use crate::ids::short;
 use crate::reach::Link;
-use crate::talk::{self, Approvals, Ended, Talk};
+use crate::talk::{Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen};
 
 /// Gives an agent something to do, and shows what it does.
@@ -32,8 +33,8 @@ pub(crate) struct Run {
     prompt: Option<String>,
     #[command(flatten)]
     talking: Talking,
-    /// Instructions for the agent.
-    #[arg(long, value_name = "TEXT")]
+    /// Instructions for the agent; an earlier conversation keeps its own.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["resume", "go_on"])]
     system: Option<String>,
     /// How much the model should think, such as low or high.
     #[arg(long)]
@@ -53,12 +54,15 @@ impl Run {
         let prompt = self.prompt()?;
         let cwd = self.talking.cwd(workspace)?;
         let link = self.talking.link(&cwd, config).await?;
-        let ended = self.on(&link, &cwd, prompt).await;
-        let ended = match ended {
+        let ended = match self.on(&link, &cwd, prompt).await {
             Ok(code) => code,
-            Err(error) if is_closed(&error) => ExitCode::SUCCESS,
-            Err(error) => {
-                note(&format!("error: {}", words(&error)));
+            Err(Stopped::Before(error)) => {
+                failed(&error);
+                ExitCode::from(USAGE)
+            }
+            Err(Stopped::In(error)) if is_closed(&error) => ExitCode::SUCCESS,
+            Err(Stopped::In(error)) => {
+                failed(&error);
                 ExitCode::from(FAILED)
             }
         };
@@ -83,27 +87,37 @@ impl Run {
         Ok(Some(prompt))
     }
 
-    async fn on(&self, link: &Arc<Link>, cwd: &Path, prompt: Option<String>) -> Result<ExitCode> {
+    async fn on(
+        &self,
+        link: &Arc<Link>,
+        cwd: &Path,
+        prompt: Option<String>,
+    ) -> Result<ExitCode, Stopped> {
         let approvals = match self.prompt.as_deref() {
             // Standard input is the prompt, so nobody can answer there.
             Some("-") if !self.talking.yes => Approvals::Refuse,
             _ => Approvals::here(self.talking.yes),
         };
         let mut screen = Screen::new(self.json);
-        let talk = self.conversation(link, cwd, approvals).await?;
-        if self.talking.is_earlier() {
-            let ended = talk.go_on(&mut screen).await?;
-            match (ended, &prompt) {
-                (Some(ended), None) => return self.end(&talk, ended, &mut screen),
-                (Some(Ended::Left), _) => return Ok(ExitCode::from(INTERRUPTED)),
-                (None, None) => bail!(
-                    "the conversation {} waits for you: say what to do next",
-                    talk.thread.id
-                ),
-                (_, Some(_)) => {}
+        let talk = self.conversation(link, cwd, approvals).await;
+        let talk = talk.map_err(Stopped::Before)?;
+        if self.talking.is_earlier()
+            && let Some(open) = talk.left_open().await.map_err(Stopped::Before)?
+        {
+            let ended = open.watched(&mut screen).await.map_err(Stopped::In)?;
+            if prompt.is_none() || matches!(ended, Ended::Left) {
+                return self.end(&talk, ended, &mut screen);
             }
         }
-        let ended = talk.say(&prompt.unwrap_or_default(), &mut screen).await?;
+        let Some(prompt) = prompt else {
+            let waits = anyhow!(
+                "the conversation {} waits for you: say what to do next",
+                talk.thread.id
+            );
+            return Err(Stopped::Before(waits));
+        };
+        let turn = talk.say(&prompt).await.map_err(Stopped::Before)?;
+        let ended = turn.watched(&mut screen).await.map_err(Stopped::In)?;
         self.end(&talk, ended, &mut screen)
     }
 
@@ -116,22 +130,25 @@ impl Run {
         if self.talking.is_earlier() {
             let id = self.talking.earlier(link, cwd).await?;
             let id = id.context("there is no conversation in this directory yet")?;
-            return Talk::resume(link, &id, approvals).await;
+            let mut talk = Talk::resume(link, &id, approvals).await?;
+            talk.of_turns = self.talking.wanted_of_turns();
+            talk.of_turns
+                .extend(given([("reasoning_effort", self.effort.clone())]));
+            return Ok(talk);
         }
         let mut wanted = self.talking.wanted();
-        for (name, value) in [
-            ("system_prompt", &self.system),
-            ("reasoning_effort", &self.effort),
-        ] {
-            if let Some(value) = value {
-                wanted[name] = value.as_str().into();
-            }
+        let more = given([
+            ("system_prompt", self.system.clone()),
+            ("reasoning_effort", self.effort.clone()),
+        ]);
+        for (name, value) in more {
+            wanted[name] = value;
         }
         Talk::begin(link, cwd, wanted, approvals).await
     }
 
     /// Says how it ended and how to go on.
-    fn end(&self, talk: &Talk, ended: Ended, screen: &mut Screen) -> Result<ExitCode> {
+    fn end(&self, talk: &Talk, ended: Ended, screen: &mut Screen) -> Result<ExitCode, Stopped> {
         let Ended::Turn(turn) = ended else {
             note(&format!(
                 "the turn was left open; `windlass run --resume {}` goes on with it",
@@ -142,11 +159,25 @@ impl Run {
         screen.sum_up(&turn)?;
         let code = exit_code(&turn);
         if !self.json && io::stderr().is_terminal() {
-            let id = talk::short(&talk.thread.id);
+            let id = short(&talk.thread.id);
             let next = format!("conversation {id}; go on with: windlass run --resume {id} \"…\"");
             screen.tell(Colour::Dim, &next)?;
         }
         Ok(code)
+    }
+}
+
+/// How far a run came before something went wrong.
+enum Stopped {
+    /// No turn was begun.
+    Before(anyhow::Error),
+    /// In the turn.
+    In(anyhow::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::In(error.into())
     }
 }
 

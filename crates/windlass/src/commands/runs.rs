@@ -18,15 +18,11 @@ use windlass_store::RunFilter;
 
 use crate::cli::{note, printable};
 use crate::data;
-use crate::talk::short;
+use crate::ids::{LOOKED_THROUGH, by_end, short};
 use crate::terminal::{Style, columns};
 
 /// How wide lines are where nobody watches.
 const PIPE_WIDTH: usize = 120;
-/// How many runs are looked through for the end of an id.
-const LOOKED_THROUGH: usize = 1000;
-/// How much of an id must be given.
-const MIN_SHORT: usize = 4;
 /// How much of an agent's name a line shows.
 const AGENT: usize = 13;
 /// How many records are read at a time.
@@ -148,7 +144,7 @@ impl ValueEnum for Shown {
 
 impl Runs {
     pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data);
+        let directory = data::directory(self.data)?;
         if !directory.join("windlass.db").exists() {
             let none = format!(
                 "there are no runs in {} yet; {MAKES_RUNS}",
@@ -242,20 +238,9 @@ async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
     if let Some(run) = runs.get(run_id).await? {
         return Ok(run);
     }
-    let mut like_it = Vec::new();
-    if run_id.len() >= MIN_SHORT {
-        like_it = list(runs, None, None, LOOKED_THROUGH).await?;
-        like_it.retain(|run| run.summary().run_id.ends_with(run_id));
-    }
-    match like_it.len() {
-        0 => bail!("there is no run `{run_id}`; `windlass runs list` shows those that are there"),
-        1 => Ok(like_it.remove(0)),
-        _ => {
-            let ids = like_it.iter().map(|run| run.summary().run_id.as_str());
-            let ids: Vec<_> = ids.collect();
-            bail!("`{run_id}` may be {}; say more of it", ids.join(" or "))
-        }
-    }
+    let all = list(runs, None, None, LOOKED_THROUGH).await?;
+    let advice = "`windlass runs list` shows those that are there";
+    by_end("run", run_id, all, |run| &run.summary().run_id, advice)
 }
 
 /// Shows what is there after a number; tells whether the run has ended.

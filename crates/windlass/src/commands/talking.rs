@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::cli::{or_current, printable};
 use crate::data;
-use crate::reach::{Link, Reach};
+use crate::reach::{Link, Purpose, Reach};
 use crate::talk::{find, newest_in};
 
 /// Who answers, where, and in which conversation.
 #[derive(Args)]
 pub(crate) struct Talking {
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim.
-    #[arg(long, env = "WINDLASS_MODEL")]
+    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini and sim [default: that of `WINDLASS_MODEL`, else the
+    /// configured one; an earlier conversation keeps its own].
+    #[arg(long)]
     model: Option<String>,
-    /// The agent of others that does the work, such as claude-code, codex or gemini.
-    #[arg(long, value_name = "NAME")]
+    /// The agent of others that does the work, such as claude-code, codex or gemini; an earlier conversation keeps its own.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "go_on"])]
     backend: Option<String>,
     /// The directory to work in [default: the current one].
     #[arg(long, value_name = "DIR")]
@@ -50,17 +51,18 @@ impl Talking {
         Ok(cwd)
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> Result<PathBuf> {
         data::directory(self.data.clone())
     }
 
     /// Reaches the daemon.
     pub(crate) async fn link(&self, cwd: &Path, config: Option<&Path>) -> Result<Arc<Link>> {
         let reach = Reach {
-            data: self.data(),
+            data: self.data()?,
             config: config.map(Path::to_owned),
-            model: self.model.clone(),
+            model: self.model(),
             workspace: cwd.to_owned(),
+            purpose: Purpose::Work,
         };
         Ok(Arc::new(Link::open(reach).await?))
     }
@@ -79,14 +81,28 @@ impl Talking {
         }
     }
 
+    /// Returns the model for what has none of its own yet.
+    fn model(&self) -> Option<String> {
+        let usual = || std::env::var("WINDLASS_MODEL").ok();
+        let model = self.model.clone().or_else(usual);
+        model.filter(|model| !model.trim().is_empty())
+    }
+
     /// Returns what a new conversation is to have.
     pub(crate) fn wanted(&self) -> Value {
-        let mut wanted = json!({});
-        for (name, value) in [("model", &self.model), ("backend", &self.backend)] {
-            if let Some(value) = value {
-                wanted[name] = value.as_str().into();
-            }
-        }
-        wanted
+        let said = [("model", self.model()), ("backend", self.backend.clone())];
+        Value::Object(given(said))
     }
+
+    /// Returns what turns of an earlier conversation are to have.
+    pub(crate) fn wanted_of_turns(&self) -> Map<String, Value> {
+        given([("model", self.model.clone())])
+    }
+}
+
+/// Puts together what was said.
+pub(crate) fn given<const N: usize>(said: [(&str, Option<String>); N]) -> Map<String, Value> {
+    let said = said.into_iter();
+    let said = said.filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    said.collect()
 }

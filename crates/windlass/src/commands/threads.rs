@@ -8,15 +8,17 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_client::{Client, ClientError};
+use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, ItemKind, Status, Thread, ThreadDetail, UndoneThread};
 
 use crate::cli::note;
+use crate::data;
+use crate::follow::{Follower, Next};
+use crate::ids::{by_end, short};
 use crate::reach::{Link, Reach, explained};
-use crate::talk::{find, short};
+use crate::talk::find;
 use crate::terminal::{Style, about, columns};
-use crate::{data, follow};
 
 /// How much of a prompt stands in a line where the screen says nothing of its width.
 const PIPE_WIDTH: usize = 120;
@@ -95,7 +97,7 @@ enum Verb {
 
 impl Threads {
     pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
-        let data = data::directory(self.data.clone());
+        let data = data::directory(self.data.clone())?;
         if !data.join("windlass.db").exists() {
             if let Verb::List { .. } = self.word {
                 note(NONE_YET);
@@ -105,6 +107,9 @@ impl Threads {
                 "there are no conversations in {} yet",
                 crate::cli::printable(&data)
             );
+        }
+        if let Verb::Delete { id, yes: false } = &self.word {
+            is_meant(id)?;
         }
         let link = Arc::new(Link::open(Reach::to_look(data, config)?).await?);
         let done = self.on(&link).await;
@@ -130,8 +135,15 @@ impl Threads {
                 }
             }
             Verb::Fork { id, turn } => {
-                let path = format!("/v1/threads/{}/fork", find(link, &id).await?);
-                let body = turn.map_or_else(|| json!({}), |turn| json!({ "turn_id": turn }));
+                let thread = format!("/v1/threads/{}", find(link, &id).await?);
+                let mut body = json!({});
+                if let Some(turn) = turn {
+                    let detail: ThreadDetail = client.get(&thread).await.map_err(explained)?;
+                    let advice = format!("`windlass threads show --json {id}` shows them");
+                    let turn = by_end("turn", &turn, detail.turns, |turn| &turn.id, &advice)?;
+                    body["turn_id"] = turn.id.into();
+                }
+                let path = format!("{thread}/fork");
                 let made: Thread = client.post(&path, &body).await.map_err(explained)?;
                 made_new(&made, self.json, &mut out)?;
             }
@@ -145,7 +157,10 @@ impl Threads {
                 let path = format!("/v1/threads/{}/export", find(link, &id).await?);
                 read_out(client.download(&path, &mut out).await)?;
             }
-            Verb::Delete { id, yes } => delete(&client, &find(link, &id).await?, yes).await?,
+            Verb::Delete { id, .. } => {
+                let path = format!("/v1/threads/{}", find(link, &id).await?);
+                client.delete(&path).await.map_err(explained)?;
+            }
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)
@@ -256,26 +271,23 @@ fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> 
     Ok(())
 }
 
-async fn delete(client: &Client, id: &str, yes: bool) -> Result<()> {
-    if !yes {
-        if !io::stdin().is_terminal() {
-            bail!("nobody is here to ask; --yes removes it");
-        }
-        write!(
-            io::stderr(),
-            "Remove the conversation {id} for good? [y/N] "
-        )?;
-        io::stderr().flush()?;
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).context("no answer")?;
-        if !matches!(line.trim(), "y" | "Y" | "yes") {
-            bail!("nothing was removed");
-        }
+/// Asks whether a conversation is to be removed. Nothing is opened meanwhile: others need the data.
+fn is_meant(id: &str) -> Result<()> {
+    if !io::stdin().is_terminal() {
+        bail!("nobody is here to ask; --yes removes it");
     }
-    client
-        .delete(&format!("/v1/threads/{id}"))
-        .await
-        .map_err(explained)
+    write!(
+        io::stderr(),
+        "Remove the conversation {} for good? [y/N] ",
+        one_line(id)
+    )?;
+    io::stderr().flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).context("no answer")?;
+    if !matches!(line.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was removed");
+    }
+    Ok(())
 }
 
 /// Shows the events of a conversation as they come.
@@ -311,7 +323,12 @@ impl Events {
             no_follow,
             data,
         } = self.word;
-        let link = Arc::new(Link::open(Reach::to_look(data::directory(data), config)?).await?);
+        let link = Arc::new(Link::open(Reach::to_look(data::directory(data)?, config)?).await?);
+        let no_follow = no_follow
+            || link.is_own().await && {
+                note("no daemon runs on this data, so no more events come than there are");
+                true
+            };
         let tailed = tail(&link, &id, since, no_follow).await;
         link.leave().await;
         tailed.map(|()| ExitCode::SUCCESS)
@@ -326,9 +343,23 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
         let mut events = AfterFirstLine::of(&mut out);
         return read_out(link.client().download(&path, &mut events).await);
     }
-    let mut events = follow::Follower::after(link, &id, since).await?;
+    let mut events = Follower::after(link, &id, since).await?;
     loop {
-        let line = serde_json::to_string(&events.next().await?)?;
+        let event = match events.next().await? {
+            Next::Event(event) => event,
+            Next::Lost if link.is_started_again().await? => {
+                // One that is gone again is looked for again.
+                match events.follow_again().await {
+                    Err(error) if !error.is_lost() => return Err(explained(error)),
+                    _ => continue,
+                }
+            }
+            Next::Lost => {
+                note("the daemon has ended, so no more events come");
+                return Ok(());
+            }
+        };
+        let line = serde_json::to_string(&event)?;
         match writeln!(out, "{line}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written?,

@@ -48,7 +48,7 @@ enum Verb {
 
 impl Token {
     pub(crate) fn carry_out(self) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data);
+        let directory = data::directory(self.data)?;
         let book = TokenBook::new(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.word {

@@ -3,10 +3,10 @@
 
 pub(crate) mod agent;
 pub(crate) mod made_token;
+pub(crate) mod secrets_key;
 
 mod configured;
 mod retention;
-mod secrets_key;
 mod tools;
 
 use std::collections::BTreeMap;

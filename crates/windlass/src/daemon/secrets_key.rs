@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use windlass_runtime::SecretsKey;
@@ -12,10 +12,19 @@ use crate::private_file;
 
 /// The file that is made where none is given.
 pub(crate) const FILE: &str = "secrets.key";
+/// The variable that names another.
+pub(crate) const FILE_VARIABLE: &str = "WINDLASS_SECRETS_KEY_FILE";
 const BYTES: usize = 32;
 
 /// A key that is not in its file yet.
 pub(crate) struct NewKey(String);
+
+/// Returns the file that the variable names; a blank one names none.
+pub(crate) fn named() -> Option<PathBuf> {
+    let named = std::env::var_os(FILE_VARIABLE);
+    let named = named.filter(|name| !name.to_string_lossy().trim().is_empty());
+    named.map(PathBuf::from)
+}
 
 /// Reads the key that is given, else that of the data directory. Where there is none yet one is made, to be
 /// [kept](NewKey::keep) once the store is open: a start that fails leaves none behind.

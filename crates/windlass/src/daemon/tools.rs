@@ -28,7 +28,9 @@ impl<'a> Tools<'a> {
     ) -> Self {
         environments.hide(directory);
         // What the user trusts, and the tokens of another daemon, may be in the usual place.
-        environments.hide(data::directory(None));
+        if let Some(usual) = data::of_user() {
+            environments.hide(usual);
+        }
         if let Some(directory) = config::user_directory() {
             // It needs no trust, so no tool may make one. A path can be hidden for sure once something is there.
             let _ = fs::DirBuilder::new()

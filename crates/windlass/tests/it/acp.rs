@@ -180,13 +180,63 @@ fn a_cancel_ends_the_turn_and_the_session_goes_on() {
             break;
         }
     }
-    let cancel =
-        json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } });
-    editor.send(&cancel);
+    editor.send(&cancel(&session));
     let (_, ended) = editor.answer_to(id);
     assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
     let (_, ended) = editor.prompt(&session, "hello");
     assert_eq!(ended["result"]["stopReason"], "end_turn");
+}
+
+fn cancel(session: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })
+}
+
+#[test]
+fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
+    // Nobody answers, so the turn ends by the cancel or not at all.
+    let model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    for _ in 0..3 {
+        let id = editor.ask("session/prompt", prompt(&session, "hello"));
+        editor.send(&cancel(&session));
+        let (_, ended) = editor.answer_to(id);
+        assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
+    }
+}
+
+#[test]
+fn a_session_that_is_loaded_in_the_middle_of_a_turn_is_told_of_the_rest() {
+    let model = model();
+    let home = Home::with_model(&model.url());
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    editor.ask("session/prompt", prompt(&session, "write it"));
+    while editor.read()["method"] != "session/request_permission" {}
+    // The editor goes, and nobody has answered.
+    editor.leave();
+
+    let mut editor = Editor::start(&home);
+    let load =
+        |cwd: &std::path::Path| json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+    let (_, refused) = editor.call("session/load", load(home.path()));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let (_, loaded) = editor.call("session/load", load(&home.workspace));
+    assert!(loaded.get("error").is_none(), "{loaded}");
+    let mut told = Vec::new();
+    while updates(&told, "agent_message_chunk").is_empty() {
+        let message = editor.read();
+        if message["method"] == "session/request_permission" {
+            let outcome = json!({ "outcome": "selected", "optionId": "allow" });
+            let result = json!({ "outcome": outcome });
+            editor.send(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }));
+        }
+        told.push(message);
+    }
+    assert_eq!(updates(&told, "tool_call").len(), 1, "{told:?}");
+    let made = std::fs::read_to_string(home.workspace.join("made"));
+    assert_eq!(made.unwrap(), "by the agent");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn the_exit_codes_are_those_of_the_page() {
     let home = Home::new();
     for (words, code) in [
         (&["run", "hello"][..], 0),
-        (&["run", "--resume", "12345678", "hello"], 1),
+        (&["run", "--resume", "12345678", "hello"], 2),
         (&["runs", "show", "12345678"], 2),
         (&["sevre"], 2),
         (&["run", "--model", "acme/x", "hello"], 2),

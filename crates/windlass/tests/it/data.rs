@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -108,6 +109,64 @@ fn one_of_another_user_is_refused() {
     let told = stderr(&refused);
     assert!(told.contains("belongs to another user (uid 1)"), "{told}");
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
+}
+
+/// What everybody may write to can hold a socket of anybody; whoever listens would get the token.
+#[test]
+fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let socket = UnixListener::bind(home.data().join("daemon.sock")).unwrap();
+    let mut command = home.command(&["run", "hello"]);
+    let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
+    let refused = refused.unwrap();
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("everybody may write"), "{told}");
+    socket.set_nonblocking(true).unwrap();
+    assert!(socket.accept().is_err(), "somebody came");
+}
+
+#[test]
+fn no_token_is_sent_to_a_daemon_of_another_user() {
+    let home = Home::new();
+    fs::create_dir(home.data()).unwrap();
+    if std::os::unix::fs::chown(home.data(), Some(65534), None).is_err() {
+        return skipped("a daemon of another user", "only root can start one");
+    }
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if as_nobody(&home, &["--version"]).is_none() {
+        return;
+    }
+    let mut serve = home.command(&["serve", "--port", "0"]);
+    let _daemon = Home::started(serve.uid(65534).gid(65534));
+    let mut command = home.command(&["run", "hello"]);
+    let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
+    let refused = refused.unwrap();
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("another user (uid 65534)"), "{told}");
+}
+
+#[test]
+fn without_a_home_a_place_must_be_named() {
+    let home = Home::new();
+    let mut command = home.command(&["threads", "list"]);
+    let refused = command.env_remove("WINDLASS_DATA").output().unwrap();
+    let told = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("WINDLASS_DATA") && told.contains("HOME"),
+        "{told}"
+    );
+    // A variable that is set to nothing is none.
+    let mut command = home.command(&["token", "create"]);
+    let made = command.env("WINDLASS_DATA", "").env("HOME", home.path());
+    let made = made.output().unwrap();
+    assert!(made.status.success(), "{}", stderr(&made));
+    let state = home.path().join(".local/state/windlass");
+    assert!(state.join("tokens.json").exists());
 }
 
 fn git(directory: &Path, arguments: &[&str]) -> Option<String> {

@@ -48,7 +48,7 @@ fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
         refused.contains("the operator's approval rules"),
         "{refused}"
     );
-    let offered: Vec<_> = told.offered();
+    let offered: Vec<_> = told.tools();
     assert!(!offered.contains(&"shell".to_owned()), "{offered:?}");
     assert!(offered.contains(&"read".to_owned()), "{offered:?}");
 }

@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-use crate::support::{Home, Model, Sandbox, Signal};
+use crate::support::{Home, Model, Relay, Sandbox, Signal, TOKEN};
 
 /// A directory to work in, and the data of whoever does.
 pub(crate) struct Place {
@@ -228,6 +229,162 @@ fn where_a_daemon_runs_its_thread_is_the_runs() {
     client.token = Some(token);
     let threads = client.get("/v1/threads").expect(200);
     assert_eq!(threads.as_array().unwrap().len(), 1, "{threads}");
+}
+
+#[test]
+fn a_run_whose_daemon_is_killed_goes_on_by_itself() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start_with(&[]);
+    let mut command = home.command(&["run", "--yes", "hello"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let exchange = model.asked();
+    daemon.kill();
+    drop(exchange);
+    model.answer(&Answer::text(&["It went on."]));
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+    assert!(out.status.success());
+}
+
+#[test]
+fn a_daemon_that_is_slow_to_answer_is_reached_again() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let _daemon = home.start_with(&[]);
+    let relay = Relay::before(&home.data());
+    let mut command = home.command(&["run", "--yes", "hello"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let exchange = model.asked();
+    relay.break_off();
+    model.say(exchange, &Answer::text(&["It went on."]));
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(child.wait_with_output()));
+    let out = receive.recv_timeout(Duration::from_secs(60));
+    let out = out.expect("it was not reached again").unwrap();
+    assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+}
+
+#[test]
+fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
+    let home = Home::new();
+    let daemon = home.start();
+    let variable = ("WINDLASS_RUNTIME_TOKEN", TOKEN);
+    let run = || {
+        let mut command = home.command(&["run", "hello"]);
+        let command = command.envs([variable]).current_dir(&home.workspace);
+        command.output().unwrap()
+    };
+    assert!(run().status.success());
+    // It is there, and is what it should be.
+    assert!(run().status.success());
+    let all = daemon.client.get("/v1/environments").expect(200);
+    let all = all["environments"].as_array().unwrap();
+    let mut ids = all.iter().map(|it| it["id"].as_str().unwrap());
+    let id = ids.find(|id| id.starts_with("dir-")).unwrap();
+    let path = format!("/v1/environments/{id}");
+    for (root, policy) in [
+        (home.path(), serde_json::json!({})),
+        (
+            home.workspace.as_path(),
+            serde_json::json!({ "write": false }),
+        ),
+    ] {
+        daemon.client.request("DELETE", &path, "", "");
+        let other = serde_json::json!({ "id": id, "root": root, "policy": policy });
+        daemon.client.post("/v1/environments", &other).expect(201);
+        let out = run();
+        assert_eq!(out.status.code(), Some(2), "{out:?}");
+        assert!(text(&out.stderr).contains(id), "{out:?}");
+    }
+}
+
+#[test]
+fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answered() {
+    let question = serde_json::json!({ "questions": [{
+        "id": "colour", "header": "Colour", "question": "Which colour?",
+        "options": [
+            { "label": "Red", "description": "Like the barn." },
+            { "label": "Blue", "description": "Like the door." },
+        ],
+    }] });
+    let (model, told) = Model::calling(vec![("request_user_input", question)]);
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let thread = daemon.thread(&serde_json::json!({}));
+    daemon.turn(&thread, "Paint it.");
+    daemon
+        .client
+        .events(&thread, 0)
+        .until("user_input.required");
+    let id = thread.rsplit_once('/').unwrap().1;
+    let mut command = home.command(&["run", "--yes", "--resume", id]);
+    let out = command.env("WINDLASS_RUNTIME_TOKEN", TOKEN).output();
+    let out = out.unwrap();
+    assert_eq!(text(&out.stdout), "done\n", "{}", text(&out.stderr));
+    let results = told.results();
+    assert!(results[0].contains("Nobody is here"), "{results:?}");
+
+    let asking = "request_user_input".to_owned();
+    assert!(told.tools().contains(&asking));
+    let mut command = home.command(&["run", "--yes", "Paint it."]);
+    let out = command.env("WINDLASS_RUNTIME_TOKEN", TOKEN).output();
+    assert!(out.unwrap().status.success());
+    assert!(!told.tools().contains(&asking), "{:?}", told.tools());
+}
+
+#[test]
+fn a_conversation_goes_on_with_another_model_and_with_no_other_agent() {
+    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+    let home = Home::with_model(&model.url());
+    let said = |arguments: &[&str]| {
+        let out = home.command(arguments).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        text(&out.stdout).trim_end().to_owned()
+    };
+    assert_eq!(said(&["run", "--model", "anthropic/first", "a"]), "first");
+    let again = ["run", "--continue", "--model", "anthropic/second", "b"];
+    assert_eq!(said(&again), "second");
+    // That was for one turn.
+    assert_ne!(said(&["run", "--continue", "c"]), "second");
+    for flag in ["--backend", "--system"] {
+        let words = ["run", "--continue", flag, "codex", "d"];
+        let out = home.command(&words).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{out:?}");
+        assert!(text(&out.stderr).contains("cannot be used with"), "{out:?}");
+    }
+}
+
+#[test]
+fn a_command_that_works_by_itself_heeds_the_variables_of_a_daemon() {
+    let home = Home::new();
+    let key = home.path().join("missing.key");
+    let mut command = home.command(&["run", "hello"]);
+    let out = command.env("WINDLASS_SECRETS_KEY_FILE", &key).output();
+    let out = out.unwrap();
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(text(&out.stderr).contains("missing.key"), "{out:?}");
+    let mut command = home.command(&["run", "hello"]);
+    let out = command.env("WINDLASS_SECRETS_KEY_FILE", " ").output();
+    assert!(out.unwrap().status.success());
+
+    // Others who show the token of the variable are let in.
+    let variable = [("WINDLASS_RUNTIME_TOKEN", TOKEN)];
+    let mut chat = home.command(&["chat"]);
+    let chat = chat.envs(variable).stdin(Stdio::piped());
+    let mut chat = chat.stdout(Stdio::piped()).spawn().unwrap();
+    chat.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(chat.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let mut list = home.command(&["threads", "list"]);
+    let listed = list.envs(variable).output().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    drop(chat.stdin.take());
+    assert!(chat.wait().unwrap().success());
 }
 
 #[test]

@@ -135,6 +135,15 @@ fn the_forms_that_clients_of_the_original_use_are_understood() {
 }
 
 #[test]
+fn the_socket_for_commands_is_there_only_where_it_asks_for_a_token() {
+    for (flag, is_there) in [("--token=t", true), ("--insecure", false)] {
+        let running = start(&["serve", "--port", "0", flag]);
+        let socket = running.state.path().join("windlass/daemon.sock");
+        assert_eq!(socket.exists(), is_there, "{flag}");
+    }
+}
+
+#[test]
 fn a_token_is_read_from_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "from-a-file\n").unwrap();

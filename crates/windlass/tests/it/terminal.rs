@@ -13,7 +13,12 @@ fn the_demonstration_is_killed_and_goes_on() {
     if Sandbox::all("the_demonstration_is_killed").is_empty() {
         return;
     }
-    let out = windlass(&["demo"], &[]);
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join(".config/windlass");
+    std::fs::create_dir_all(&directory).unwrap();
+    // It shows the same to everybody, whatever their configuration.
+    std::fs::write(directory.join("windlass.toml"), "nonsense = 1").unwrap();
+    let out = windlass(&["demo"], &[("HOME", home.path().to_str().unwrap())]);
     let (said, told) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success(), "{told}");
     assert!(said.contains("outcome is unknown"), "{said}");
@@ -35,25 +40,29 @@ fn a_chat_keeps_a_conversation_and_an_aside_does_not_become_part_of_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = b"first\n/btw aside\n/nonsense\n\nsecond\n/undo\nthird\n/quit\nnever\n";
+    let lines = b"first\n/nonsense\n\nsecond\n/undo\nthird\n/btw aside\n/quit\nnever\n";
     child.stdin.take().unwrap().write_all(lines).unwrap();
     let out = child.wait_with_output().unwrap();
     let (said, told) = (text(&out.stdout), text(&out.stderr));
     assert!(out.status.success(), "{told}");
     assert_eq!(
         said,
-        "Echo: first\nEcho: aside\nEcho: second\nEcho: third\n"
+        "Echo: first\nEcho: second\nEcho: third\nEcho: aside\n"
     );
     assert!(
         told.contains("/nonsense") && told.contains("taken back: second"),
         "{told}"
     );
+    // The newest conversation is not the aside.
+    let next = place.run(&["run", "--continue", "--model", "sim", "fourth"], &[]);
+    assert!(next.status.success());
     let id = told.trim_end().rsplit(' ').next().unwrap();
     let shown = place.run(&["threads", "show", id], &[]);
     let shown = text(&shown.stdout);
     for (part, is_there) in [
         ("first", true),
         ("third", true),
+        ("fourth", true),
         ("second", false),
         ("aside", false),
     ] {
@@ -87,6 +96,11 @@ fn the_doctor_looks_at_everything_and_says_what_to_do() {
             .unwrap()
             .contains("ANTHROPIC_API_KEY")
     );
+    let unset = windlass(&["doctor"], &[("WINDLASS_MODEL", "")]);
+    assert!(
+        !text(&unset.stdout).contains("unknown provider"),
+        "{unset:?}"
+    );
     let broken = windlass(&["doctor"], &[("WINDLASS_MODEL", "acme/x")]);
     assert_eq!(broken.status.code(), Some(1));
     assert!(text(&broken.stdout).contains("unknown provider `acme`"));
@@ -108,14 +122,21 @@ fn wrong_words_end_with_status_2_and_leave_nothing() {
     for arguments in [
         &["threads", "show", "abc"][..],
         &["run", "--resume", "nothing", "x"],
+        &[
+            "run",
+            "--resume",
+            "thr_00000000000000000000000000000000",
+            "x",
+        ],
+        &["run", "--continue", "x"],
+        &["run", "--backend", "nobody", "x"],
         &["run", "--cwd", "/does/not/exist", "x"],
         &["run", "--continue", "--resume", "abcd", "x"],
         &["completions", "cobol"],
         &["nonsense"],
     ] {
         let out = place.run(arguments, &[("WINDLASS_MODEL", "sim")]);
-        let code = out.status.code().unwrap();
-        assert!(code == 2 || code == 1, "{arguments:?}: {code}");
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {out:?}");
         assert!(!text(&out.stderr).is_empty(), "{arguments:?}");
         assert_eq!(text(&out.stdout), "", "{arguments:?}");
     }

@@ -1,8 +1,11 @@
 //! `windlass threads` and `windlass events`, beside a daemon and without one.
 
-use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
 
-use crate::support::{Home, TOKEN, text};
+use serde_json::{Value, json};
+
+use crate::support::{Home, Model, TOKEN, text};
 
 /// Runs a command that must succeed, and returns what it writes.
 #[track_caller]
@@ -52,6 +55,17 @@ fn kept_in_order(home: &Home) {
     let tail = ["events", "tail", "--no-follow", "--since", &last, short];
     assert_eq!(said(home, &tail), "");
 
+    let turn = events.iter().find_map(|event| event["turn_id"].as_str());
+    let turn = turn.unwrap();
+    let turn = &turn[turn.len() - 8..];
+    let first = said(home, &["threads", "fork", "--turn", turn, short]);
+    let first = first.trim_end();
+    let shown = said(home, &["threads", "show", first]);
+    assert!(
+        shown.contains("> first words") && !shown.contains("> second words"),
+        "{shown}"
+    );
+    said(home, &["threads", "delete", "--yes", first]);
     let fork = said(home, &["threads", "fork", short]);
     let rewound = said(home, &["threads", "rewind", short]);
     let (fork, rewound) = (fork.trim_end(), rewound.trim_end());
@@ -81,6 +95,70 @@ fn kept_in_order(home: &Home) {
 #[test]
 fn a_conversation_is_listed_shown_forked_rewound_exported_and_removed() {
     kept_in_order(&Home::new());
+}
+
+#[test]
+fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start_with(&[]);
+    let thread = {
+        let token = std::fs::read_to_string(home.data().join("token")).unwrap();
+        let client = daemon.client.with_token(&token);
+        let thread = client.post("/v1/threads", &json!({})).expect(201);
+        let path = format!("/v1/threads/{}/turns", text(&thread["id"]));
+        client
+            .post(&path, &json!({ "prompt": "hello" }))
+            .expect(201);
+        text(&thread["id"])
+    };
+    let _exchange = model.asked();
+    let mut tail = home.command(&["events", "tail", &thread]);
+    let tail = tail.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tail = tail.spawn().unwrap();
+    let mut first = String::new();
+    let mut out = BufReader::new(tail.stdout.take().unwrap());
+    out.read_line(&mut first).unwrap();
+    daemon.kill();
+    let mut followed = first;
+    out.read_to_string(&mut followed).unwrap();
+    let ended = tail.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        ended.status.success() && told.contains("has ended"),
+        "{told}"
+    );
+    // Without a daemon there is what was there.
+    let alone = home.command(&["events", "tail", &thread]).output().unwrap();
+    let told = String::from_utf8(alone.stderr).unwrap();
+    assert!(
+        alone.status.success() && told.contains("no daemon runs"),
+        "{told}"
+    );
+    assert_eq!(String::from_utf8(alone.stdout).unwrap(), followed);
+    assert!(followed.contains("turn.started") && !followed.contains("turn.completed"));
+}
+
+/// Another command that found it would be left alone in the middle of its turn.
+#[test]
+fn a_command_that_only_looks_is_found_by_nobody() {
+    let home = Home::new();
+    let mut run = home.command(&["run", "-"]);
+    let mut run = run.stdin(Stdio::piped()).spawn().unwrap();
+    // More than a pipe holds.
+    let words = "words ".repeat(100_000);
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(words.as_bytes()).unwrap();
+    drop(stdin);
+    assert!(run.wait().unwrap().success());
+    let id = ids(&home).remove(0);
+    let mut export = home.command(&["threads", "export", &id]);
+    let mut export = export.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = export.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+    assert!(!home.data().join("daemon.sock").exists());
+    drop(out);
+    assert!(export.wait().unwrap().success());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::cli::{note, or_current};
 use crate::data;
-use crate::reach::{Link, Reach};
+use crate::reach::{Link, Purpose, Reach};
 use session::Session;
 use wire::{Failure, Incoming, Peer};
 
@@ -64,10 +64,11 @@ impl Acp {
     ) -> Result<ExitCode> {
         let workspace = or_current(workspace)?;
         let reach = Reach {
-            data: data::directory(self.data),
+            data: data::directory(self.data)?,
             config: config.map(Path::to_owned),
             model: self.model.clone(),
             workspace,
+            purpose: Purpose::Work,
         };
         let link = Arc::new(Link::open(reach).await?);
         let agent = Arc::new(Agent {
@@ -93,9 +94,18 @@ impl Agent {
             match Incoming::read(&line) {
                 Ok(Incoming::Request { id, method, params }) => {
                     let agent = Arc::clone(self);
+                    if method == "session/prompt"
+                        && let Ok(session) = self.session(&params)
+                    {
+                        session.expect_turn();
+                    }
                     work.spawn(async move {
-                        let answer = agent.answer(&method, params).await;
+                        let answer = agent.answer(&method, &params).await;
+                        let is_loaded = method == "session/load" && answer.is_ok();
                         agent.peer.answer(id, answer);
+                        if is_loaded && let Ok(session) = agent.session(&params) {
+                            agent.tell_of_open(&session).await;
+                        }
                     });
                 }
                 Ok(Incoming::Notification { method, params }) => {
@@ -115,20 +125,34 @@ impl Agent {
         Ok(())
     }
 
-    async fn answer(&self, method: &str, params: Value) -> Result<Value, Failure> {
+    /// Tells of a turn that was open when its session was loaded.
+    async fn tell_of_open(&self, session: &Session) {
+        if let Err(failure) = session.go_on(&self.peer).await {
+            note(&format!("the open turn cannot be followed: {failure}"));
+        }
+    }
+
+    async fn answer(&self, method: &str, params: &Value) -> Result<Value, Failure> {
+        if method.starts_with("session/") {
+            self.link.is_there().await?;
+        }
         match method {
             "initialize" => Ok(initialized()),
             "authenticate" => Ok(json!({})),
-            "session/new" => self.new_session(&params).await,
-            "session/load" => self.load_session(&params).await,
+            "session/new" => self.new_session(params).await,
+            "session/load" => self.load_session(params).await,
             "session/prompt" => {
-                let session = self.session(&params)?;
-                let text = prompt::text(&params["prompt"])?;
-                session.prompt(&self.peer, &text).await
+                let session = self.session(params)?;
+                let ended = match prompt::text(&params["prompt"]) {
+                    Ok(text) => session.prompt(&self.peer, &text).await,
+                    Err(failure) => Err(failure),
+                };
+                session.rest();
+                ended
             }
             "session/set_mode" => {
                 let mode = params["modeId"].as_str().unwrap_or_default();
-                self.session(&params)?.set_mode(mode).await
+                self.session(params)?.set_mode(mode).await
             }
             _ => Err(Failure::unknown_method(method)),
         }
@@ -151,7 +175,7 @@ impl Agent {
     async fn load_session(&self, params: &Value) -> Result<Value, Failure> {
         let id = params["sessionId"].as_str().unwrap_or_default();
         tell_of_servers(params);
-        let session = Session::load(&self.link, id, &self.peer).await?;
+        let session = Session::load(&self.link, id, &cwd(params)?, &self.peer).await?;
         let mut opened = self.open(session);
         if let Some(opened) = opened.as_object_mut() {
             opened.remove("sessionId");

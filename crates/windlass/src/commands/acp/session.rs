@@ -1,15 +1,19 @@
 //! A session of an editor: one thread.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use windlass_protocol::{EventName, Mode, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
+use windlass_protocol::{
+    EventName, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn, ThreadDetail,
+    Turn,
+};
 
 use super::updates::{Updates, asked_for, past};
 use super::wire::{Failure, Peer};
-use crate::follow::{self, Follower};
+use crate::follow::{self, Follower, Next};
 use crate::reach::Link;
 
 /// Nobody in an editor can answer the questions of this tool: the protocol has no word for them.
@@ -19,8 +23,20 @@ const NOT_OFFERED: [&str; 1] = ["request_user_input"];
 pub(super) struct Session {
     link: Arc<Link>,
     thread: Thread,
-    /// The turn that is at work.
-    turn: Mutex<Option<String>>,
+    work: Mutex<Work>,
+    /// The thread as it was loaded, while a turn of it is open that nobody tells of yet.
+    open: Mutex<Option<ThreadDetail>>,
+}
+
+/// What a session is at.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Work {
+    #[default]
+    Nothing,
+    /// A prompt has come and has no turn yet.
+    Starting { is_canceled: bool },
+    /// This turn.
+    Turn(String),
 }
 
 impl Session {
@@ -30,25 +46,80 @@ impl Session {
         Ok(Self::on(link, thread))
     }
 
-    /// Opens a thread of the past, and tells the client what happened in it.
-    pub(super) async fn load(link: &Arc<Link>, id: &str, peer: &Peer) -> Result<Self, Failure> {
-        let thread = follow::resume(link, id).await;
-        thread.map_err(|_| Failure::no_session(id))?;
-        let detail: ThreadDetail = link.client().get(&format!("/v1/threads/{id}")).await?;
+    /// Opens a thread of the past that works in a directory, and tells the client what happened in it. What a turn that is still open did is
+    /// told when it is [followed](Self::go_on).
+    pub(super) async fn load(
+        link: &Arc<Link>,
+        id: &str,
+        cwd: &Path,
+        peer: &Peer,
+    ) -> Result<Self, Failure> {
+        let path = format!("/v1/threads/{id}");
+        let thread: Thread = link.client().get::<ThreadDetail>(&path).await?.thread;
+        let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        if Path::new(&thread.workspace) != real {
+            return Err(Failure::bad(format!(
+                "the session works in {}, and not in {}",
+                thread.workspace,
+                cwd.display()
+            )));
+        }
+        follow::resume(link, id).await?;
+        let detail: ThreadDetail = link.client().get(&path).await?;
+        let open = open_turn(&detail).map(str::to_owned);
         for item in &detail.items {
+            let is_open = open.as_ref() == Some(&item.turn_id);
+            if is_open && item.kind != ItemKind::UserMessage {
+                continue;
+            }
             for update in past(item) {
                 peer.update(id, update);
             }
         }
-        Ok(Self::on(link, detail.thread))
+        let mut session = Self::on(link, detail.thread.clone());
+        if let Some(turn) = open {
+            session.work = Mutex::new(Work::Turn(turn));
+            session.open = Mutex::new(Some(detail));
+        }
+        Ok(session)
     }
 
     fn on(link: &Arc<Link>, thread: Thread) -> Self {
         Self {
             link: Arc::clone(link),
             thread,
-            turn: Mutex::default(),
+            work: Mutex::default(),
+            open: Mutex::default(),
         }
+    }
+
+    /// Tells of the turn that was open when the thread was loaded, from its beginning to its end.
+    pub(super) async fn go_on(&self, peer: &Peer) -> Result<(), Failure> {
+        let open = self
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(detail) = open else {
+            return Ok(());
+        };
+        let Some(turn) = open_turn(&detail) else {
+            return Ok(());
+        };
+        // What was settled before is not asked again.
+        let asked = detail.pending_approvals.iter();
+        let asked = Asked {
+            since: detail.latest_seq,
+            pending: asked.map(|approval| approval.id.clone()).collect(),
+        };
+        let mut events = Follower::after(&self.link, self.id(), 0).await?;
+        let told = self.tell(peer, &mut events, turn, &asked).await;
+        // A prompt that came in the meantime is not at rest.
+        let mut work = self.work();
+        if matches!(&*work, Work::Turn(at) if at == turn) {
+            *work = Work::Nothing;
+        }
+        told.map(drop)
     }
 
     pub(super) fn id(&self) -> &str {
@@ -86,17 +157,23 @@ impl Session {
 
     /// Carries a turn to its end, telling what happens.
     pub(super) async fn prompt(&self, peer: &Peer, text: &str) -> Result<Value, Failure> {
-        self.link.is_there().await?;
         let client = self.link.client();
         let detail: ThreadDetail = client.get(&format!("/v1/threads/{}", self.id())).await?;
         let mut events = Follower::after(&self.link, self.id(), detail.latest_seq).await?;
         let wanted = json!({ "prompt": text, "disallowed_tools": NOT_OFFERED });
         let path = format!("/v1/threads/{}/turns", self.id());
         let started: ThreadAndTurn = client.post(&path, &wanted).await?;
-        self.set_turn(Some(started.turn.id.clone()));
-        let ended = self.tell(peer, &mut events, &started.turn.id).await;
-        self.set_turn(None);
-        let turn = ended?;
+        let begun = Work::Turn(started.turn.id.clone());
+        if self.now(begun) == (Work::Starting { is_canceled: true }) {
+            self.cancel().await;
+        }
+        let asked = Asked {
+            since: detail.latest_seq,
+            pending: HashSet::new(),
+        };
+        let turn = self
+            .tell(peer, &mut events, &started.turn.id, &asked)
+            .await?;
         match turn.status {
             Status::Completed => Ok(json!({ "stopReason": "end_turn" })),
             Status::Interrupted | Status::Canceled => Ok(json!({ "stopReason": "cancelled" })),
@@ -117,12 +194,16 @@ impl Session {
         peer: &Peer,
         events: &mut Follower,
         turn_id: &str,
+        asked: &Asked,
     ) -> Result<Turn, Failure> {
         let mut updates = Updates::default();
         let mut calls: HashMap<String, Value> = HashMap::new();
         let mut questions = JoinSet::new();
         loop {
-            let event = events.next().await?;
+            let Next::Event(event) = events.next().await? else {
+                events.reach_again().await?;
+                continue;
+            };
             if event.turn_id.as_deref() != Some(turn_id) {
                 continue;
             }
@@ -133,7 +214,7 @@ impl Session {
             if let Some(update) = updates.of(&event) {
                 peer.update(self.id(), update);
             }
-            if event.event == EventName::ApprovalRequired.as_str() {
+            if event.event == EventName::ApprovalRequired.as_str() && asked.is_open(&event) {
                 let item_id = event.payload["item_id"].as_str().unwrap_or(&item_id);
                 let known = calls.get(item_id).filter(|tool| !tool.is_null());
                 let call = asked_for(item_id, &event.payload, known);
@@ -153,20 +234,61 @@ impl Session {
         }
     }
 
-    /// Stops the turn that is at work.
+    /// Takes note of a prompt before it is worked on, so that a cancel after it is one of it.
+    pub(super) fn expect_turn(&self) {
+        self.now(Work::Starting { is_canceled: false });
+    }
+
+    /// Takes note that no turn is at work.
+    pub(super) fn rest(&self) {
+        self.now(Work::Nothing);
+    }
+
+    /// Stops the turn that is at work, or the one that is about to begin.
     pub(super) async fn cancel(&self) {
-        let turn = self.turn.lock().map(|turn| turn.clone());
-        let Some(turn) = turn.ok().flatten() else {
-            return;
+        let turn = match &mut *self.work() {
+            Work::Turn(turn) => turn.clone(),
+            Work::Starting { is_canceled } => {
+                *is_canceled = true;
+                return;
+            }
+            Work::Nothing => return,
         };
         let path = format!("/v1/threads/{}/turns/{turn}/interrupt", self.id());
         // One that has ended in the meantime needs no stop.
         let _ = self.link.client().post::<Value>(&path, &json!({})).await;
     }
 
-    fn set_turn(&self, turn: Option<String>) {
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    /// Sets what the session is at, and returns what it was at.
+    fn now(&self, work: Work) -> Work {
+        std::mem::replace(&mut *self.work(), work)
     }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which approvals wait for an answer.
+struct Asked {
+    /// Those that are asked for after this number.
+    since: u64,
+    /// Those before it that nobody has answered yet.
+    pending: HashSet<String>,
+}
+
+impl Asked {
+    fn is_open(&self, event: &RuntimeEventEnvelope) -> bool {
+        let id = event.payload["id"].as_str().unwrap_or_default();
+        event.seq > self.since || self.pending.contains(id)
+    }
+}
+
+/// Returns the turn of a thread that is not at its end.
+fn open_turn(detail: &ThreadDetail) -> Option<&str> {
+    let last = detail.turns.last()?;
+    let is_open = matches!(last.status, Status::InProgress | Status::Queued);
+    is_open.then_some(last.id.as_str())
 }
 
 /// Asks the person at the editor whether a call may run, and passes the answer on. What is no clear yes is a no.

@@ -49,7 +49,8 @@ impl Incoming {
 }
 
 /// Why a request is not done.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(super) struct Failure {
     code: i32,
     message: String,

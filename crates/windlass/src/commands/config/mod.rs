@@ -68,16 +68,18 @@ impl ConfigWords {
     }
 
     pub(crate) fn carry_out(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data);
-        let list = TrustList::of(&directory);
         let mut stdout = std::io::stdout().lock();
+        if let Verb::Schema = self.word {
+            let schema = serde_json::to_string_pretty(&windlass_config::schema::json())?;
+            writeln!(stdout, "{schema}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let directory = data::directory(self.data)?;
+        let list = TrustList::of(&directory);
         match self.word {
             Verb::Show(show) => show.carry_out(named, &directory, self.json, &mut stdout)?,
             Verb::Init(init) => init.carry_out(&directory)?,
-            Verb::Schema => {
-                let schema = serde_json::to_string_pretty(&windlass_config::schema::json())?;
-                writeln!(stdout, "{schema}")?;
-            }
+            Verb::Schema => {}
             Verb::Trust { list: true, .. } => {
                 for Trusted { path, digest } in list.files()? {
                     match self.json {

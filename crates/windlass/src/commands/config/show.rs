@@ -12,10 +12,10 @@ use windlass_core::bounds::one_line;
 
 use super::{defaults, without_login};
 use crate::config::{self, Layer, Layers, Origin};
+use crate::daemon::secrets_key::FILE_VARIABLE;
 use crate::model;
 
 const MODEL: &str = "WINDLASS_MODEL";
-const SECRETS_KEY_FILE: &str = "WINDLASS_SECRETS_KEY_FILE";
 
 /// Shows what counts, with the flags of `windlass serve` where they are given too.
 #[derive(Args)]
@@ -70,8 +70,12 @@ impl Show {
         for layer in config::layers(named, data)? {
             layers.push(layer);
         }
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let said = [(MODEL, "model"), (SECRETS_KEY_FILE, "secrets_key_file")];
+        let variable = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        };
+        let said = [(MODEL, "model"), (FILE_VARIABLE, "secrets_key_file")];
         for (name, key) in said {
             if let Some(value) = variable(name) {
                 layers.push(Layer::of(Origin::Variable(name.to_owned())).with(&[key], value));

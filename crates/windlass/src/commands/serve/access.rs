@@ -63,6 +63,7 @@ pub(super) fn made(data: &Path, book: &Arc<TokenBook>) -> anyhow::Result<Access>
 /// The variable that holds the token, before those of other programs.
 pub(crate) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
 
+/// Returns the token that a variable holds; a blank one holds none.
 pub(crate) fn from_environment() -> Option<String> {
     let names = [
         TOKEN_VARIABLE,
@@ -72,7 +73,8 @@ pub(crate) fn from_environment() -> Option<String> {
     names
         .iter()
         .filter_map(|name| std::env::var(name).ok())
-        .find(|token| !token.trim().is_empty())
+        .map(|token| token.trim().to_owned())
+        .find(|token| !token.is_empty())
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -15,7 +15,7 @@ use windlass_server::{Models, Server, TokenBook, listen};
 
 use crate::cli::{note, or_current};
 use crate::config;
-use crate::daemon::{self, Daemon, DaemonOptions};
+use crate::daemon::{self, Daemon, DaemonOptions, secrets_key};
 use crate::log::{self, LogFormat};
 use crate::model;
 use crate::{data, data_modes, sandbox};
@@ -57,7 +57,7 @@ pub(crate) struct Serve {
     unix_socket: Option<PathBuf>,
     /// A file with the key that secrets of sessions are sealed with: 64 hexadecimal digits [default: `secrets.key` in the
     /// data directory, which is made at the first start].
-    #[arg(long, value_name = "F", env = "WINDLASS_SECRETS_KEY_FILE")]
+    #[arg(long, value_name = "F", env = secrets_key::FILE_VARIABLE)]
     secrets_key_file: Option<PathBuf>,
     /// What becomes of turns that an earlier daemon left behind.
     #[arg(long, value_name = "WHAT", default_value = "resume")]
@@ -119,7 +119,7 @@ impl Serve {
         let workspace = or_current(workspace)?;
         log::begin(self.log, self.log_format);
         self.tell_what_has_no_effect();
-        let directory = data::directory(self.data.clone());
+        let directory = data::directory(self.data.clone())?;
         data_modes::mend(&directory);
         let config = config::load(named_config, &directory)?;
         let book = Arc::new(TokenBook::new(&directory));
@@ -154,12 +154,18 @@ impl Serve {
         settings.cors_origins.extend(origins_from_environment());
         settings.unix_sockets.extend(self.unix_socket);
         match daemon::own_socket(&directory) {
+            // A sandbox does not keep a command from every socket, and this one would ask for no token.
+            _ if self.insecure => note(
+                "--insecure: other commands do not find this daemon by the data, and it holds the data alone",
+            ),
             Some(socket) => settings.unix_sockets.push(socket),
             None => note(
                 "the path of the data is too long for a socket: other commands do not find this daemon",
             ),
         }
-        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID").ok();
+        settings.rpc.default_agent = std::env::var("CAR_AGENT_ID")
+            .ok()
+            .filter(|name| !name.trim().is_empty());
         let Daemon {
             store,
             runtime,

@@ -70,7 +70,7 @@ struct StoreCommand {
 impl Store {
     pub(crate) async fn carry_out(self) -> anyhow::Result<ExitCode> {
         let place = StoreCommand {
-            directory: data::directory(self.data),
+            directory: data::directory(self.data)?,
             json: self.json,
         };
         match self.word {

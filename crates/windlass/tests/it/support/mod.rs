@@ -3,12 +3,14 @@
 mod client;
 mod daemon;
 mod model;
+mod relay;
 mod signal;
 mod world;
 
 pub(crate) use client::{Client, Frame, Stream};
 pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
+pub(crate) use relay::Relay;
 pub(crate) use signal::Signal;
 pub(crate) use world::Sandbox;
 

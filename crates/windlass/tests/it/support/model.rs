@@ -18,13 +18,13 @@ impl Told {
         told.iter().map(Value::to_string).collect()
     }
 
-    /// Returns the names of the tools that the last request offers.
-    pub(crate) fn offered(&self) -> Vec<String> {
+    /// Returns the tools that the last request offers.
+    pub(crate) fn tools(&self) -> Vec<String> {
         let told = self.0.lock().unwrap();
-        let tools = told.last().and_then(|request| request["tools"].as_array());
-        let names = tools.into_iter().flatten().map(|tool| tool["name"].clone());
+        let tools = told.last().unwrap()["tools"].as_array().cloned();
+        let names = tools.unwrap().into_iter();
         names
-            .filter_map(|name| name.as_str().map(str::to_owned))
+            .map(|tool| crate::support::text(&tool["name"]))
             .collect()
     }
 

@@ -1,0 +1,56 @@
+//! Ids as people name them: by their end.
+
+use anyhow::{Result, bail};
+
+/// How much of an id is shown.
+const SHORT: usize = 8;
+/// How much of an id must be given.
+const MIN_SHORT: usize = 4;
+/// How many of a kind are looked through for the end of an id.
+pub(crate) const LOOKED_THROUGH: usize = 1000;
+
+/// Returns as much of an id as a person needs to name it.
+pub(crate) fn short(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
+}
+
+/// Finds the one of a kind whose id ends so.
+pub(crate) fn by_end<T>(
+    kind: &str,
+    end: &str,
+    all: Vec<T>,
+    id: impl Fn(&T) -> &str,
+    advice: &str,
+) -> Result<T> {
+    if end.len() < MIN_SHORT {
+        bail!("`{end}` is too short for the end of an id of a {kind}; {advice}");
+    }
+    let mut found: Vec<T> = all.into_iter().filter(|it| id(it).ends_with(end)).collect();
+    match found.pop() {
+        Some(one) if found.is_empty() => Ok(one),
+        None => bail!("there is no {kind} `{end}`; {advice}"),
+        Some(last) => {
+            let ids: Vec<_> = found.iter().chain([&last]).map(id).collect();
+            bail!("`{end}` may be {}; say more of it", ids.join(" or "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_end;
+
+    #[test]
+    fn the_end_of_an_id_must_be_long_enough_and_of_one_alone() {
+        let find = |end: &str| {
+            let all = vec!["thr_01234567", "thr_89ab4567", "thr_cdef0123"];
+            by_end("thread", end, all, |id| *id, "look").map_err(|error| error.to_string())
+        };
+        assert_eq!(find("0123"), Ok("thr_cdef0123"));
+        assert_eq!(find("thr_01234567"), Ok("thr_01234567"));
+        assert!(find("123").unwrap_err().contains("too short"));
+        assert!(find("9999").unwrap_err().contains("there is no thread"));
+        let many = find("4567").unwrap_err();
+        assert!(many.contains("thr_01234567 or thr_89ab4567"), "{many}");
+    }
+}
