@@ -9,6 +9,7 @@ mod data;
 mod data_modes;
 mod demonstration;
 mod follow;
+mod inert_json;
 mod log;
 mod model;
 mod own_file;
@@ -61,9 +62,6 @@ async fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(error) => {
-            cli::failed(&error);
-            ExitCode::from(cli::USAGE)
-        }
+        Err(error) => cli::failed(&error, cli::USAGE),
     }
 }

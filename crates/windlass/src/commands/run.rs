@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use windlass_protocol::{Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, note, words};
+use crate::cli::{FAILED, INTERRUPTED, failed, note};
 use crate::commands::talking::Talking;
 use crate::reach::Link;
 use crate::talk::{self, Approvals, Ended, Talk};
@@ -56,11 +56,7 @@ impl Run {
         let ended = self.on(&link, &cwd, prompt).await;
         let ended = match ended {
             Ok(code) => code,
-            Err(error) if is_closed(&error) => ExitCode::SUCCESS,
-            Err(error) => {
-                note(&format!("error: {}", words(&error)));
-                ExitCode::from(FAILED)
-            }
+            Err(error) => failed(&error, FAILED),
         };
         link.leave().await;
         Ok(ended)
@@ -92,6 +88,9 @@ impl Run {
         let mut screen = Screen::new(self.json);
         let talk = self.conversation(link, cwd, approvals).await?;
         if self.talking.is_earlier() {
+            if !self.json {
+                talk.tell_allowed(&mut screen)?;
+            }
             let ended = talk.go_on(&mut screen).await?;
             match (ended, &prompt) {
                 (Some(ended), None) => return self.end(&talk, ended, &mut screen),
@@ -148,12 +147,6 @@ impl Run {
         }
         Ok(code)
     }
-}
-
-/// Tells whether whoever reads the answer has seen enough.
-fn is_closed(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 pub(crate) fn exit_code(turn: &Turn) -> ExitCode {

@@ -18,6 +18,7 @@ use windlass_store::RunFilter;
 
 use crate::cli::{note, printable};
 use crate::data;
+use crate::inert_json::json_line;
 use crate::talk::short;
 use crate::terminal::{Style, columns};
 
@@ -180,7 +181,7 @@ impl Runs {
                 match (self.json, found.is_empty()) {
                     (true, _) => {
                         for run in &found {
-                            writeln!(out, "{}", json!(run.summary()))?;
+                            writeln!(out, "{}", json_line(&run.summary())?)?;
                         }
                     }
                     (false, true) if is_filtered => note("no run is like that"),
@@ -273,7 +274,7 @@ async fn show_after(
         }
         for record in &page.records {
             let line = match json {
-                true => json!(record).to_string(),
+                true => json_line(record)?,
                 false => one_line(&line_of_record(record)).into_owned(),
             };
             writeln!(out, "{line}")?;
