@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use tokio::task::JoinHandle;
 use windlass_client::{ClientError, Events};
 use windlass_protocol::{RuntimeEventEnvelope, Thread};
 
@@ -12,9 +13,17 @@ use crate::reach::{Link, explained};
 pub(crate) struct Follower {
     link: Arc<Link>,
     thread_id: String,
-    events: Events,
+    source: Source,
     /// The number of the last event that was seen.
     seen: u64,
+}
+
+/// Where the next event comes from.
+enum Source {
+    Open(Events),
+    /// Another daemon, which is being reached. It is a task of its own, because whoever waits for an event may stop waiting at any time, and a
+    /// daemon that is brought up in part would be in the way of the next.
+    Reaching(JoinHandle<Result<Events>>),
 }
 
 impl Follower {
@@ -24,7 +33,7 @@ impl Follower {
         Ok(Self {
             link: Arc::clone(link),
             thread_id: thread_id.to_owned(),
-            events: events.map_err(explained)?,
+            source: Source::Open(events.map_err(explained)?),
             seen,
         })
     }
@@ -32,26 +41,35 @@ impl Follower {
     /// Returns the next event. Where the daemon is gone, another one is reached, and the turn that it left open goes on.
     pub(crate) async fn next(&mut self) -> Result<RuntimeEventEnvelope> {
         loop {
-            match self.events.next().await {
+            let events = match &mut self.source {
+                Source::Open(events) => events,
+                Source::Reaching(task) => {
+                    let events = task.await??;
+                    self.source = Source::Open(events);
+                    continue;
+                }
+            };
+            match events.next().await {
                 Ok(Some(event)) => {
                     self.seen = event.seq;
                     return Ok(event);
                 }
-                Ok(None) => self.reach_again().await?,
-                Err(error) if error.is_lost() => self.reach_again().await?,
-                Err(error) => return Err(explained(error)),
+                Err(error) if !error.is_lost() => return Err(explained(error)),
+                Ok(None) | Err(_) => {
+                    let link = Arc::clone(&self.link);
+                    let reached = reached_again(link, self.thread_id.clone(), self.seen);
+                    self.source = Source::Reaching(tokio::spawn(reached));
+                }
             }
         }
     }
+}
 
-    async fn reach_again(&mut self) -> Result<()> {
-        self.link.again().await?;
-        let client = self.link.client();
-        resume(&self.link, &self.thread_id).await?;
-        let events = client.events(&self.thread_id, self.seen).await;
-        self.events = events.map_err(explained)?;
-        Ok(())
-    }
+async fn reached_again(link: Arc<Link>, thread_id: String, seen: u64) -> Result<Events> {
+    link.again().await?;
+    resume(&link, &thread_id).await?;
+    let events = link.client().events(&thread_id, seen).await;
+    events.map_err(explained)
 }
 
 /// Looks a thread up, and lets a turn that an earlier process left open go on.

@@ -14,6 +14,7 @@ use windlass_tools::Confinement;
 
 use crate::cli::printable;
 use crate::config::{self, Config, Origin};
+use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style};
 use crate::{daemon, data};
@@ -98,7 +99,7 @@ impl Doctor {
                     "about": finding.about, "standing": word,
                     "text": finding.text, "advice": finding.advice,
                 });
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", json_line(&line)?)?;
                 continue;
             }
             let mark = match (finding.standing, style.has_unicode) {
