@@ -326,7 +326,7 @@ mod tests {
         for long in ["x\n".repeat(100), "x".repeat(4_000)] {
             let told = decided(&long, &["y", "a", "s", "y"]);
             assert_eq!(told, [None, None, None, allow.clone()]);
-            assert_eq!(decided(&long, &["n"]), [deny.clone()]);
+            assert_eq!(decided(&long, &["n"]).last(), Some(&deny));
         }
     }
 
