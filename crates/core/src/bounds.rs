@@ -289,9 +289,17 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     spelt(text, is_active)
 }
 
-/// The same for a text of several lines, whose ends stay.
+/// The same for prose of several lines, whose ends stay, and so does what chooses between two looks of a letter, as emoji do.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
+    spelt(text, |letter| {
+        !matches!(letter, '\n' | '\t' | '\u{FE00}'..='\u{FE0F}') && is_active(letter)
+    })
+}
+
+/// The same for lines in which every letter counts: a command, a change of a file.
+#[must_use]
+pub fn exact_lines(text: &str) -> Cow<'_, str> {
     spelt(text, |letter| {
         !matches!(letter, '\n' | '\t') && is_active(letter)
     })
@@ -308,12 +316,30 @@ fn spelt(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(letters.collect())
 }
 
-/// Letters that do something in place of being seen: controls, marks of direction, and those without a width.
-fn is_active(letter: char) -> bool {
+/// Tells whether a letter does something in place of being seen: controls, marks of direction, those without a width, and letters that are
+/// blank.
+#[must_use]
+pub fn is_active(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{AD}' | '\u{61C}' | '\u{E0000}'..='\u{E007F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}'
+            '\u{AD}'
+                | '\u{34F}'
+                | '\u{61C}'
+                | '\u{115F}'..='\u{1160}'
+                | '\u{17B4}'..='\u{17B5}'
+                | '\u{180B}'..='\u{180F}'
+                | '\u{200B}'..='\u{200F}'
+                | '\u{2028}'..='\u{202E}'
+                | '\u{2060}'..='\u{206F}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{FE00}'..='\u{FE0F}'
+                | '\u{FEFF}'
+                | '\u{FFA0}'
+                | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{E0000}'..='\u{E007F}'
+                | '\u{E0100}'..='\u{E01EF}'
         )
 }
 
@@ -432,5 +458,33 @@ mod tests {
         assert_eq!(one_line("a\x1b[2Jb\r\nc"), "a\\u{1b}[2Jb\\r\\nc");
         assert_eq!(one_line("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
         assert_eq!(lines("a\n\tb\x1b]0;x\x07"), "a\n\tb\\u{1b}]0;x\\u{7}");
+    }
+
+    #[test]
+    fn letters_that_nobody_sees_are_spelt_out() {
+        for hidden in [
+            '\u{2800}',
+            '\u{3164}',
+            '\u{115F}',
+            '\u{1160}',
+            '\u{FFA0}',
+            '\u{FE00}',
+            '\u{FE0F}',
+            '\u{34F}',
+            '\u{180B}',
+            '\u{180F}',
+            '\u{E0100}',
+            '\u{E01EF}',
+        ] {
+            let spelt = hidden.escape_default().to_string();
+            assert_eq!(one_line(&format!("rm{hidden}x")), format!("rm{spelt}x"));
+            assert_eq!(
+                exact_lines(&format!("rm\n\t{hidden}x")),
+                format!("rm\n\t{spelt}x")
+            );
+        }
+        // Prose may have emoji.
+        assert_eq!(lines("I \u{2764}\u{FE0F} it"), "I \u{2764}\u{FE0F} it");
+        assert_eq!(lines("a\u{3164}b"), "a\\u{3164}b");
     }
 }

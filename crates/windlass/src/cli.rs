@@ -1,13 +1,15 @@
 //! The words of the command line.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
@@ -174,12 +176,26 @@ pub(crate) fn printable(path: &Path) -> String {
     one_line(&path.display().to_string()).into_owned()
 }
 
-/// Tells the user why a command failed.
-pub(crate) fn failed(error: &anyhow::Error) {
+/// Tells the user why a command failed, and returns the code to exit with. Whoever reads what it writes may have seen enough, which is no
+/// failure.
+pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
+    if is_read_out(error) {
+        return ExitCode::SUCCESS;
+    }
     match log::is_json() {
         true => tracing::error!("{}", lines(&words(error))),
         false => note(&format!("error: {}", words(error))),
     }
+    ExitCode::from(code)
+}
+
+/// Tells whether nobody reads standard output any more. A connection that broke is something else.
+fn is_read_out(error: &anyhow::Error) -> bool {
+    let unwritten = match error.downcast_ref() {
+        Some(ClientError::Unwritten(unwritten)) => Some(unwritten),
+        _ => error.downcast_ref::<io::Error>(),
+    };
+    unwritten.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Tells the user something that is not data; a daemon whose log is for programs says it there.
@@ -209,6 +225,16 @@ mod tests {
         let told = suggested("app-serve");
         assert!(!told.contains("app-server"), "{told}");
         assert!(Cli::try_parse_from(["windlass", "app-server"]).is_ok());
+    }
+
+    #[test]
+    fn only_a_reader_who_went_away_is_no_failure() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_read_out(&broken().into()));
+        assert!(is_read_out(&ClientError::Unwritten(broken()).into()));
+        let elsewhere = anyhow::anyhow!("the daemon is gone");
+        assert!(!is_read_out(&elsewhere));
+        assert!(!is_read_out(&io::Error::other("no room").into()));
     }
 
     #[test]

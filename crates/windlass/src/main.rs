@@ -10,6 +10,7 @@ mod data_modes;
 mod demonstration;
 mod follow;
 mod ids;
+mod inert_json;
 mod log;
 mod model;
 mod own_file;
@@ -62,9 +63,6 @@ async fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(error) => {
-            cli::failed(&error);
-            ExitCode::from(cli::USAGE)
-        }
+        Err(error) => cli::failed(&error, cli::USAGE),
     }
 }

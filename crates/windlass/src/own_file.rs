@@ -1,7 +1,7 @@
 //! Reading a small file that others may have put there: a link, a pipe, a giant or somebody else's file is refused, and
 //! nothing blocks.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub(crate) enum Refused {
     Foreign(u32),
     #[error("it is larger than {MAX_BYTES} bytes")]
     TooLarge,
+    #[error("it is outside of the directory")]
+    Outside,
     #[error("it is not UTF-8 text")]
     NotText,
     #[error("it cannot be read: {0}")]
@@ -39,6 +41,27 @@ pub(crate) struct OwnFile {
 
 /// Reads a regular file of the user who runs this; `None` where there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<OwnFile>, Refused> {
+    let Some((file, metadata)) = open(path)? else {
+        return Ok(None);
+    };
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Refused::Foreign(metadata.uid()));
+    }
+    Ok(Some(OwnFile {
+        text: text(file)?,
+        mode: metadata.mode() & 0o777,
+    }))
+}
+
+/// Reads a regular file of whomever; `None` where there is none.
+pub(crate) fn read_regular(path: &Path) -> Result<Option<String>, Refused> {
+    match open(path)? {
+        Some((file, _)) => text(file).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn open(path: &Path) -> Result<Option<(File, Metadata)>, Refused> {
     // Opening a pipe would wait for somebody who writes to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -51,16 +74,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<OwnFile>, Refused> {
         Err(error) => return Err(io::Error::from(error).into()),
     };
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(Refused::NotRegular);
+    match metadata.is_file() {
+        true => Ok(Some((file, metadata))),
+        false => Err(Refused::NotRegular),
     }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Refused::Foreign(metadata.uid()));
-    }
-    Ok(Some(OwnFile {
-        text: text(file)?,
-        mode: metadata.mode() & 0o777,
-    }))
 }
 
 /// Reads a file that the user has named, whatever it is.

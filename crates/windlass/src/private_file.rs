@@ -1,10 +1,11 @@
 //! Small files that only their owner can read.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use uuid::Uuid;
 
 /// Puts a text into a file of a directory; it is there whole, or not at all. A file that is there already may be open to
@@ -21,4 +22,40 @@ pub(crate) fn put(directory: &Path, name: &str, text: &str) -> io::Result<PathBu
     let path = directory.join(name);
     fs::rename(&fresh, &path)?;
     Ok(path)
+}
+
+/// Makes sure that a file is there which only its owner can read, for somebody who opens it by its path. A link is refused.
+pub(crate) fn prepare(path: &Path) -> io::Result<()> {
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.set_permissions(Permissions::from_mode(0o600))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_private_and_a_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let file = directory.path().join("file");
+        prepare(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        fs::write(&file, "kept").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        prepare(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+        let other = directory.path().join("other");
+        symlink(&other, directory.path().join("link")).unwrap();
+        assert!(prepare(&directory.path().join("link")).is_err());
+        assert!(!other.exists());
+    }
 }

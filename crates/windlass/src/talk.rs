@@ -8,18 +8,22 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_protocol::{EventName, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
+use windlass_protocol::{EventName, Mode, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
 
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
 use crate::reach::{Link, explained};
-use crate::terminal::{Answer, Asked, Colour, FRAME, Questions, Screen};
+use crate::terminal::{Answer, Asked, Colour, FRAME, Questions, Screen, asked};
 
 /// The tool that asks people; it is not offered where nobody can answer.
 const ASKING_TOOL: &str = "request_user_input";
 /// What such a question gets for an answer where nobody is there.
 const NOBODY: &str =
     "Nobody is here to answer. Decide by yourself, or end and say what is to be decided.";
+
+/// What is told of a conversation in which nobody is asked.
+const EVERYTHING_IS_ALLOWED: &str =
+    "everything is allowed in this conversation without asking, commands too";
 
 /// A thread that somebody talks to.
 pub(crate) struct Talk {
@@ -108,6 +112,15 @@ impl Talk {
         })
     }
 
+    /// Says so where the conversation allows everything since somebody answered "always", or from its beginning.
+    pub(crate) fn tell_allowed(&self, screen: &mut Screen) -> io::Result<()> {
+        let is_all = self.thread.auto_approve || self.thread.mode == Mode::Yolo;
+        match is_all {
+            true => screen.tell(Colour::Asked, EVERYTHING_IS_ALLOWED),
+            false => Ok(()),
+        }
+    }
+
     async fn detail(&self) -> Result<ThreadDetail> {
         let path = format!("/v1/threads/{}", self.thread.id);
         self.link.client().get(&path).await.map_err(explained)
@@ -131,10 +144,8 @@ impl Talk {
             calls.extend(tool.map(|tool| (item.id.clone(), tool)));
         }
         for approval in &detail.pending_approvals {
-            let tool = approval.item_id.as_ref().and_then(|id| calls.get(id));
-            let tool = tool
-                .cloned()
-                .unwrap_or_else(|| json!({ "name": approval.tool_name }));
+            let known = approval.item_id.as_ref().and_then(|id| calls.get(id));
+            let tool = asked(&json!(approval), known.filter(|tool| !tool.is_null()));
             let id = approval.id.clone();
             questions.push(Asked::Approval { id, tool });
         }
@@ -175,6 +186,13 @@ impl Talk {
             calls: HashMap::new(),
         })
     }
+}
+
+/// What became of an answer.
+#[derive(PartialEq, Eq)]
+enum Passed {
+    On,
+    Lost,
 }
 
 /// A turn that somebody watches.
@@ -223,9 +241,8 @@ impl Watch<'_> {
                         self.calls.insert(item, event.payload["tool"].clone());
                     } else if is(EventName::ApprovalRequired) {
                         let item = event.payload["item_id"].as_str().unwrap_or_default();
-                        let named = || json!({ "name": event.payload["tool_name"] });
-                        let tool = self.calls.get(item).filter(|tool| !tool.is_null());
-                        let tool = tool.cloned().unwrap_or_else(named);
+                        let known = self.calls.get(item).filter(|tool| !tool.is_null());
+                        let tool = asked(&event.payload, known);
                         self.questions.push(Asked::Approval { id, tool });
                     } else if is(EventName::UserInputRequired) {
                         let request = event.payload["request"].clone();
@@ -242,8 +259,10 @@ impl Watch<'_> {
                     }
                 }
                 line = self.questions.line(), if self.questions.is_asking() => {
-                    if let Some(answer) = self.questions.answer(line, screen)? {
-                        self.pass_on(answer).await;
+                    if let Some(answer) = self.questions.answer(line, screen)?
+                        && self.pass_on(answer).await == Passed::Lost
+                    {
+                        screen.tell(Colour::Dim, "the daemon is gone, and with it the answer")?;
                     }
                 }
                 _ = interrupts.recv() => {
@@ -265,31 +284,32 @@ impl Watch<'_> {
         if approvals != Approvals::Ask {
             let mut for_person = Vec::new();
             while let Some(asked) = self.questions.take() {
-                match asked {
-                    Asked::Approval { id, tool } => {
-                        if approvals == Approvals::Refuse {
-                            let name = tool["name"].as_str().unwrap_or("a tool");
-                            let text = format!(
-                                "{name} is not allowed: nobody is here to ask; --yes allows everything"
-                            );
-                            screen.tell(Colour::Asked, &text)?;
-                        }
-                        let decision = match approvals {
-                            Approvals::All => "allow",
-                            _ => "deny",
-                        };
-                        let body = json!({ "decision": decision });
-                        self.pass_on(Answer::Approval { id, body }).await;
+                let (body, told) = match &asked {
+                    Asked::Approval { .. } if approvals == Approvals::All => {
+                        (json!({ "decision": "allow" }), None)
                     }
-                    asked if approvals.has_person() => for_person.push(asked),
-                    Asked::Input { id, request } => {
-                        screen.tell(
-                            Colour::Asked,
-                            "a question was not answered: nobody is here to ask",
-                        )?;
-                        let body = unanswered(&request);
-                        self.pass_on(Answer::Input { id, body }).await;
+                    Asked::Approval { tool, .. } => {
+                        let name = tool["name"].as_str().unwrap_or("a tool");
+                        let told = format!(
+                            "{name} is not allowed: nobody is here to ask; --yes allows everything"
+                        );
+                        (json!({ "decision": "deny" }), Some(told))
                     }
+                    Asked::Input { .. } if approvals.has_person() => {
+                        for_person.push(asked);
+                        continue;
+                    }
+                    Asked::Input { request, .. } => {
+                        let told = "a question was not answered: nobody is here to ask";
+                        (unanswered(request), Some(told.to_owned()))
+                    }
+                };
+                // Another daemon is reached while the events are waited for.
+                if self.pass_on(Answer { asked, body }).await == Passed::Lost {
+                    break;
+                }
+                if let Some(told) = told {
+                    screen.tell(Colour::Asked, &told)?;
                 }
             }
             for asked in for_person {
@@ -302,15 +322,21 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Tells the daemon what was answered. Somebody else may have been faster.
-    async fn pass_on(&self, answer: Answer) {
-        let (path, body) = match answer {
-            Answer::Approval { id, body } => (format!("/v1/approvals/{id}"), body),
-            Answer::Input { id, body } => {
-                (format!("/v1/user-input/{}/{id}", self.talk.thread.id), body)
-            }
+    /// Tells the daemon what was answered. Where it is gone, the question is put back: the next one asks it too.
+    async fn pass_on(&mut self, answer: Answer) -> Passed {
+        let path = match &answer.asked {
+            Asked::Approval { id, .. } => format!("/v1/approvals/{id}"),
+            Asked::Input { id, .. } => format!("/v1/user-input/{}/{id}", self.talk.thread.id),
         };
-        let _ = self.talk.link.client().post::<Value>(&path, &body).await;
+        let client = self.talk.link.client();
+        match client.post::<Value>(&path, &answer.body).await {
+            Err(error) if error.is_lost() => {
+                self.questions.put_back(answer.asked);
+                Passed::Lost
+            }
+            // Somebody else may have been faster.
+            _ => Passed::On,
+        }
     }
 
     async fn interrupt(&self) {

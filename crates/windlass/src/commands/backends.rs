@@ -14,6 +14,7 @@ use crate::backends::{self, ConfiguredBackend, Login, Surroundings};
 use crate::cli::or_current;
 use crate::config;
 use crate::daemon::secrets_key;
+use crate::inert_json::json_line;
 use crate::{data, model, sandbox};
 
 /// Lists the agents of others that can carry turns, and looks whether they do.
@@ -126,7 +127,7 @@ fn show_api(name: &str, model: &str, is_json: bool) -> Result<()> {
         true => writeln!(
             stdout,
             "{}",
-            json!({ "name": name, "kind": "api", "model": model })
+            json_line(&json!({ "name": name, "kind": "api", "model": model }))?
         )?,
         false => writeln!(stdout, "{name:<16} {:<12} {}", "api", one_line(model))?,
     }
@@ -150,7 +151,7 @@ fn show(
             Some(Err(error)) => shown["error"] = error.into(),
             None => {}
         }
-        writeln!(stdout, "{shown}")?;
+        writeln!(stdout, "{}", json_line(&shown)?)?;
         return Ok(());
     }
     let line = match checked {

@@ -16,6 +16,7 @@ use crate::cli::{note, words};
 use crate::commands::run;
 use crate::commands::talking::Talking;
 use crate::ids::short;
+use crate::private_file;
 use crate::reach::{Link, explained};
 use crate::talk::{self, Approvals, Ended, Talk};
 use crate::terminal::{Colour, Screen};
@@ -117,6 +118,7 @@ impl Room {
     async fn resume(&mut self, id: &str) -> Result<()> {
         let talk = Talk::resume(&self.link, id, self.approvals).await?;
         let mut screen = Screen::new(false);
+        talk.tell_allowed(&mut screen)?;
         if let Some(open) = talk.left_open().await? {
             tell_end(&open.watched(&mut screen).await?, &mut screen)?;
         }
@@ -262,9 +264,8 @@ impl Lines {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Self::Plain;
         }
-        let file = data.join("chat_history");
         let editor = Reedline::create();
-        let editor = match FileBackedHistory::with_file(KEPT_LINES, file) {
+        let editor = match history(data) {
             Ok(history) => editor.with_history(Box::new(history)),
             // It is a comfort, and no reason not to talk.
             Err(_) => editor,
@@ -306,6 +307,13 @@ impl Lines {
             }
         }
     }
+}
+
+/// Opens what was said before, in a file that only its owner can read.
+fn history(data: &Path) -> Result<FileBackedHistory> {
+    let file = data.join("chat_history");
+    private_file::prepare(&file)?;
+    Ok(FileBackedHistory::with_file(KEPT_LINES, file)?)
 }
 
 fn plain_line() -> io::Result<Option<String>> {

@@ -15,6 +15,7 @@ use windlass_tools::Confinement;
 use crate::backends::{KNOWN, Known};
 use crate::cli::printable;
 use crate::config::{self, Config, Origin};
+use crate::inert_json::json_line;
 use crate::model::{self, Choice};
 use crate::terminal::{Colour, Style};
 use crate::{daemon, data};
@@ -99,7 +100,7 @@ impl Doctor {
                     "about": finding.about, "standing": word,
                     "text": finding.text, "advice": finding.advice,
                 });
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", json_line(&line)?)?;
                 continue;
             }
             let mark = match (finding.standing, style.has_unicode) {

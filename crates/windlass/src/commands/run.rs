@@ -56,15 +56,8 @@ impl Run {
         let link = self.talking.link(&cwd, config).await?;
         let ended = match self.on(&link, &cwd, prompt).await {
             Ok(code) => code,
-            Err(Stopped::Before(error)) => {
-                failed(&error);
-                ExitCode::from(USAGE)
-            }
-            Err(Stopped::In(error)) if is_closed(&error) => ExitCode::SUCCESS,
-            Err(Stopped::In(error)) => {
-                failed(&error);
-                ExitCode::from(FAILED)
-            }
+            Err(Stopped::Before(error)) => failed(&error, USAGE),
+            Err(Stopped::In(error)) => failed(&error, FAILED),
         };
         link.leave().await;
         Ok(ended)
@@ -101,6 +94,9 @@ impl Run {
         let mut screen = Screen::new(self.json);
         let talk = self.conversation(link, cwd, approvals).await;
         let talk = talk.map_err(Stopped::Before)?;
+        if self.talking.is_earlier() && !self.json {
+            talk.tell_allowed(&mut screen)?;
+        }
         if self.talking.is_earlier()
             && let Some(open) = talk.left_open().await.map_err(Stopped::Before)?
         {
@@ -179,12 +175,6 @@ impl From<io::Error> for Stopped {
     fn from(error: io::Error) -> Self {
         Self::In(error.into())
     }
-}
-
-/// Tells whether whoever reads the answer has seen enough.
-fn is_closed(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 pub(crate) fn exit_code(turn: &Turn) -> ExitCode {

@@ -19,6 +19,7 @@ use windlass_store::RunFilter;
 use crate::cli::{note, printable};
 use crate::data;
 use crate::ids::{LOOKED_THROUGH, by_end, short};
+use crate::inert_json::json_line;
 use crate::terminal::{Style, columns};
 
 /// How wide lines are where nobody watches.
@@ -176,7 +177,7 @@ impl Runs {
                 match (self.json, found.is_empty()) {
                     (true, _) => {
                         for run in &found {
-                            writeln!(out, "{}", json!(run.summary()))?;
+                            writeln!(out, "{}", json_line(&run.summary())?)?;
                         }
                     }
                     (false, true) if is_filtered => note("no run is like that"),
@@ -258,7 +259,7 @@ async fn show_after(
         }
         for record in &page.records {
             let line = match json {
-                true => json!(record).to_string(),
+                true => json_line(record)?,
                 false => one_line(&line_of_record(record)).into_owned(),
             };
             writeln!(out, "{line}")?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, ItemKind, Status, Thread, ThreadDetail, UndoneThread};
 
@@ -16,6 +15,7 @@ use crate::cli::note;
 use crate::data;
 use crate::follow::{Follower, Next};
 use crate::ids::{by_end, short};
+use crate::inert_json::{Inert, json_line};
 use crate::reach::{Link, Reach, explained};
 use crate::talk::find;
 use crate::terminal::{Style, about, columns};
@@ -130,7 +130,7 @@ impl Threads {
                 let path = format!("/v1/threads/{}", find(link, &id).await?);
                 let detail: Value = client.get(&path).await.map_err(explained)?;
                 match self.json {
-                    true => writeln!(out, "{detail}")?,
+                    true => writeln!(out, "{}", json_line(&detail)?)?,
                     false => show(&serde_json::from_value(detail)?, &mut out)?,
                 }
             }
@@ -155,7 +155,9 @@ impl Threads {
             }
             Verb::Export { id } => {
                 let path = format!("/v1/threads/{}/export", find(link, &id).await?);
-                read_out(client.download(&path, &mut out).await)?;
+                let mut events = Inert::new(&mut out);
+                let written = client.download(&path, &mut events).await;
+                written.map_err(explained)?;
             }
             Verb::Delete { id, .. } => {
                 let path = format!("/v1/threads/{}", find(link, &id).await?);
@@ -170,7 +172,7 @@ impl Threads {
 fn list(threads: &[Thread], is_json: bool, out: &mut impl Write) -> Result<()> {
     if is_json {
         for thread in threads {
-            writeln!(out, "{}", serde_json::to_string(thread)?)?;
+            writeln!(out, "{}", json_line(thread)?)?;
         }
         return Ok(());
     }
@@ -259,7 +261,7 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
 
 fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {
     match is_json {
-        true => writeln!(out, "{}", serde_json::to_string(thread)?)?,
+        true => writeln!(out, "{}", json_line(thread)?)?,
         false => {
             writeln!(out, "{}", thread.id)?;
             note(&format!(
@@ -340,8 +342,10 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
     let mut out = io::stdout();
     if no_follow {
         let path = format!("/v1/threads/{id}/export?since_seq={since}");
+        let mut out = Inert::new(&mut out);
         let mut events = AfterFirstLine::of(&mut out);
-        return read_out(link.client().download(&path, &mut events).await);
+        let written = link.client().download(&path, &mut events).await;
+        return written.map_err(explained);
     }
     let mut events = Follower::after(link, &id, since).await?;
     loop {
@@ -359,19 +363,8 @@ async fn tail(link: &Arc<Link>, id: &str, since: u64, no_follow: bool) -> Result
                 return Ok(());
             }
         };
-        let line = serde_json::to_string(&event)?;
-        match writeln!(out, "{line}").and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
-        }
-    }
-}
-
-/// Whoever reads may have seen enough before all is written.
-fn read_out(downloaded: Result<(), ClientError>) -> Result<()> {
-    match downloaded {
-        Err(ClientError::Unwritten(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        downloaded => downloaded.map_err(explained),
+        writeln!(out, "{}", json_line(&event)?)?;
+        out.flush()?;
     }
 }
 

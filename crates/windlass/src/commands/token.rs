@@ -12,6 +12,7 @@ use windlass_server::{TokenBook, TokenRecord, TokenScope};
 
 use crate::cli::note;
 use crate::data;
+use crate::inert_json::json_line;
 
 /// Makes, lists and revokes tokens of a data directory. A daemon that runs on it knows at once.
 #[derive(Args)]
@@ -58,7 +59,7 @@ impl Token {
                 if self.json {
                     let mut shown = shown(&record);
                     shown["token"] = secret.into();
-                    writeln!(stdout, "{shown}")?;
+                    writeln!(stdout, "{}", json_line(&shown)?)?;
                 } else {
                     note(&format!("{} may act as {}", record.id, record.scope));
                     writeln!(stdout, "{secret}")?;
@@ -67,7 +68,7 @@ impl Token {
             Verb::List => {
                 for record in book.list()? {
                     if self.json {
-                        writeln!(stdout, "{}", shown(&record))?;
+                        writeln!(stdout, "{}", json_line(&shown(&record))?)?;
                         continue;
                     }
                     let made = record.created_at.format("%Y-%m-%d %H:%M");

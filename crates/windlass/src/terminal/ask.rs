@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use windlass_core::bounds::one_line;
+use windlass_core::bounds::{lines, one_line};
 
-use super::proposal::proposal;
-use super::{Colour, Screen};
+use super::proposal::{Line, heading, proposal};
+use super::{Colour, Screen, columns, rows, wrapped};
 
 /// How often the thread that reads looks whether it is still wanted.
 const PATIENCE: Timespec = Timespec {
@@ -30,17 +31,26 @@ pub(crate) enum Asked {
 }
 
 /// What was answered, and to what.
-pub(crate) enum Answer {
-    Approval { id: String, body: Value },
-    Input { id: String, body: Value },
+pub(crate) struct Answer {
+    pub(crate) asked: Asked,
+    pub(crate) body: Value,
 }
 
 /// Asks one question after the other.
 pub(crate) struct Questions {
     waiting: VecDeque<Asked>,
-    /// The one that is asked, with what was answered to its parts.
-    now: Option<(Asked, Vec<Value>)>,
+    /// The one that is asked.
+    now: Option<Open>,
     reader: Option<Reader>,
+}
+
+/// A question that somebody looks at.
+struct Open {
+    asked: Asked,
+    /// What was answered to its parts.
+    given: Vec<Value>,
+    /// All that is to be seen before a yes counts, where it was not all shown.
+    unseen: Option<Vec<Line>>,
 }
 
 /// A thread that waits for one line of standard input. Dropping it ends the thread before it takes a line that is meant for somebody else.
@@ -54,28 +64,41 @@ impl Reader {
         let (send, line) = oneshot::channel();
         let is_wanted = Arc::new(AtomicBool::new(true));
         let wanted = Arc::clone(&is_wanted);
-        std::thread::spawn(move || {
-            while wanted.load(Ordering::Relaxed) {
-                match has_input() {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        let mut line = String::new();
-                        let read = io::stdin().read_line(&mut line);
-                        let _ = send.send(read.ok().filter(|count| *count > 0).map(|_| line));
-                        return;
-                    }
-                    Err(_) => return,
-                }
-            }
-        });
+        std::thread::spawn(move || send.send(read_line(&wanted)));
         Self { line, is_wanted }
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.is_wanted.store(false, Ordering::Relaxed);
+        self.is_wanted.store(false, Ordering::SeqCst);
     }
+}
+
+/// Reads a line from the terminal itself: what follows it stays there, so that it can be thrown away before the next question.
+fn read_line(wanted: &AtomicBool) -> Option<String> {
+    let mut line = Vec::new();
+    while wanted.load(Ordering::SeqCst) {
+        // While it waited, the question may have been settled in another way.
+        if !has_input().ok()? || !wanted.load(Ordering::SeqCst) {
+            continue;
+        }
+        let mut piece = [0; 1024];
+        let count = match rustix::io::read(io::stdin(), &mut piece) {
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(_) => return None,
+        };
+        let end = piece[..count].iter().position(|byte| *byte == b'\n');
+        line.extend_from_slice(&piece[..end.unwrap_or(count)]);
+        if end.is_some() || (count == 0 && !line.is_empty()) {
+            return Some(String::from_utf8_lossy(&line).into_owned());
+        }
+        if count == 0 {
+            return None;
+        }
+    }
+    None
 }
 
 /// Waits a while for something to read on standard input.
@@ -102,6 +125,11 @@ impl Questions {
         self.waiting.push_back(asked);
     }
 
+    /// Asks once more what was answered in vain.
+    pub(crate) fn put_back(&mut self, asked: Asked) {
+        self.waiting.push_front(asked);
+    }
+
     /// Takes the next question away, where nobody is there to be asked.
     pub(crate) fn take(&mut self) -> Option<Asked> {
         self.waiting.pop_front()
@@ -113,7 +141,7 @@ impl Questions {
             Asked::Approval { id: asked, .. } | Asked::Input { id: asked, .. } => asked == id,
         };
         self.waiting.retain(|asked| !is_it(asked));
-        if self.now.as_ref().is_some_and(|(asked, _)| is_it(asked)) {
+        if self.now.as_ref().is_some_and(|open| is_it(&open.asked)) {
             (self.now, self.reader) = (None, None);
             screen.tell(Colour::Dim, "(it is settled)")?;
         }
@@ -134,47 +162,59 @@ impl Questions {
             return Ok(());
         };
         screen.rest()?;
+        let mut unseen = None;
         if let Asked::Approval { tool, .. } = &asked {
-            let name = one_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
-            let path = tool["input"]["path"].as_str().unwrap_or_default();
-            let head = format!("{name} wants to run {}", one_line(path));
-            screen.tell(Colour::Asked, head.trim_end())?;
-            for line in proposal(tool, cwd, screen.style()) {
-                writeln!(io::stderr(), "  {line}")?;
+            let mut lines = vec![(Colour::Asked, heading(tool))];
+            let of_call = proposal(tool, cwd, screen.style()).into_iter();
+            lines.extend(of_call.map(|(colour, line)| (colour, format!("  {line}"))));
+            let shown = that_fit(&lines, rows(), columns());
+            for (colour, line) in &lines[..shown] {
+                screen.question(*colour, line)?;
             }
+            unseen = (shown < lines.len()).then_some(lines);
         }
-        self.now = Some((asked, Vec::new()));
+        self.now = Some(Open {
+            asked,
+            given: Vec::new(),
+            unseen,
+        });
         self.prompt(screen)
     }
 
-    /// Writes what is to be answered now.
+    /// Writes what is to be answered now. What was typed before is no answer to it: nobody has seen the question.
     fn prompt(&self, screen: &mut Screen) -> io::Result<()> {
-        let text = match &self.now {
-            Some((Asked::Approval { .. }, _)) => {
-                "Allow? [y]es, [n]o, [a]lways in this conversation: ".to_owned()
+        let Some(open) = &self.now else {
+            return Ok(());
+        };
+        let text = match (&open.asked, &open.unseen) {
+            (Asked::Approval { .. }, None) => {
+                "Allow? [y]es, [n]o, [a]lways (everything in this conversation, commands too): "
             }
-            Some((Asked::Input { request, .. }, given)) => {
-                let question = &request["questions"][given.len()];
-                screen.tell(Colour::Asked, question["question"].as_str().unwrap_or("?"))?;
+            (Asked::Approval { .. }, Some(_)) => "There is more of it. [s]how all, [n]o: ",
+            (Asked::Input { request, .. }, _) => {
+                let question = &request["questions"][open.given.len()];
+                let asked = lines(question["question"].as_str().unwrap_or("?"));
+                for line in asked.lines() {
+                    screen.question(Colour::Asked, line)?;
+                }
                 let options = question["options"].as_array();
                 for (number, option) in options.into_iter().flatten().enumerate() {
                     let of = |name: &str| {
                         one_line(option[name].as_str().unwrap_or_default()).into_owned()
                     };
-                    writeln!(
-                        io::stderr(),
-                        "  {}. {}  {}",
-                        number + 1,
-                        of("label"),
-                        of("description")
-                    )?;
+                    let (label, description) = (of("label"), of("description"));
+                    let line = format!("  {}. {label}  {description}", number + 1);
+                    screen.question(Colour::Plain, &line)?;
                 }
-                "Answer: ".to_owned()
+                "Answer: "
             }
-            None => return Ok(()),
         };
+        let style = screen.style();
+        let mark = style.paint(Colour::Asked, style.mark());
+        // A standard input that is no terminal has nothing to throw away.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         let mut err = io::stderr();
-        write!(err, "{}", screen.style().paint(Colour::Bold, &text))?;
+        write!(err, "{mark} {}", style.paint(Colour::Bold, text))?;
         err.flush()
     }
 
@@ -192,26 +232,32 @@ impl Questions {
         line: Option<String>,
         screen: &mut Screen,
     ) -> io::Result<Option<Answer>> {
-        let Some((asked, mut given)) = self.now.take() else {
+        let Some(mut open) = self.now.take() else {
             return Ok(None);
         };
-        match asked {
-            Asked::Approval { id, tool } => {
+        let body = match &open.asked {
+            Asked::Approval { .. } => {
                 let said = line.as_deref().map(str::trim).map(str::to_lowercase);
-                let body = match said.as_deref() {
-                    Some("y" | "yes") => json!({ "decision": "allow" }),
-                    Some("a" | "always") => json!({ "decision": "allow", "remember": true }),
-                    Some("n" | "no") | None => json!({ "decision": "deny" }),
-                    Some(_) => {
-                        self.now = Some((Asked::Approval { id, tool }, given));
-                        self.prompt(screen)?;
-                        return Ok(None);
+                match (said.as_deref(), open.unseen.take()) {
+                    (Some("n" | "no") | None, _) => Some(json!({ "decision": "deny" })),
+                    (Some("y" | "yes"), None) => Some(json!({ "decision": "allow" })),
+                    (Some("a" | "always"), None) => {
+                        Some(json!({ "decision": "allow", "remember": true }))
                     }
-                };
-                Ok(Some(Answer::Approval { id, body }))
+                    (Some("s" | "show"), Some(lines)) => {
+                        for (colour, line) in &lines {
+                            screen.question(*colour, line)?;
+                        }
+                        None
+                    }
+                    (Some(_), unseen) => {
+                        open.unseen = unseen;
+                        None
+                    }
+                }
             }
-            Asked::Input { id, request } => {
-                let question = &request["questions"][given.len()];
+            Asked::Input { request, .. } => {
+                let question = &request["questions"][open.given.len()];
                 let said = line.unwrap_or_default();
                 let said = said.trim();
                 let chosen = said.parse::<usize>().ok().and_then(|number| {
@@ -219,16 +265,87 @@ impl Questions {
                     option["label"].as_str()
                 });
                 let said = chosen.unwrap_or(said);
-                given.push(json!({ "id": question["id"], "label": said, "value": said }));
+                let answer = json!({ "id": question["id"], "label": said, "value": said });
+                open.given.push(answer);
                 let count = request["questions"].as_array().map_or(0, Vec::len);
-                if given.len() < count {
-                    self.now = Some((Asked::Input { id, request }, given));
-                    self.prompt(screen)?;
-                    return Ok(None);
-                }
-                let body = json!({ "answers": given });
-                Ok(Some(Answer::Input { id, body }))
+                (open.given.len() >= count).then(|| json!({ "answers": open.given }))
+            }
+        };
+        match body {
+            Some(body) => Ok(Some(Answer {
+                asked: open.asked,
+                body,
+            })),
+            None => {
+                self.now = Some(open);
+                self.prompt(screen)?;
+                Ok(None)
             }
         }
+    }
+}
+
+/// Returns how many lines fit into some rows of a terminal, each with the mark before it.
+fn that_fit(lines: &[Line], rows: usize, columns: usize) -> usize {
+    let mut taken = 0;
+    let fits = |(_, line): &&Line| {
+        taken += wrapped(line, columns.saturating_sub(3)).len();
+        taken <= rows
+    };
+    lines.iter().take_while(fits).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn approval(command: &str) -> Asked {
+        let id = "1".to_owned();
+        let tool = json!({ "name": "shell", "input": { "command": command } });
+        Asked::Approval { id, tool }
+    }
+
+    /// Asks about a command, and returns what each line of somebody's decides.
+    fn decided(command: &str, lines: &[&str]) -> Vec<Option<Value>> {
+        let (mut questions, mut screen) = (Questions::new(), Screen::new(false));
+        questions.push(approval(command));
+        questions.ask(&mut screen, Path::new("/")).unwrap();
+        let answers = lines.iter().map(|line| {
+            let answer = questions.answer(Some((*line).to_owned()), &mut screen);
+            answer
+                .unwrap()
+                .map(|answer| answer.body["decision"].clone())
+        });
+        answers.collect()
+    }
+
+    #[test]
+    fn a_yes_counts_once_the_whole_command_was_shown() {
+        let (allow, deny) = (Some(json!("allow")), Some(json!("deny")));
+        assert_eq!(decided("ls", &["maybe", "y"]), [None, allow.clone()]);
+        for long in ["x\n".repeat(100), "x".repeat(4_000)] {
+            let told = decided(&long, &["y", "a", "s", "y"]);
+            assert_eq!(told, [None, None, None, allow.clone()]);
+            assert_eq!(decided(&long, &["n"]).last(), Some(&deny));
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_as_they_are_wrapped() {
+        let line = |width| (Colour::Plain, "x".repeat(width));
+        assert_eq!(that_fit(&[line(7), line(7), line(7)], 2, 10), 2);
+        assert_eq!(that_fit(&[line(8), line(7), line(7)], 2, 10), 1);
+        assert_eq!(that_fit(&[line(70)], 2, 10), 0);
+    }
+
+    #[test]
+    fn what_was_answered_in_vain_is_asked_first() {
+        let mut questions = Questions::new();
+        questions.push(approval("second"));
+        questions.put_back(approval("first"));
+        let Some(Asked::Approval { tool, .. }) = questions.take() else {
+            panic!("nothing waits");
+        };
+        assert_eq!(tool["input"]["command"], "first");
     }
 }

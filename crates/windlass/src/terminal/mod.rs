@@ -1,6 +1,7 @@
 //! What a person sees of a turn on a terminal, and is asked there.
 
 mod ask;
+mod call;
 mod proposal;
 mod screen;
 
@@ -9,10 +10,15 @@ use std::io::{self, IsTerminal};
 use unicode_width::UnicodeWidthChar;
 
 pub(crate) use ask::{Answer, Asked, Questions};
-pub(crate) use screen::{FRAME, Screen, about};
+pub(crate) use call::{Kind, about, asked};
+pub(crate) use proposal::described;
+pub(crate) use screen::{FRAME, Screen};
 
 /// How wide a terminal is that does not say.
 const USUAL_WIDTH: usize = 80;
+/// How many rows of a question are shown at once, at least and at most.
+const MIN_ROWS: usize = 10;
+const MAX_ROWS: usize = 40;
 
 /// What the terminal of stderr can show.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +31,13 @@ pub(crate) struct Style {
 }
 
 impl Style {
+    /// Text and nothing else.
+    pub(crate) const PLAIN: Self = Self {
+        is_live: false,
+        has_colour: false,
+        has_unicode: false,
+    };
+
     pub(crate) fn of_stderr() -> Self {
         Self::of(&io::stderr())
     }
@@ -48,10 +61,34 @@ impl Style {
 
     /// Paints a text.
     pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
-        match self.has_colour {
-            true => format!("\x1b[{}m{text}\x1b[0m", colour.code()),
-            false => text.to_owned(),
+        match colour.code() {
+            Some(code) if self.has_colour => format!("\x1b[{code}m{text}\x1b[0m"),
+            _ => text.to_owned(),
         }
+    }
+
+    /// Returns what the lines of a question begin with. Nothing else that is shown has it.
+    pub(crate) fn mark(self) -> &'static str {
+        match self.has_unicode {
+            true => "▌",
+            false => "!!",
+        }
+    }
+
+    /// Takes the mark of questions, and what looks like it, out of a text that others wrote. `last` is the letter before the text.
+    pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
+        let mut shown = String::with_capacity(text.len());
+        for letter in text.chars() {
+            let before = last.replace(letter);
+            match letter {
+                '\u{2589}'..='\u{2590}' if self.has_unicode => {
+                    shown.extend(letter.escape_default())
+                }
+                '!' if !self.has_unicode && before == Some('!') => shown.push_str(" !"),
+                _ => shown.push(letter),
+            }
+        }
+        shown
     }
 
     /// Cuts a text to a width.
@@ -74,6 +111,7 @@ impl Style {
 /// How something is painted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Colour {
+    Plain,
     Dim,
     Bold,
     Good,
@@ -82,13 +120,14 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    fn code(self) -> &'static str {
+    fn code(self) -> Option<&'static str> {
         match self {
-            Self::Dim => "2",
-            Self::Bold => "1",
-            Self::Good => "32",
-            Self::Bad => "31",
-            Self::Asked => "33",
+            Self::Plain => None,
+            Self::Dim => Some("2"),
+            Self::Bold => Some("1"),
+            Self::Good => Some("32"),
+            Self::Bad => Some("31"),
+            Self::Asked => Some("33"),
         }
     }
 }
@@ -96,6 +135,36 @@ impl Colour {
 /// Returns how many columns a text takes.
 pub(crate) fn width_of(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
+}
+
+/// Breaks a line into rows that are no wider than `room`. A tab takes eight columns at most.
+pub(crate) fn wrapped(line: &str, room: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut taken = 0;
+    for letter in line.chars() {
+        let width = match letter {
+            '\t' => 8,
+            letter => letter.width().unwrap_or_default(),
+        };
+        if taken + width > room && taken > 0 {
+            rows.push(String::new());
+            taken = 0;
+        }
+        taken += width;
+        if let Some(row) = rows.last_mut() {
+            row.push(letter);
+        }
+    }
+    rows
+}
+
+/// Returns how many rows of a question a person sees at once.
+pub(crate) fn rows() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+    let rows = size.map(|size| usize::from(size.ws_row));
+    // The heading and the prompt take some.
+    let rows = rows.unwrap_or_default().saturating_sub(4);
+    rows.clamp(MIN_ROWS, MAX_ROWS)
 }
 
 /// Returns how many columns the terminal of stderr has.
@@ -113,11 +182,7 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_to_what_fits() {
-        let plain = Style {
-            is_live: false,
-            has_colour: false,
-            has_unicode: false,
-        };
+        let plain = Style::PLAIN;
         let rich = Style {
             has_unicode: true,
             ..plain
@@ -128,5 +193,37 @@ mod tests {
         // Each of these takes two columns.
         assert_eq!(rich.cut("漢字漢字", 6), "漢字…");
         assert_eq!(plain.paint(Colour::Good, "x"), "x");
+    }
+
+    #[test]
+    fn nobody_else_can_write_the_mark_of_a_question() {
+        let style = |has_unicode| Style {
+            has_unicode,
+            ..Style::PLAIN
+        };
+        for has_unicode in [true, false] {
+            let style = style(has_unicode);
+            let told = format!("{0} Allow? {0}{0}", style.mark());
+            // It may come in any pieces.
+            let mut last = None;
+            let pieces = told
+                .chars()
+                .map(|letter| style.unmarked(&letter.to_string(), &mut last));
+            let shown: String = pieces.collect();
+            assert!(!shown.contains(style.mark()), "{shown}");
+            assert_eq!(shown, style.unmarked(&told, &mut None));
+        }
+        assert_eq!(
+            style(true).unmarked("\u{258d} x!!", &mut None),
+            "\\u{258d} x!!"
+        );
+    }
+
+    #[test]
+    fn a_line_is_wrapped_by_what_it_takes() {
+        assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("abcdefghi", 4), ["abcd", "efgh", "i"]);
+        assert_eq!(wrapped("漢字漢", 4), ["漢字", "漢"]);
+        assert_eq!(wrapped("a\tb", 8), ["a", "\t", "b"]);
     }
 }

@@ -1,94 +1,318 @@
-//! What somebody is asked to allow, as text: a command, the difference that a change makes, or the arguments.
+//! What somebody is asked to allow, as text: a command, the difference that a change makes, or the arguments. Nothing is left out.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use similar::TextDiff;
-use windlass_core::bounds::lines;
+use windlass_core::bounds::{exact_lines, one_line};
 
-use super::{Colour, Style};
+use super::call::path_of;
+use super::{Colour, Kind, Style};
+use crate::own_file::{self, Refused};
 
-/// How many lines are shown.
-const MAX_LINES: usize = 40;
-/// How big a file may be to be compared.
-const MAX_BYTES: u64 = 1024 * 1024;
+/// How many blanks may follow each other before they are counted, lest they push something out of sight.
+const BLANKS: usize = 8;
+/// The same at the beginning of a line of a file.
+const INDENT: usize = 40;
+/// How long it may take to find a small difference; beyond that a larger one is shown.
+const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Describes a call in lines.
-pub(super) fn proposal(tool: &Value, cwd: &Path, style: Style) -> Vec<String> {
+/// A line, and how it is painted.
+pub(super) type Line = (Colour, String);
+
+/// Says which tool asks, and for what.
+pub(super) fn heading(tool: &Value) -> String {
+    let name = one_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
     let input = &tool["input"];
-    let text = |name: &str| input[name].as_str();
-    let path = text("path").or(text("file_path"));
-    let all = match (text("command"), path) {
-        (Some(command), _) => shown(command, |line| format!("$ {line}")),
-        (None, Some(path)) => match (text("old_string"), text("new_string"), text("content")) {
-            (Some(old), Some(new), _) => difference(old, new, style),
-            (_, _, Some(content)) => difference(&now(&cwd.join(path)), content, style),
-            _ => arguments(input),
-        },
-        _ => arguments(input),
-    };
-    let count = all.len();
-    let mut kept: Vec<_> = all.into_iter().take(MAX_LINES).collect();
-    if count > MAX_LINES {
-        kept.push(format!("({} more lines)", count - MAX_LINES));
+    match path_of(input).filter(|_| Kind::of(&name) != Kind::Command) {
+        Some((_, path)) => format!("{name} wants to run {}", one_line(path)),
+        None => format!("{name} wants to run"),
     }
-    kept
 }
 
-fn shown(text: &str, as_line: impl Fn(&str) -> String) -> Vec<String> {
-    lines(text).lines().map(as_line).collect()
-}
-
-fn arguments(input: &Value) -> Vec<String> {
-    let text = serde_json::to_string_pretty(input).unwrap_or_default();
-    shown(&text, str::to_owned)
-}
-
-/// Returns what is in a file now; nothing where it is not there, or no text.
-fn now(path: &Path) -> String {
-    let is_small = std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MAX_BYTES);
-    let text = is_small.then(|| std::fs::read_to_string(path).ok());
-    text.flatten().unwrap_or_default()
-}
-
-fn difference(before: &str, after: &str, style: Style) -> Vec<String> {
-    let (before, after) = (lines(before), lines(after));
-    let diff = TextDiff::from_lines(&*before, &*after);
-    let text = diff.unified_diff().context_radius(2).to_string();
-    let painted = |line: &str| match line.as_bytes().first() {
-        Some(b'+') => style.paint(Colour::Good, line),
-        Some(b'-') => style.paint(Colour::Bad, line),
-        _ => line.to_owned(),
+/// Describes a call in lines. The name of the tool says how; what such a picture does not show is listed below it.
+pub(super) fn proposal(tool: &Value, cwd: &Path, style: Style) -> Vec<Line> {
+    let input = &tool["input"];
+    let name = tool["name"].as_str().unwrap_or_default();
+    let text = |name: &str| input[name].as_str();
+    let change = (text("old_string"), text("new_string"), text("content"));
+    let (mut lines, is_shown): (_, &[&str]) = match (Kind::of(name), path_of(input), change) {
+        (Kind::Command, _, _) if text("command").is_some() => {
+            let command = text("command").unwrap_or_default();
+            (command_lines(command, style), &["command"])
+        }
+        (Kind::Change, Some((field, _)), (Some(old), Some(new), _)) => {
+            let shown: &[&str] = match field {
+                "path" => &["path", "old_string", "new_string"],
+                _ => &["file_path", "old_string", "new_string"],
+            };
+            (difference(old, new, style), shown)
+        }
+        (Kind::Change, Some((field, path)), (None, None, Some(content))) => {
+            let shown: &[&str] = match field {
+                "path" => &["path", "content"],
+                _ => &["file_path", "content"],
+            };
+            (written(cwd, path, content, style), shown)
+        }
+        _ => return arguments(input, style),
     };
-    text.lines().map(painted).collect()
+    for (name, value) in input.as_object().into_iter().flatten() {
+        if !is_shown.contains(&name.as_str()) {
+            let line = exact_lines(&format!("{name}: {value}")).replace('\n', "\\n");
+            lines.push((Colour::Plain, counted(&line, BLANKS, style)));
+        }
+    }
+    lines
+}
+
+/// Describes a call in plain text.
+pub(crate) fn described(tool: &Value, cwd: &Path) -> String {
+    let style = Style {
+        has_unicode: true,
+        ..Style::PLAIN
+    };
+    let lines = proposal(tool, cwd, style).into_iter();
+    let lines: Vec<_> = lines.map(|(_, line)| line).collect();
+    lines.join("\n")
+}
+
+fn command_lines(command: &str, style: Style) -> Vec<Line> {
+    let command = exact_lines(command);
+    let lines = command.split('\n').map(|line| {
+        let line = format!("$ {}", counted(line, BLANKS, style));
+        (Colour::Plain, line)
+    });
+    let mut lines: Vec<_> = lines.collect();
+    // The end of the last line is no line.
+    if lines.len() > 1 && command.ends_with('\n') {
+        lines.pop();
+    }
+    lines
+}
+
+fn arguments(input: &Value, style: Style) -> Vec<Line> {
+    let text = serde_json::to_string_pretty(input).unwrap_or_default();
+    let text = exact_lines(&text);
+    let lines = text.lines().map(|line| counted(line, INDENT, style));
+    lines.map(|line| (Colour::Plain, line)).collect()
+}
+
+/// Shows what a file will hold beside what it holds now.
+fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
+    match now(cwd, path) {
+        Ok(now) => difference(&now.unwrap_or_default(), content, style),
+        Err(why) => {
+            let note = format!(
+                "(what is there now is not shown: {})",
+                one_line(&why.to_string())
+            );
+            let mut lines = vec![(Colour::Asked, note)];
+            lines.extend(difference("", content, style));
+            lines
+        }
+    }
+}
+
+/// Returns what a file below the directory holds now; `None` where there is none.
+fn now(cwd: &Path, path: &str) -> Result<Option<String>, Refused> {
+    let named = cwd.join(path);
+    let real = match named.canonicalize() {
+        Ok(real) => real,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !real.starts_with(cwd.canonicalize()?) {
+        return Err(Refused::Outside);
+    }
+    own_file::read_regular(&real)
+}
+
+fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
+    if before == after {
+        return vec![(Colour::Dim, "(nothing changes)".to_owned())];
+    }
+    let (before, after) = (exact_lines(before), exact_lines(after));
+    let mut diff = TextDiff::configure();
+    let diff = diff.timeout(PATIENCE).diff_lines(&*before, &*after);
+    let text = diff.unified_diff().context_radius(2).to_string();
+    let line = |line: &str| {
+        let colour = match line.as_bytes().first() {
+            Some(b'+') => Colour::Good,
+            Some(b'-') => Colour::Bad,
+            _ => Colour::Plain,
+        };
+        // The sign stands before the indent.
+        let (sign, rest) = line.split_at_checked(1).unwrap_or((line, ""));
+        (colour, format!("{sign}{}", counted(rest, INDENT, style)))
+    };
+    text.lines().map(line).collect()
+}
+
+/// Writes a number in place of many blanks: of more than [`BLANKS`], and of more than `indent` at the beginning of the line.
+fn counted(line: &str, indent: usize, style: Style) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    let mut most = indent;
+    while !rest.is_empty() {
+        let end = rest.find(|letter: char| !letter.is_whitespace());
+        let (blanks, others) = rest.split_at(end.unwrap_or(rest.len()));
+        match (blanks.chars().count(), style.has_unicode) {
+            (count, _) if count <= most => shown.push_str(blanks),
+            (count, true) => shown.push_str(&format!("␣×{count}")),
+            (count, false) => shown.push_str(&format!("<{count} blanks>")),
+        }
+        let end = others.find(char::is_whitespace).unwrap_or(others.len());
+        let (letters, after) = others.split_at(end);
+        shown.push_str(letters);
+        (rest, most) = (after, BLANKS);
+    }
+    shown
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use serde_json::json;
 
     use super::*;
 
-    const PLAIN: Style = Style {
-        is_live: false,
-        has_colour: false,
+    const UNICODE: Style = Style {
         has_unicode: true,
+        ..Style::PLAIN
     };
+
+    fn of(name: &str, input: Value, cwd: &Path) -> Vec<String> {
+        let tool = json!({ "name": name, "input": input });
+        let lines = proposal(&tool, cwd, UNICODE).into_iter();
+        lines.map(|(_, line)| line).collect()
+    }
 
     #[test]
     fn a_command_a_change_and_anything_else_can_be_judged() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("a"), "one\ntwo\n").unwrap();
-        let of = |input: Value| proposal(&json!({ "input": input }), directory.path(), PLAIN);
-        assert_eq!(of(json!({ "command": "ls\nrm x" })), ["$ ls", "$ rm x"]);
-        let change = of(json!({ "path": "a", "content": "one\n2\n" }));
-        assert_eq!(change[1..], [" one", "-two", "+2"]);
-        let edit = of(json!({ "path": "a", "old_string": "one", "new_string": "1" }));
+        let here = directory.path();
+        std::fs::write(here.join("a"), "one\ntwo\n").unwrap();
+        let command = of("shell", json!({ "command": "ls\nrm x" }), here);
+        assert_eq!(command, ["$ ls", "$ rm x"]);
+        for (tool, path) in [("write", "path"), ("Write", "file_path")] {
+            let change = of(tool, json!({ path: "a", "content": "one\n2\n" }), here);
+            assert_eq!(change[1..], [" one", "-two", "+2"]);
+        }
+        let edit = json!({ "path": "a", "old_string": "one", "new_string": "1" });
+        let edit = of("edit", edit, here);
         assert!(edit.contains(&"-one".to_owned()) && edit.contains(&"+1".to_owned()));
-        assert_eq!(of(json!({ "x": 1 })), ["{", "  \"x\": 1", "}"]);
-        let hostile = of(json!({ "command": "echo \x1b[2J" }));
+        assert_eq!(
+            of("other", json!({ "x": 1 }), here),
+            ["{", "  \"x\": 1", "}"]
+        );
+        let hostile = of("shell", json!({ "command": "echo \x1b[2J" }), here);
         assert!(!hostile[0].contains('\x1b'));
-        let long = of(json!({ "command": "x\n".repeat(100) }));
-        assert_eq!(long.last().unwrap(), "(60 more lines)");
+    }
+
+    #[test]
+    fn no_part_of_a_command_is_hidden() {
+        let here = Path::new("/");
+        let long = of("Bash", json!({ "command": "x\n".repeat(100) }), here);
+        assert_eq!(long.len(), 100);
+        let far = format!("ls{}rm x", " ".repeat(40));
+        assert_eq!(
+            of("Bash", json!({ "command": far }), here),
+            ["$ ls␣×40rm x"]
+        );
+        let wide = format!("{}rm\u{2003}x", "\u{3000}".repeat(9));
+        assert_eq!(
+            of("Bash", json!({ "command": wide }), here),
+            ["$ ␣×9rm\u{2003}x"]
+        );
+        let blank = of("Bash", json!({ "command": "ls\u{2800}\u{3164}" }), here);
+        assert_eq!(blank, ["$ ls\\u{2800}\\u{3164}"]);
+    }
+
+    #[test]
+    fn what_a_picture_does_not_show_is_listed() {
+        let here = Path::new("/");
+        let input = json!({ "command": "ls", "cwd": "/etc", "run_in_background": true });
+        let told = of("Bash", input, here);
+        assert_eq!(told, ["$ ls", "cwd: \"/etc\"", "run_in_background: true"]);
+        let edit = json!({
+            "path": "a", "file_path": "b", "old_string": "x", "new_string": "y", "replace_all": true, "content": "z",
+        });
+        let told = of("edit", edit, here).join("\n");
+        for part in ["file_path: \"b\"", "replace_all: true", "content: \"z\""] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_name_chooses_the_picture_and_not_the_fields() {
+        let here = Path::new("/");
+        let told = of(
+            "deploy",
+            json!({ "command": "ls", "path": "a", "content": "b" }),
+            here,
+        );
+        assert_eq!(told.first().unwrap(), "{");
+        let told = of(
+            "write",
+            json!({ "command": "ls", "path": "/none/a", "content": "b" }),
+            here,
+        );
+        assert!(told.contains(&"+b".to_owned()), "{told:?}");
+        assert!(told.contains(&"command: \"ls\"".to_owned()), "{told:?}");
+    }
+
+    #[test]
+    fn the_heading_names_the_file_that_changes() {
+        let of = |name: &str, input: Value| heading(&json!({ "name": name, "input": input }));
+        assert_eq!(
+            of("Edit", json!({ "file_path": "a\nb" })),
+            "Edit wants to run a\\nb"
+        );
+        assert_eq!(
+            of("edit", json!({ "command": "x", "path": "a" })),
+            "edit wants to run a"
+        );
+        assert_eq!(
+            of("shell", json!({ "command": "x", "path": "a" })),
+            "shell wants to run"
+        );
+    }
+
+    #[test]
+    fn only_regular_files_below_the_directory_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path().join("here");
+        std::fs::create_dir(&here).unwrap();
+        std::fs::write(directory.path().join("outside"), "a secret\n").unwrap();
+        symlink("../outside", here.join("link")).unwrap();
+        let pipe = here.join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        let outside = directory.path().join("outside");
+        for path in [
+            "link",
+            "../outside",
+            "pipe",
+            outside.to_str().unwrap(),
+            "/proc/self/pagemap",
+        ] {
+            let told = of("write", json!({ "path": path, "content": "new\n" }), &here);
+            assert!(told[0].contains("is not shown"), "{path}: {told:?}");
+            assert!(told.contains(&"+new".to_owned()), "{path}: {told:?}");
+            assert!(!told.join("\n").contains("secret"), "{path}: {told:?}");
+        }
+        let big = vec![b'x'; usize::try_from(own_file::MAX_BYTES).unwrap() + 1];
+        std::fs::write(here.join("big"), big).unwrap();
+        let told = of("write", json!({ "path": "big", "content": "new\n" }), &here);
+        assert!(told[0].contains("is not shown"), "{told:?}");
     }
 }

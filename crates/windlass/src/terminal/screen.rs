@@ -7,7 +7,8 @@ use serde_json::Value;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
-use super::{Colour, Style, columns, width_of};
+use super::{Colour, Style, about, columns, width_of, wrapped};
+use crate::inert_json::json_line;
 
 /// How often the live line is drawn.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
@@ -25,6 +26,8 @@ pub(crate) struct Screen {
     out: io::Stdout,
     /// Whether stdout stands in the middle of a line.
     in_line: bool,
+    /// The last letter of the answer, for a mark that comes in pieces.
+    last: Option<char>,
     /// Whether the live line is drawn.
     is_drawn: bool,
     frame: usize,
@@ -50,6 +53,7 @@ impl Screen {
             is_json,
             out: io::stdout(),
             in_line: false,
+            last: None,
             is_drawn: false,
             frame: 0,
             running: Vec::new(),
@@ -65,7 +69,7 @@ impl Screen {
     /// Shows an event.
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
         if self.is_json {
-            let line = serde_json::to_string(event).map_err(io::Error::other)?;
+            let line = json_line(event).map_err(io::Error::other)?;
             writeln!(self.out, "{line}")?;
             return self.out.flush();
         }
@@ -91,8 +95,8 @@ impl Screen {
     fn say(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
         let shown = match self.out.is_terminal() {
-            true => lines(text),
-            false => text.into(),
+            true => self.style.unmarked(&lines(text), &mut self.last),
+            false => text.to_owned(),
         };
         self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
@@ -147,10 +151,11 @@ impl Screen {
     fn line(&self, call: &Running, end: &str) -> String {
         // Two for the mark, and some for what a terminal shows of Ctrl-C, so that nothing wraps.
         let room = columns().saturating_sub(5);
-        let end = self.style.cut(end, room / 2);
-        let name = self.style.cut(&call.name, room / 3);
+        let cut = |text: &str, room| self.style.cut(&self.style.unmarked(text, &mut None), room);
+        let end = cut(end, room / 2);
+        let name = cut(&call.name, room / 3);
         let taken = width_of(&name) + width_of(&end) + 4;
-        let about = self.style.cut(&call.about, room.saturating_sub(taken));
+        let about = cut(&call.about, room.saturating_sub(taken));
         let end = self.style.paint(Colour::Dim, &end);
         match about.is_empty() {
             true => format!("{name}  {end}"),
@@ -160,9 +165,20 @@ impl Screen {
 
     /// Tells something that is not the answer.
     pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
-        for line in lines(text).lines() {
+        for line in self.style.unmarked(&lines(text), &mut None).lines() {
             let line = self.style.paint(colour, line);
             self.put(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line of a question, in rows that all have the mark that nothing else has.
+    pub(crate) fn question(&mut self, colour: Colour, line: &str) -> io::Result<()> {
+        let mark = self.style.paint(Colour::Asked, self.style.mark());
+        let room = columns().saturating_sub(width_of(self.style.mark()) + 1);
+        for row in wrapped(line, room) {
+            let row = self.style.paint(colour, &row);
+            self.put(format!("{mark} {row}").trim_end())?;
         }
         Ok(())
     }
@@ -266,27 +282,6 @@ impl Screen {
     }
 }
 
-/// Says in a few words what a call is about: its command, its path, or its arguments.
-pub(crate) fn about(input: &Value) -> String {
-    const TELLING: [&str; 7] = [
-        "command",
-        "path",
-        "file_path",
-        "pattern",
-        "url",
-        "query",
-        "title",
-    ];
-    let told = TELLING.iter().find_map(|name| input[*name].as_str());
-    let text = match (told, input) {
-        (Some(told), _) => told.to_owned(),
-        (None, Value::Object(fields)) if fields.is_empty() => String::new(),
-        (None, Value::Null) => String::new(),
-        (None, input) => input.to_string(),
-    };
-    one_line(&text).into_owned()
-}
-
 /// Says in a few words what a call gave.
 fn result(item: &Item) -> String {
     let figure = |name: &str| item.metadata.as_ref().and_then(|it| it.get(name)).cloned();
@@ -341,18 +336,7 @@ pub(crate) fn time(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_call_is_told_by_what_it_is_about() {
-        assert_eq!(about(&json!({ "command": "ls\n-la" })), "ls\\n-la");
-        assert_eq!(about(&json!({ "path": "a", "content": "b" })), "a");
-        assert_eq!(about(&json!({})), "");
-        assert_eq!(about(&json!({ "x": 1 })), r#"{"x":1}"#);
-        assert!(!about(&json!({ "command": "\x1b[2Jx" })).contains('\x1b'));
-    }
 
     #[test]
     fn times_are_written_as_people_read_them() {

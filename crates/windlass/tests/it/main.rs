@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acp;
+mod asking;
 mod backends;
 mod backups;
 mod cli_page;

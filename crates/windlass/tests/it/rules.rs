@@ -9,7 +9,10 @@ fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
     let calls = vec![
         ("write", json!({"path": "docs/a.md", "content": "a"})),
         ("write", json!({"path": "docs/../b.md", "content": "b"})),
-        ("edit", json!({"path": "docs/a.md", "old_string": "a", "new_string": "b"})),
+        (
+            "edit",
+            json!({"path": "docs/a.md", "old_string": "a", "new_string": "b"}),
+        ),
     ];
     let (model, told) = Model::calling(calls);
     let home = Home::with_model(&model.url());

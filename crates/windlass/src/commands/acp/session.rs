@@ -217,7 +217,8 @@ impl Session {
             if event.event == EventName::ApprovalRequired.as_str() && asked.is_open(&event) {
                 let item_id = event.payload["item_id"].as_str().unwrap_or(&item_id);
                 let known = calls.get(item_id).filter(|tool| !tool.is_null());
-                let call = asked_for(item_id, &event.payload, known);
+                let cwd = Path::new(&self.thread.workspace);
+                let call = asked_for(item_id, &event.payload, known, cwd);
                 let approval = event.payload["id"].as_str().unwrap_or_default().to_owned();
                 questions.spawn(decide(
                     Arc::clone(&self.link),
@@ -298,7 +299,7 @@ async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, ap
         "toolCall": call,
         "options": [
             { "optionId": "allow", "name": "Allow", "kind": "allow_once" },
-            { "optionId": "allow_always", "name": "Allow all of this session", "kind": "allow_always" },
+            { "optionId": "allow_always", "name": "Allow everything in this session, commands too", "kind": "allow_always" },
             { "optionId": "reject", "name": "Reject", "kind": "reject_once" },
         ],
     });

@@ -1,9 +1,13 @@
 //! What happens in a thread, in the words of the protocol.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use serde_json::{Value, json};
+use windlass_core::bounds::one_line;
 use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status};
+
+use crate::terminal::{Kind, about, asked, described};
 
 /// How much of a title an editor gets.
 const TITLE: usize = 200;
@@ -79,19 +83,35 @@ pub(super) fn past(item: &Item) -> Vec<Value> {
     }
 }
 
-/// Describes a call that somebody must allow.
-pub(super) fn asked_for(item_id: &str, approval: &Value, known: Option<&Value>) -> Value {
-    let mut call = json!({
+/// Describes a call that somebody must allow: in a line, and whole.
+pub(super) fn asked_for(
+    item_id: &str,
+    approval: &Value,
+    known: Option<&Value>,
+    cwd: &Path,
+) -> Value {
+    let tool = asked(approval, known);
+    json!({
         "toolCallId": item_id,
         "status": "pending",
-        "title": cut(approval["description"].as_str().unwrap_or_default()),
-        "kind": kind_of(approval["tool_name"].as_str().unwrap_or_default()),
-    });
-    if let Some(tool) = known {
-        call["title"] = title(tool).into();
-        call["rawInput"] = tool["input"].clone();
+        "title": title(&tool),
+        "kind": kind_of(tool["name"].as_str().unwrap_or_default()),
+        "rawInput": tool["input"],
+        "content": [content(&as_it_is(&described(&tool, cwd)))],
+    })
+}
+
+/// Keeps an editor from reading a text as markup.
+fn as_it_is(text: &str) -> String {
+    let mut fence = "```".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
     }
-    call
+    format!("{fence}\n{text}\n{fence}")
+}
+
+fn content(text: &str) -> Value {
+    json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
 /// Tells which chunks the text of an item is.
@@ -136,34 +156,79 @@ fn done(item: &Item) -> Value {
         "sessionUpdate": "tool_call_update",
         "toolCallId": item.id,
         "status": status,
-        "content": [{ "type": "content", "content": { "type": "text", "text": text } }],
+        "content": [content(text)],
     })
 }
 
-/// Names a call in a line: the command, the path, or what it is called with.
+/// Names a call in a line: the tool, and what it is about.
 pub(super) fn title(tool: &Value) -> String {
-    let name = tool["name"].as_str().unwrap_or("tool");
-    let input = &tool["input"];
-    let told = ["command", "path", "pattern", "url", "query"];
-    let told = told.iter().find_map(|field| input[*field].as_str());
-    cut(&match told {
-        Some(told) => format!("{name}: {told}"),
-        None => name.to_owned(),
-    })
+    let name = one_line(tool["name"].as_str().unwrap_or("tool"));
+    match about(&tool["input"]).as_str() {
+        "" => cut(&name),
+        about => cut(&format!("{name}: {about}")),
+    }
 }
 
-fn cut(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(TITLE).collect()
+/// Cuts a line, and shows that it was cut.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 /// Says what a tool does to the world, for the editor's symbol.
 fn kind_of(name: &str) -> &'static str {
-    match name.rsplit("::").next().unwrap_or(name) {
-        "read" | "list" => "read",
-        "write" | "edit" => "edit",
-        "grep" | "glob" | "search" => "search",
-        "shell" => "execute",
-        _ => "other",
+    match Kind::of(name) {
+        Kind::Read => "read",
+        Kind::Change => "edit",
+        Kind::Search => "search",
+        Kind::Command => "execute",
+        Kind::Other => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_with(name: &str, input: &Value) -> Value {
+        let approval = json!({ "tool_name": name, "description": format!("{name} {input}") });
+        asked_for("item", &approval, None, Path::new("/"))
+    }
+
+    #[test]
+    fn a_permission_shows_the_whole_command() {
+        let command = format!("ls\nrm x{}", " # y".repeat(100));
+        let call = asked_with("Bash", &json!({ "command": command, "timeout": 5 }));
+        let title = call["title"].as_str().unwrap();
+        assert!(title.starts_with("Bash: ls\\nrm x"), "{title}");
+        assert!(
+            title.ends_with('…') && title.chars().count() == TITLE + 1,
+            "{title}"
+        );
+        assert_eq!(call["kind"], "execute");
+        let whole = call["content"][0]["content"]["text"].as_str().unwrap();
+        let (first, second) = command.split_once('\n').unwrap();
+        assert_eq!(
+            whole,
+            format!("```\n$ {first}\n$ {second}\ntimeout: 5\n```")
+        );
+    }
+
+    #[test]
+    fn a_permission_shows_what_changes_and_no_markup() {
+        let input = json!({ "file_path": "/none/a", "old_string": "x", "new_string": "```\ny" });
+        let call = asked_with("Edit", &input);
+        assert_eq!(
+            (&call["title"], &call["kind"]),
+            (&json!("Edit: /none/a"), &json!("edit"))
+        );
+        let whole = call["content"][0]["content"]["text"].as_str().unwrap();
+        assert!(
+            whole.starts_with("````\n") && whole.ends_with("\n````"),
+            "{whole}"
+        );
+        assert!(whole.contains("-x\n") && whole.contains("+y\n"), "{whole}");
     }
 }

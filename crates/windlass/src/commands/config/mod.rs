@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::cli::{note, printable};
 use crate::config::{self, Config, FILE, whole};
+use crate::inert_json::json_line;
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
 
@@ -83,7 +84,11 @@ impl ConfigWords {
             Verb::Trust { list: true, .. } => {
                 for Trusted { path, digest } in list.files()? {
                     match self.json {
-                        true => writeln!(stdout, "{}", json!({"path": path, "digest": digest}))?,
+                        true => writeln!(
+                            stdout,
+                            "{}",
+                            json_line(&json!({"path": path, "digest": digest}))?
+                        )?,
                         false => writeln!(
                             stdout,
                             "{}  {}",
@@ -101,7 +106,11 @@ impl ConfigWords {
                 let Trusted { path, digest } = list.add(&path, &text)?;
                 tell_what_it_says(&config);
                 match self.json {
-                    true => writeln!(stdout, "{}", json!({"path": path, "digest": digest}))?,
+                    true => writeln!(
+                        stdout,
+                        "{}",
+                        json_line(&json!({"path": path, "digest": digest}))?
+                    )?,
                     false => note(&format!("{shown} is trusted until it is changed")),
                 }
             }

@@ -13,6 +13,7 @@ use windlass_core::bounds::one_line;
 use super::{defaults, without_login};
 use crate::config::{self, Layer, Layers, Origin};
 use crate::daemon::secrets_key::FILE_VARIABLE;
+use crate::inert_json::json_line;
 use crate::model;
 
 const MODEL: &str = "WINDLASS_MODEL";
@@ -46,7 +47,7 @@ impl Show {
                 let line = json!({
                     "key": set.key, "value": shown(set)?, "from": from, "name": name,
                 });
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", json_line(&line)?)?;
             }
             return Ok(());
         }

@@ -19,6 +19,7 @@ use windlass_store::{SqliteOptions, SqliteStore};
 
 use crate::cli::{FAILED, note, printable};
 use crate::data;
+use crate::inert_json::json_line;
 
 /// Looks after what the daemon keeps. `verify`, `export` and `backup` work beside a running daemon; `import`, `rebuild` and
 /// `restore` need the data directory for themselves.
@@ -116,7 +117,7 @@ impl StoreCommand {
     fn tell(&self, report: &Value, words: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
         match self.json {
-            true => writeln!(stdout, "{report}")?,
+            true => writeln!(stdout, "{}", json_line(report)?)?,
             false => writeln!(stdout, "{words}")?,
         }
         Ok(())

@@ -1,0 +1,85 @@
+//! JSON for people's terminals too: it means the same, and nothing in it acts on one.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use windlass_core::bounds::is_active;
+
+/// Writes a value as a line of JSON in which nothing can act on a terminal.
+pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(value).map(|json| inert(&json))
+}
+
+/// Escapes the letters of JSON that could act on a terminal; what it means stays the same. They stand in texts alone, as JSON itself needs none.
+fn inert(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            '\u{7F}'.. if is_active(letter) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    shown.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// Writes JSON from elsewhere so that nothing in it can act on a terminal.
+pub(crate) struct Inert<W> {
+    to: W,
+    /// The beginning of a letter whose rest is to come.
+    rest: Vec<u8>,
+}
+
+impl<W> Inert<W> {
+    pub(crate) fn new(to: W) -> Self {
+        let rest = Vec::new();
+        Self { to, rest }
+    }
+}
+
+impl<W: Write> Write for Inert<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.rest) {
+            Ok(_) => self.rest.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let rest = self.rest.split_off(whole);
+        let text = std::mem::replace(&mut self.rest, rest);
+        let text = String::from_utf8_lossy(&text);
+        self.to.write_all(inert(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_means_the_same_and_does_nothing_to_a_terminal() {
+        let value = serde_json::json!({ "a\u{9b}": ["\u{7f}\u{202e}\u{e0041}", "ä 木 \x1b"] });
+        let line = json_line(&value).unwrap();
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            value
+        );
+        assert!(!line.chars().any(is_active), "{line}");
+        assert!(line.contains("ä 木"), "{line}");
+        // Letters may come in pieces.
+        let mut written = Vec::new();
+        let mut pieces = Inert::new(&mut written);
+        for byte in format!("{value}\n").as_bytes() {
+            pieces.write_all(&[*byte]).unwrap();
+        }
+        assert_eq!(String::from_utf8(written).unwrap(), format!("{line}\n"));
+    }
+}
