@@ -90,17 +90,67 @@ impl Models {
 
     /// Returns the id of a model; `None` is the default one.
     pub(crate) fn id(&self, name: &str) -> Option<ModelId> {
+        if name == self.default {
+            // A turn that is resumed under another default goes on with that one.
+            return None;
+        }
         let known = self.known.get(name).copied();
-        // A turn that is resumed under another default goes on with that one.
-        known.filter(|_| name != self.default)
+        known.or_else(|| self.of_provider(name)?.0)
     }
 
-    /// Returns the name that the default model's provider is asked for in place of the configured one.
+    /// Returns the name that a provider is asked for in place of the configured one: that which the name begins with, else the default model's.
     pub(crate) fn other_name(&self, name: &str) -> Option<String> {
-        (!self.is_configured(name)).then(|| name.to_owned())
+        if self.is_configured(name) {
+            return None;
+        }
+        let model = self.of_provider(name).map_or(name, |(_, model)| model);
+        Some(model.to_owned())
+    }
+
+    /// Takes `provider/model` apart where the provider is known: by which of its models it is reached, and what is asked of it.
+    fn of_provider<'a>(&self, name: &'a str) -> Option<(Option<ModelId>, &'a str)> {
+        let (provider, model) = name.split_once('/')?;
+        if model.is_empty() {
+            return None;
+        }
+        if self.provider.as_deref() == Some(provider) {
+            return Some((None, model));
+        }
+        let mut of_it = self.known.iter();
+        let reached = of_it.find(|(known, _)| {
+            let rest = known.strip_prefix(provider);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        });
+        reached.map(|(_, id)| (Some(*id), model))
     }
 
     fn is_configured(&self, name: &str) -> bool {
         name == self.default || self.known.contains_key(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_before_a_name_is_who_is_asked() {
+        let id = ModelId::from_seed(1);
+        let models = Models {
+            default: "big".to_owned(),
+            provider: Some("anthropic".to_owned()),
+            known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
+            unknown: UnknownModels::default(),
+        };
+        let asked = |name: &str| (models.id(name), models.other_name(name));
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(asked("big"), (None, None));
+        assert_eq!(asked("gpt"), (Some(id), None));
+        assert_eq!(asked("openai/gpt"), (Some(id), None));
+        assert_eq!(asked("openai/other"), (Some(id), named("other")));
+        assert_eq!(asked("anthropic/small"), (None, named("small")));
+        assert_eq!(asked("small"), (None, named("small")));
+        assert_eq!(asked("mistral/a/b"), (None, named("mistral/a/b")));
+        assert_eq!(asked("openai/"), (None, named("openai/")));
     }
 }

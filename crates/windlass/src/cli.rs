@@ -18,6 +18,7 @@ use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
 use crate::commands::demo::Demo;
 use crate::commands::doctor::Doctor;
+use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::runs::Runs;
 use crate::commands::serve::Serve;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Threads(Threads),
     /// Shows the events of a conversation as they come.
     Events(Events),
+    /// Decides again what is recorded of a conversation, or asks another model.
+    Replay(Replay),
     /// Looks at this machine: sandbox, models, data, agents of others; and says what to do.
     Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.

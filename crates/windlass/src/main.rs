@@ -42,6 +42,7 @@ async fn main() -> ExitCode {
         Command::Run(run) => run.carry_out(workspace, config).await,
         Command::Chat(chat) => chat.carry_out(workspace, config).await,
         Command::Demo(demo) => demo.carry_out(),
+        Command::Replay(replay) => replay.carry_out(config).await,
         Command::Threads(threads) => threads.carry_out(config).await,
         Command::Events(events) => events.carry_out(config).await,
         Command::Doctor(doctor) => doctor.carry_out(config).await,

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) use ask::{Answer, Asked, Questions};
 pub(crate) use call::{Kind, about, asked};
 pub(crate) use proposal::described;
-pub(crate) use screen::{FRAME, Screen};
+pub(crate) use screen::{FRAME, Screen, spent};
 
 /// How wide a terminal is that does not say.
 const USUAL_WIDTH: usize = 80;

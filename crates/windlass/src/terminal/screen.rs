@@ -265,21 +265,29 @@ impl Screen {
             1 => parts.push("1 call".to_owned()),
             many => parts.push(format!("{many} calls")),
         }
-        if let Some(usage) = &turn.usage
-            && usage.input_tokens + usage.output_tokens > 0
-        {
-            parts.push(format!(
-                "{} tokens in, {} out",
-                usage.input_tokens, usage.output_tokens
-            ));
-            parts.extend(usage.cost_usd.map(money));
-        }
-        if let Some(took) = turn.duration_ms {
-            parts.push(time(Duration::from_millis(took)));
-        }
+        parts.extend(spent(turn));
         let separator = if self.style.has_unicode { " · " } else { ", " };
         self.tell(Colour::Dim, &parts.join(separator))
     }
+}
+
+/// Says what a turn took: tokens, money, time.
+pub(crate) fn spent(turn: &Turn) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(usage) = &turn.usage
+        && usage.input_tokens + usage.output_tokens > 0
+    {
+        parts.push(format!(
+            "{} tokens in, {} out",
+            usage.input_tokens, usage.output_tokens
+        ));
+        parts.extend(usage.cost_usd.map(money));
+    }
+    parts.extend(
+        turn.duration_ms
+            .map(|took| time(Duration::from_millis(took))),
+    );
+    parts
 }
 
 /// Says in a few words what a call gave.

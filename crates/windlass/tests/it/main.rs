@@ -21,6 +21,7 @@ mod own_runs;
 mod readme;
 mod real_agents;
 mod real_agents_hooks;
+mod replay;
 mod rules;
 mod run;
 mod runs;

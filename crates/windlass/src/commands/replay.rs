@@ -1,0 +1,193 @@
+//! `windlass replay`: whether a record follows from what was said, and what another model would have made of it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Map, json};
+use windlass_core::bounds::one_line;
+use windlass_protocol::{Mode, ReplayedThread, ThreadDetail, Turn, UndoneThread};
+
+use crate::cli::{FAILED, INTERRUPTED, note, or_current};
+use crate::commands::run::exit_code;
+use crate::data;
+use crate::ids::{by_end, short};
+use crate::inert_json::json_line;
+use crate::reach::{Link, Purpose, Reach, explained};
+use crate::talk::{Approvals, Ended, Talk, find};
+use crate::terminal::{Colour, Screen, spent};
+
+/// Decides again what is recorded of a conversation, or asks another model.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass replay 1f2e3d4c
+  windlass replay 1f2e3d4c --what-if openai/gpt-5-mini
+
+Without --what-if nothing is called, run or recorded: from what was said, answered and returned, everything is decided once more, and the first
+record that comes out differently is told. With it, a new conversation is made without the last turns, and the other model is told what the first of them
+was told. It works in the same directory, so somebody is asked before it changes something.")]
+pub(crate) struct Replay {
+    /// The conversation; the end of its id will do.
+    id: String,
+    /// The last turn that is decided again [default: the last].
+    #[arg(long, value_name = "ID", conflicts_with = "what_if")]
+    turn: Option<String>,
+    /// Another model that gets the last words, as `provider/model`.
+    #[arg(long, value_name = "MODEL")]
+    what_if: Option<String>,
+    /// How many turns back the other model begins.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "what_if", value_parser = clap::value_parser!(u32).range(1..))]
+    back: u32,
+    /// Writes JSON: the report, or with --what-if every event.
+    #[arg(long)]
+    json: bool,
+    /// The data directory [default: the user's own].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+}
+
+impl Replay {
+    pub(crate) async fn carry_out(self, config: Option<&Path>) -> Result<ExitCode> {
+        let reach = Reach {
+            data: data::directory(self.data.clone())?,
+            config: config.map(Path::to_owned),
+            model: std::env::var("WINDLASS_MODEL").ok(),
+            workspace: or_current(None)?,
+            purpose: match self.what_if {
+                Some(_) => Purpose::Work,
+                None => Purpose::Look,
+            },
+        };
+        let link = Arc::new(Link::open(reach).await?);
+        let done = match &self.what_if {
+            None => self.decide_again(&link).await,
+            Some(model) => self.ask(model, &link).await,
+        };
+        link.leave().await;
+        done
+    }
+
+    async fn decide_again(&self, link: &Link) -> Result<ExitCode> {
+        let id = find(link, &self.id).await?;
+        let mut body = json!({});
+        if let Some(turn) = &self.turn {
+            let detail: ThreadDetail = self.detail(link, &id).await?;
+            let advice = "`windlass threads show` shows them with --json";
+            let turn = by_end("turn", turn, detail.turns, |turn| &turn.id, advice)?;
+            body["turn_id"] = turn.id.into();
+        }
+        let path = format!("/v1/threads/{id}/replay");
+        let report = link.client().post(&path, &body).await;
+        let report: ReplayedThread = report.map_err(explained)?;
+        let mut out = io::stdout();
+        match self.json {
+            true => writeln!(out, "{}", json_line(&report)?)?,
+            false => tell(&report, &mut out)?,
+        }
+        Ok(match report.divergence {
+            None => ExitCode::SUCCESS,
+            Some(_) => ExitCode::from(FAILED),
+        })
+    }
+
+    async fn detail(&self, link: &Link, id: &str) -> Result<ThreadDetail> {
+        let path = format!("/v1/threads/{id}");
+        link.client().get(&path).await.map_err(explained)
+    }
+
+    async fn ask(&self, model: &str, link: &Arc<Link>) -> Result<ExitCode> {
+        let id = find(link, &self.id).await?;
+        let recorded = self.detail(link, &id).await?;
+        let before = recorded.turns.len().checked_sub(self.back as usize);
+        let before = before.and_then(|place| recorded.turns.get(place));
+        let before = before.context("the conversation does not have so many turns")?;
+        let path = format!("/v1/threads/{id}/undo");
+        let body = json!({ "depth": self.back - 1 });
+        let made: UndoneThread = link.client().post(&path, &body).await.map_err(explained)?;
+
+        let mut talk = Talk::resume(link, &made.thread.id, Approvals::here(false)).await?;
+        talk.of_turns = Map::from_iter([
+            ("model".to_owned(), model.into()),
+            // Whatever was allowed there: this is another one at work in the same place.
+            ("auto_approve".to_owned(), false.into()),
+        ]);
+        if made.thread.mode == Mode::Yolo {
+            let mode = Mode::Agent.as_str();
+            talk.of_turns.insert("mode".to_owned(), mode.into());
+        }
+        let mut screen = Screen::new(self.json);
+        let turn = talk.say(&made.original_user_text).await?;
+        let ended = turn.watched(&mut screen).await?;
+        let Ended::Turn(turn) = ended else {
+            note(&format!(
+                "the turn was left open; `windlass run --resume {}` goes on with it",
+                made.thread.id
+            ));
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        if !self.json {
+            screen.rest()?;
+            for (what, model, turn) in [
+                ("recorded", recorded.thread.model.as_str(), before),
+                ("what if", model, &*turn),
+            ] {
+                screen.tell(Colour::Dim, &line(what, model, turn))?;
+            }
+            let id = short(&made.thread.id);
+            screen.tell(
+                Colour::Dim,
+                &format!(
+                    "conversation {id}; what it did: windlass threads show {id}, what was done then: windlass threads show {}",
+                    short(&recorded.thread.id)
+                ),
+            )?;
+        }
+        Ok(exit_code(&turn))
+    }
+}
+
+/// Says what a turn took, beside another one.
+fn line(what: &str, model: &str, turn: &Turn) -> String {
+    let how = serde_json::to_value(turn.status).unwrap_or_default();
+    let how = how.as_str().unwrap_or_default().to_owned();
+    let spent = spent(turn);
+    format!(
+        "{what:<9} {} · {how} · {}",
+        one_line(model),
+        spent.join(" · ")
+    )
+}
+
+fn tell(report: &ReplayedThread, out: &mut impl Write) -> Result<()> {
+    let (records, turns) = (report.records, report.turns);
+    writeln!(
+        out,
+        "{records} records of {turns} turns come out as they were recorded"
+    )?;
+    if !report.reconfigured.is_empty() {
+        let many = report.reconfigured.len();
+        writeln!(
+            out,
+            "{many} of them would work with another prompt, model or tools today"
+        )?;
+    }
+    if let Some(divergence) = &report.divergence {
+        let name = |name: &Option<String>| match name {
+            Some(name) => one_line(name).into_owned(),
+            None => "nothing".to_owned(),
+        };
+        writeln!(
+            out,
+            "record {}: {} was recorded, {} comes out ({})",
+            divergence.index,
+            name(&divergence.recorded),
+            name(&divergence.came_out),
+            one_line(&divergence.detail)
+        )?;
+    }
+    Ok(())
+}
