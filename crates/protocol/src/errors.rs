@@ -111,6 +111,8 @@ codes! {
     Internal = "internal", 500;
     /// The route belongs to a group that is not built.
     NotImplemented = "not_implemented", 501;
+    /// What the thread or turn needs is not configured here, such as an agent of others.
+    NotConfigured = "not_configured", 503;
     /// Nothing can be recorded now.
     StoreUnavailable = "store_unavailable", 503;
     /// The daemon is stopping.

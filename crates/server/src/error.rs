@@ -143,6 +143,10 @@ impl From<AgentLoopError> for ApiError {
                     "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
                 )
             }
+            AgentLoopError::Configuration(_) => {
+                tracing::warn!(%error, "something is not configured");
+                Self::new(ErrorCode::NotConfigured, error.to_string())
+            }
             _ => Self::internal(error),
         }
     }

@@ -150,6 +150,7 @@ impl Reach {
             model: self.model.as_deref(),
             secrets_key_file: secrets_key_file.as_deref(),
             own_files: self.config.as_deref().into_iter().collect(),
+            has_agents: true,
             recovery: RecoveryPolicy::Resume,
             on_lost_commits: OnLostCommits::Refuse,
         };

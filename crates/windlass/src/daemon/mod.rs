@@ -45,6 +45,8 @@ pub(crate) struct DaemonOptions<'a> {
     pub(crate) secrets_key_file: Option<&'a Path>,
     /// Files that tools must not see, beside the data.
     pub(crate) own_files: Vec<&'a Path>,
+    /// Whether agents of others may carry turns: not where everybody could begin one, with the operator's login.
+    pub(crate) has_agents: bool,
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) on_lost_commits: OnLostCommits,
 }
@@ -114,7 +116,10 @@ impl DaemonOptions<'_> {
             environments: &environments,
             shell: &shell,
         };
-        let configured = backends::all(&config.backends, &around)?;
+        let configured = match self.has_agents {
+            true => backends::all(&config.backends, &around)?,
+            false => Vec::new(),
+        };
         let backends = configured.iter().map(|backend| backend.name.clone());
         let backends = backends.collect();
         let agent = agent::Agent {

@@ -434,6 +434,30 @@ fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option()
 }
 
 #[test]
+fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
+    for sandbox in Sandbox::all("a_turn_of_an_agent_of_others_does_not_go_on").first() {
+        let home = Home::new();
+        let (daemon, thread) = with_claude(&home, *sandbox);
+        let mut events = daemon.client.events(&thread, 0);
+        daemon.turn(&thread, "SLOW");
+        while !events.next().unwrap().data.to_string().contains("Bash") {}
+        drop(events);
+        daemon.kill();
+        let daemon = home.start_with(&["--insecure"]);
+        let resumed = daemon.client.post(&format!("{thread}/resume"), &json!({}));
+        assert_eq!(resumed.code(), "not_configured", "{}", resumed.body);
+        assert_eq!(daemon.detail(&thread)["turns"][0]["status"], "in_progress");
+        daemon.stop();
+        let started = fs::read_to_string(home.path().join("work/started")).unwrap();
+        assert_eq!(started, "--session-id\n", "it was not started again");
+        // It was put off, and nothing is lost.
+        let daemon = home.start();
+        daemon.client.events(&thread, 0).until("turn.completed");
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_provider_with_a_key_is_a_backend_that_is_the_daemons_own_loop() {
     let model = Model::answering(
         |request| match request.to_string().contains("tool_result") {

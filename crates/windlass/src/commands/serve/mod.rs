@@ -138,6 +138,7 @@ impl Serve {
             model: self.model.as_deref(),
             secrets_key_file: self.secrets_key_file.as_deref(),
             own_files: own_files.into_iter().flatten().collect(),
+            has_agents: !self.insecure,
             recovery: self.on_restart.into(),
             on_lost_commits: self.on_lost_commits(),
         };
