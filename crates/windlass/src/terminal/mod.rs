@@ -2,6 +2,7 @@
 
 mod ask;
 mod call;
+mod fold;
 mod proposal;
 mod screen;
 

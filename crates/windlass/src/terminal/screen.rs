@@ -7,6 +7,7 @@ use serde_json::Value;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
+use super::fold::Fold;
 use super::{Colour, Style, about, columns, width_of, wrapped};
 use crate::inert_json::json_line;
 
@@ -26,6 +27,7 @@ pub(crate) struct Screen {
     out: io::Stdout,
     /// Whether stdout stands in the middle of a line.
     in_line: bool,
+    fold: Fold,
     /// The last letter of the answer, for a mark that comes in pieces.
     last: Option<char>,
     /// Whether the live line is drawn.
@@ -53,6 +55,7 @@ impl Screen {
             is_json,
             out: io::stdout(),
             in_line: false,
+            fold: Fold::default(),
             last: None,
             is_drawn: false,
             frame: 0,
@@ -80,6 +83,7 @@ impl Screen {
             }
             return Ok(());
         }
+        self.say_rest()?;
         if is(EventName::ItemStarted) {
             self.begin(event);
         } else if is(EventName::ItemCompleted)
@@ -95,7 +99,10 @@ impl Screen {
     fn say(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
         let shown = match self.out.is_terminal() {
-            true => self.style.unmarked(&lines(text), &mut self.last),
+            true => {
+                let shown = self.style.unmarked(&lines(text), &mut self.last);
+                self.fold.add(&shown, columns())
+            }
             false => text.to_owned(),
         };
         self.out.write_all(shown.as_bytes())?;
@@ -105,6 +112,17 @@ impl Screen {
             self.silent_since = Some(Instant::now());
         }
         Ok(())
+    }
+
+    /// Writes what was held back of the answer.
+    fn say_rest(&mut self) -> io::Result<()> {
+        let rest = self.fold.rest(columns());
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.clear()?;
+        self.out.write_all(rest.as_bytes())?;
+        self.out.flush()
     }
 
     fn begin(&mut self, event: &RuntimeEventEnvelope) {
@@ -192,6 +210,8 @@ impl Screen {
 
     /// Begins a new line, where the answer stands in the middle of one.
     fn finish_line(&mut self) -> io::Result<()> {
+        self.say_rest()?;
+        self.fold.begin_line();
         if std::mem::take(&mut self.in_line) {
             writeln!(self.out)?;
             self.out.flush()?;

@@ -435,7 +435,8 @@ fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option()
 
 #[test]
 fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
-    for sandbox in Sandbox::all("a_turn_of_an_agent_of_others_does_not_go_on").first() {
+    let sandboxes = Sandbox::all("a_turn_of_an_agent_of_others_does_not_go_on");
+    if let Some(sandbox) = sandboxes.first() {
         let home = Home::new();
         let (daemon, thread) = with_claude(&home, *sandbox);
         let mut events = daemon.client.events(&thread, 0);

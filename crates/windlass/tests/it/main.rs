@@ -18,6 +18,7 @@ mod killed;
 mod operations;
 mod out_of_reach;
 mod own_runs;
+mod picture;
 mod readme;
 mod real_agents;
 mod real_agents_hooks;

@@ -5,6 +5,7 @@ mod daemon;
 mod model;
 mod relay;
 mod signal;
+mod terminal;
 mod world;
 
 pub(crate) use client::{Client, Frame, Stream};
@@ -12,6 +13,7 @@ pub(crate) use daemon::{Daemon, Home, TOKEN};
 pub(crate) use model::{Model, Told};
 pub(crate) use relay::Relay;
 pub(crate) use signal::Signal;
+pub(crate) use terminal::Terminal;
 pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,118 @@
+//! A terminal, and the person before it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program at a terminal, and the person before it.
+pub(crate) struct Terminal {
+    pub(crate) child: Child,
+    pub(crate) keys: File,
+    /// The side of the program.
+    pub(crate) theirs: OwnedFd,
+    shown: Receiver<Vec<u8>>,
+    /// What was shown and not looked at.
+    screen: Vec<u8>,
+}
+
+impl Terminal {
+    /// Starts a program at a plain terminal.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self::of_width(100, command.env("NO_COLOR", "1"))
+    }
+
+    pub(crate) fn of_width(columns: u16, command: &mut Command) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = openpt(flags).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&ours, size).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
+        let another = |fd: &OwnedFd| fd.try_clone().unwrap();
+        command.envs([("TERM", "xterm"), ("LANG", "C.UTF-8")]);
+        command.stdin(another(&theirs)).stdout(another(&theirs));
+        let child = command.stderr(another(&theirs)).spawn().unwrap();
+        // The program alone has that side now, so that its end is the end of what is shown.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let keys = File::from(ours);
+        let mut screen = keys.try_clone().unwrap();
+        let (send, shown) = channel();
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut piece) {
+                if send.send(piece[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            keys,
+            theirs,
+            shown,
+            screen: Vec::new(),
+        }
+    }
+
+    /// Waits until one of these texts is shown, and returns all up to its end.
+    #[track_caller]
+    pub(crate) fn until(&mut self, texts: &[&str]) -> String {
+        loop {
+            let found = texts.iter().filter_map(|text| {
+                let mut parts = self.screen.windows(text.len());
+                let at = parts.position(|part| part == text.as_bytes())?;
+                Some(at + text.len())
+            });
+            if let Some(end) = found.min() {
+                let rest = self.screen.split_off(end);
+                let seen = std::mem::replace(&mut self.screen, rest);
+                return String::from_utf8(seen).unwrap();
+            }
+            match self.shown.recv_timeout(PATIENCE) {
+                Ok(piece) => self.screen.extend(piece),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let screen = String::from_utf8_lossy(&self.screen);
+                    panic!("none of {texts:?} is shown: {screen}")
+                }
+            }
+        }
+    }
+
+    /// Returns all that is shown until the program has ended.
+    pub(crate) fn rest(mut self) -> (String, ExitStatus) {
+        let status = self.child.wait().unwrap();
+        drop(self.theirs);
+        while let Ok(piece) = self.shown.recv_timeout(PATIENCE) {
+            self.screen.extend(piece);
+        }
+        (String::from_utf8(self.screen).unwrap(), status)
+    }
+
+    pub(crate) fn type_in(&mut self, line: &str) {
+        writeln!(self.keys, "{line}").unwrap();
+    }
+
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
