@@ -25,9 +25,10 @@ pub(super) type Line = (Colour, String);
 pub(super) fn heading(tool: &Value) -> String {
     let name = one_line(tool["name"].as_str().unwrap_or("a tool")).into_owned();
     let input = &tool["input"];
-    match path_of(input).filter(|_| Kind::of(&name) != Kind::Command) {
-        Some((_, path)) => format!("{name} wants to run {}", one_line(path)),
-        None => format!("{name} wants to run"),
+    match (Kind::of(&name), path_of(input)) {
+        (Kind::Change, Some((_, path))) => format!("{name} wants to change {}", one_line(path)),
+        (Kind::Command, _) | (_, None) => format!("{name} wants to run"),
+        (_, Some((_, path))) => format!("{name} wants to run on {}", one_line(path)),
     }
 }
 
@@ -42,12 +43,13 @@ pub(super) fn proposal(tool: &Value, cwd: &Path, style: Style) -> Vec<Line> {
             let command = text("command").unwrap_or_default();
             (command_lines(command, style), &["command"])
         }
-        (Kind::Change, Some((field, _)), (Some(old), Some(new), _)) => {
+        (Kind::Change, Some((field, path)), (Some(old), Some(new), _)) => {
             let shown: &[&str] = match field {
                 "path" => &["path", "old_string", "new_string"],
                 _ => &["file_path", "old_string", "new_string"],
             };
-            (difference(old, new, style), shown)
+            let is_all = input["replace_all"] == true;
+            (edited(cwd, path, (old, new, is_all), style), shown)
         }
         (Kind::Change, Some((field, path)), (None, None, Some(content))) => {
             let shown: &[&str] = match field {
@@ -111,6 +113,28 @@ fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
             let mut lines = vec![(Colour::Asked, note)];
             lines.extend(difference("", content, style));
             lines
+        }
+    }
+}
+
+/// Shows a replacement with what stands around it, where the file can be read and has what is replaced; else the two texts.
+fn edited(
+    cwd: &Path,
+    path: &str,
+    (old, new, is_all): (&str, &str, bool),
+    style: Style,
+) -> Vec<Line> {
+    let before = now(cwd, path).ok().flatten();
+    let count = before
+        .as_deref()
+        .map_or(0, |before| before.matches(old).count());
+    match before {
+        Some(before) if !old.is_empty() && (count == 1 || is_all && count > 1) => {
+            difference(&before, &before.replace(old, new), style)
+        }
+        _ => {
+            let whole = |text: &str| format!("{text}\n");
+            difference(&whole(old), &whole(new), style)
         }
     }
 }
@@ -203,7 +227,9 @@ mod tests {
         }
         let edit = json!({ "path": "a", "old_string": "one", "new_string": "1" });
         let edit = of("edit", edit, here);
-        assert!(edit.contains(&"-one".to_owned()) && edit.contains(&"+1".to_owned()));
+        assert_eq!(edit[1..], ["-one", "+1", " two"], "with what is around it");
+        let other = json!({ "path": "a", "old_string": "three", "new_string": "3" });
+        assert_eq!(of("edit", other, here)[1..], ["-three", "+3"]);
         assert_eq!(
             of("other", json!({ "x": 1 }), here),
             ["{", "  \"x\": 1", "}"]
@@ -269,11 +295,11 @@ mod tests {
         let of = |name: &str, input: Value| heading(&json!({ "name": name, "input": input }));
         assert_eq!(
             of("Edit", json!({ "file_path": "a\nb" })),
-            "Edit wants to run a\\nb"
+            "Edit wants to change a\\nb"
         );
         assert_eq!(
             of("edit", json!({ "command": "x", "path": "a" })),
-            "edit wants to run a"
+            "edit wants to change a"
         );
         assert_eq!(
             of("shell", json!({ "command": "x", "path": "a" })),

@@ -47,7 +47,7 @@ fn what_is_typed_before_a_question_is_no_answer_to_it() {
 
         let seen = terminal.until(&[PROMPT]);
         assert!(
-            seen.contains(&format!("{MARK} write wants to run made")),
+            seen.contains(&format!("{MARK} write wants to change made")),
             "{seen}"
         );
         assert!(seen.contains(&format!("{MARK} Allow? ")), "{seen}");
