@@ -122,6 +122,9 @@ pub struct ThreadSummary {
     pub preview: String,
     /// The model.
     pub model: String,
+    /// The agent of others that carries its turns, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
     /// How freely the agent works.
     pub mode: Mode,
     /// The directory.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
+use uuid::Uuid;
 use windlass_protocol::{EventName, Mode, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
 
 use crate::follow::{self, Follower, Next};
@@ -163,6 +164,19 @@ impl Talk {
         }))
     }
 
+    /// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
+    async fn started(&self, wanted: &Value) -> Result<ThreadAndTurn> {
+        let path = format!("/v1/threads/{}/turns", self.thread.id);
+        let key = Uuid::new_v4().to_string();
+        loop {
+            let client = self.link.client();
+            match client.post_once(&path, wanted, &key).await {
+                Err(error) if error.is_lost() => self.link.again().await?,
+                started => return started.map_err(explained),
+            }
+        }
+    }
+
     /// Says something, and returns the turn that this begins.
     pub(crate) async fn say(&self, prompt: &str) -> Result<Watch<'_>> {
         let detail = self.detail().await?;
@@ -175,9 +189,7 @@ impl Talk {
         if !self.approvals.has_person() {
             wanted["disallowed_tools"] = json!([ASKING_TOOL]);
         }
-        let path = format!("/v1/threads/{}/turns", self.thread.id);
-        let started = self.link.client().post(&path, &wanted).await;
-        let started: ThreadAndTurn = started.map_err(explained)?;
+        let started = self.started(&wanted).await?;
         Ok(Watch {
             talk: self,
             events,

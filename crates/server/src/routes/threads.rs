@@ -33,7 +33,8 @@ pub(super) async fn summary(asked: Asked, query: Query) -> Answer {
         search: query.text("search").map(str::to_owned),
         ..wanted(&query, limit.clamp(1, MAX_LINES))?
     };
-    page(asked.summarize_threads(wanted).await?)
+    let with_git = query.text("git").is_none() || query.flag("git")?;
+    page(asked.summarize_threads(wanted, with_git).await?)
 }
 
 /// Reads which threads are asked for.

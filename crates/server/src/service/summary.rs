@@ -12,19 +12,28 @@ const TITLE_CHARS: usize = 72;
 const UNTITLED: &str = "New Thread";
 
 impl Asked {
-    /// Lists threads, one line each, with what git says of their directories.
+    /// Lists threads, one line each, with what git says of their directories where that is wanted.
     pub(crate) async fn summarize_threads(
         &self,
         query: ThreadQuery,
+        with_git: bool,
     ) -> Result<Listed<ThreadSummary>> {
         let Listed { entries, next } = self.listed(query).await?;
-        let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
-        let mut workspaces: Vec<&str> = workspaces.collect();
-        workspaces.sort_unstable();
-        workspaces.dedup();
-        self.git.meet(&workspaces).await;
+        if with_git {
+            let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
+            let mut workspaces: Vec<&str> = workspaces.collect();
+            workspaces.sort_unstable();
+            workspaces.dedup();
+            self.git.meet(&workspaces).await;
+        }
         let entries = entries.into_iter().map(|found| {
-            let git = self.git.glance(&found.thread.workspace);
+            let git = match with_git {
+                true => self.git.glance(&found.thread.workspace),
+                false => WorkspaceStatus {
+                    git_unknown: Some("nobody asked".to_owned()),
+                    ..WorkspaceStatus::default()
+                },
+            };
             line(found, git)
         });
         let entries = entries.collect();
@@ -44,6 +53,7 @@ fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> T
         title: title.unwrap_or_else(|| UNTITLED.to_owned()),
         preview: row.preview,
         model: thread.model,
+        backend: thread.backend,
         mode: thread.mode,
         workspace: thread.workspace,
         branch: git.branch,

@@ -104,6 +104,7 @@ impl Run {
             if prompt.is_none() || matches!(ended, Ended::Left) {
                 return self.end(&talk, ended, &mut screen);
             }
+            screen.rest()?;
         }
         let Some(prompt) = prompt else {
             let waits = anyhow!(

@@ -9,7 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::{Item, ItemKind, Status, Thread, ThreadDetail, UndoneThread};
+use windlass_protocol::{
+    Item, ItemKind, Status, Thread, ThreadDetail, ThreadSummary, UndoneThread,
+};
 
 use crate::cli::note;
 use crate::data;
@@ -121,10 +123,18 @@ impl Threads {
         let client = link.client();
         let mut out = io::stdout();
         match self.word {
-            Verb::List { limit, all } => {
+            Verb::List { limit, all } if self.json => {
                 let path = format!("/v1/threads?limit={limit}&include_archived={all}");
                 let threads: Vec<Thread> = client.get(&path).await.map_err(explained)?;
-                list(&threads, self.json, &mut out)?;
+                for thread in threads {
+                    writeln!(out, "{}", json_line(&thread)?)?;
+                }
+            }
+            Verb::List { limit, all } => {
+                let path =
+                    format!("/v1/threads/summary?limit={limit}&include_archived={all}&git=false");
+                let threads: Vec<ThreadSummary> = client.get(&path).await.map_err(explained)?;
+                list(&threads, &mut out)?;
             }
             Verb::Show { id } => {
                 let path = format!("/v1/threads/{}", find(link, &id).await?);
@@ -169,13 +179,7 @@ impl Threads {
     }
 }
 
-fn list(threads: &[Thread], is_json: bool, out: &mut impl Write) -> Result<()> {
-    if is_json {
-        for thread in threads {
-            writeln!(out, "{}", json_line(thread)?)?;
-        }
-        return Ok(());
-    }
+fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
     if threads.is_empty() {
         note(NONE_YET);
         return Ok(());
@@ -193,13 +197,12 @@ fn list(threads: &[Thread], is_json: bool, out: &mut impl Write) -> Result<()> {
     for thread in threads {
         let changed = thread.updated_at.get(..16).unwrap_or_default();
         let by = thread.backend.as_ref().unwrap_or(&thread.model);
-        let title = thread.title.as_deref().unwrap_or(&thread.workspace);
         let line = format!(
             "{:<8}  {:<16}  {:<20}  {}",
             short(&thread.id),
             changed.replace('T', " "),
             style.cut(&one_line(by), 20),
-            one_line(title)
+            one_line(&thread.title)
         );
         writeln!(out, "{}", style.cut(&line, width))?;
     }

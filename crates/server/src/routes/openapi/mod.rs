@@ -80,6 +80,7 @@ const QUERIES: &[(&str, &str, &str, &str)] = &[
     ("/v1/threads", "cursor", "string", CURSOR),
     ("/v1/threads/summary", "limit", "integer", "How many at most: 1 to 1000, 50 when nobody says."),
     ("/v1/threads/summary", "search", "string", "Only those that have these words."),
+    ("/v1/threads/summary", "git", "boolean", "`false` asks git nothing, which is quicker."),
     ("/v1/threads/summary", "include_archived", "boolean", ARCHIVED),
     ("/v1/threads/summary", "archived_only", "boolean", ARCHIVED_ONLY),
     ("/v1/threads/summary", "state", "string", STATE),
