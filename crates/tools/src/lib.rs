@@ -57,7 +57,8 @@ use windlass_core::capabilities::CapabilityRegistry;
 
 pub use approval::Approval;
 pub use checkpoint::{
-    Changes, CheckpointError, CheckpointId, CheckpointLimits, Checkpoints, Restored,
+    Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
+    CheckpointLimits, Checkpoints, Restored, UndoneTurn,
 };
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;

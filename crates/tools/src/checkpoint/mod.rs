@@ -7,6 +7,7 @@
 
 mod blobs;
 mod error;
+mod guard;
 mod index;
 mod manifest;
 mod path_text;
@@ -16,20 +17,27 @@ mod room;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod turns;
+mod undo;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 pub use error::CheckpointError;
+pub use guard::ChangingFiles;
+pub(crate) use guard::changing_now;
 pub use manifest::{Changes, CheckpointId};
 pub use restore::Restored;
+pub use turns::{Changing, ChangingTurn};
+pub use undo::UndoneTurn;
 
 use blobs::digest_of;
 use restore::{Plan, Step};
 use room::Room;
+use turns::{Active, Known};
 
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
@@ -76,6 +84,14 @@ struct Shared {
     sweep: RwLock<()>,
     /// About how many bytes are kept.
     stored: AtomicU64,
+    /// Who is at work at this moment.
+    active: Mutex<Vec<Active>>,
+    next_active: AtomicU64,
+    /// Rung when somebody is at work no longer.
+    ended: Condvar,
+    /// Held by who changes the record of a turn.
+    records: Mutex<()>,
+    known: Mutex<Known>,
 }
 
 /// A room to work in.
@@ -93,6 +109,7 @@ impl Checkpoints {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&directory)?;
         let stored = AtomicU64::new(retention::bytes_in(&directory)?);
+        let known = Mutex::new(Self::open_known(&directory)?);
         Ok(Self {
             shared: Arc::new(Shared {
                 directory,
@@ -100,6 +117,11 @@ impl Checkpoints {
                 rooms: Mutex::default(),
                 sweep: RwLock::default(),
                 stored,
+                active: Mutex::default(),
+                next_active: AtomicU64::default(),
+                ended: Condvar::new(),
+                records: Mutex::default(),
+                known,
             }),
         })
     }
@@ -134,12 +156,26 @@ impl Checkpoints {
         from: &CheckpointId,
         to: &CheckpointId,
     ) -> Result<Restored, CheckpointError> {
+        let _working = self.work_alone(&[at.root_path()])?;
         let steps = {
             let held = self.hold(at.root_path());
             let room = lock(&held.room);
             restore::steps(&room.manifest(from)?, &room.manifest(to)?)
         };
-        self.carry_out(at, steps, Vec::new())
+        self.carry_out(at, steps)
+    }
+
+    /// Returns what others changed of what these steps would touch.
+    fn foreign(
+        &self,
+        at: &ResolvedWorkspace,
+        steps: &[Step],
+    ) -> Result<Vec<PathBuf>, CheckpointError> {
+        let held = self.hold(at.root_path());
+        let room = lock(&held.room);
+        room.finish(at, &self.shared.limits)?;
+        let plan = Plan::of(steps.to_vec());
+        Ok(room.hand(at, &self.shared.limits).foreign(&plan.steps))
     }
 
     /// Does what it takes, unless somebody else changed something.
@@ -147,7 +183,6 @@ impl Checkpoints {
         &self,
         at: &ResolvedWorkspace,
         steps: Vec<Step>,
-        foreign: Vec<PathBuf>,
     ) -> Result<Restored, CheckpointError> {
         if !at.policy().write {
             let id = at.id().to_owned();
@@ -156,7 +191,7 @@ impl Checkpoints {
         let held = self.hold(at.root_path());
         let room = lock(&held.room);
         room.finish(at, &self.shared.limits)?;
-        room.restore(at, &self.shared.limits, Plan::of(steps), foreign)
+        room.restore(at, &self.shared.limits, Plan::of(steps))
     }
 
     /// Finishes the restores in which an earlier process was killed. What cannot be finished is told in the log, and left.

@@ -124,7 +124,11 @@ impl Room {
         self.restoring_path().exists()
     }
 
-    fn hand<'a>(&'a self, at: &'a ResolvedWorkspace, limits: &'a CheckpointLimits) -> Hand<'a> {
+    pub(super) fn hand<'a>(
+        &'a self,
+        at: &'a ResolvedWorkspace,
+        limits: &'a CheckpointLimits,
+    ) -> Hand<'a> {
         Hand {
             at,
             limits,
@@ -138,13 +142,10 @@ impl Room {
         at: &ResolvedWorkspace,
         limits: &CheckpointLimits,
         plan: Plan,
-        mut foreign: Vec<PathBuf>,
     ) -> Result<Restored, CheckpointError> {
         let hand = self.hand(at, limits);
-        foreign.extend(hand.foreign(&plan.steps));
+        let foreign = hand.foreign(&plan.steps);
         if !foreign.is_empty() {
-            foreign.sort();
-            foreign.dedup();
             return Err(CheckpointError::ForeignEdits { paths: foreign });
         }
         hand.check_content(&plan.steps)?;
