@@ -40,6 +40,8 @@ pub struct Config {
     pub runs: Runs,
     /// What commands of the daemon's agent may use.
     pub shell: Shell,
+    /// What the daemon keeps of files that turns change.
+    pub checkpoints: Checkpoints,
     /// What the daemon removes, and when.
     pub retention: Retention,
     /// A file with the key that secrets of sessions are sealed with.
@@ -196,6 +198,17 @@ pub enum Sandbox {
     Landlock,
     /// By nothing: they are refused.
     None,
+}
+
+/// What the daemon keeps of files that turns change, so that it can be taken back.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Checkpoints {
+    /// Whether anything is kept; it is if nothing is said.
+    pub enabled: Option<bool>,
+    /// How many megabytes that may be; the oldest turns go first.
+    pub max_mb: Option<u64>,
 }
 
 /// What the daemon removes of ended turns; what is not set is kept.

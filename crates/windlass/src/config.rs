@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 pub(crate) use windlass_config::{
-    BackendEntry, BackendHome, BackendKind, Config, Layer, Layers, Limits, Origin, Provider,
-    Retention, Runs, Sandbox, Shell, UnknownModels,
+    BackendEntry, BackendHome, BackendKind, Checkpoints, Config, Layer, Layers, Limits, Origin,
+    Provider, Retention, Runs, Sandbox, Shell, UnknownModels,
 };
 
 use crate::cli::{note, printable};

@@ -44,6 +44,8 @@ const NAMES: [&str; 22] = [
     "keep_days",
     "sandbox",
     "max_memory_mb",
+    "enabled",
+    "max_mb",
     "max_bytes",
     "every_minutes",
     "api_key",

@@ -29,7 +29,7 @@ pub(crate) fn changing_now(
 }
 
 /// What has to end before files are looked at.
-type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Ending = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Work of a turn that changes files and takes its time, such as a command or a whole agent. When it is dropped, and what it waits for has ended, what
 /// is there then is kept.
@@ -47,22 +47,23 @@ impl ChangingFiles {
     ) -> Result<Self, String> {
         let environments = environments.clone();
         let begun = tokio::task::spawn_blocking(move || {
-            if environments.checkpoints().is_none() {
-                return Ok(None);
+            let mut begun = Self {
+                changing: None,
+                ending: None,
+            };
+            if environments.checkpoints().is_some() {
+                let at = environments.resolve(environment.as_ref());
+                let at = Arc::new(at.map_err(|error| error.to_string())?);
+                begun.changing = changing_now(&environments, &at, turn)?;
             }
-            let at = environments.resolve(environment.as_ref());
-            let at = at.map_err(|error| error.to_string())?;
-            changing_now(&environments, &Arc::new(at), turn)
+            // Where nobody waits for it any more, it is dropped, and so ended.
+            Ok(begun)
         });
-        let changing = begun.await.map_err(|error| error.to_string())??;
-        Ok(Self {
-            changing,
-            ending: None,
-        })
+        begun.await.map_err(|error| error.to_string())?
     }
 
     /// Says what has to end first when nobody waits for the work any more.
-    pub(crate) fn until(&mut self, ending: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn until(&mut self, ending: impl Future<Output = ()> + Send + Sync + 'static) {
         self.ending = Some(Box::pin(ending));
     }
 

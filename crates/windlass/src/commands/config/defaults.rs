@@ -1,7 +1,7 @@
 //! What counts where nobody says anything, asked of those who would use it.
 
 use windlass_server::{Limits, RpcSettings, Upkeep};
-use windlass_tools::ShellSettings;
+use windlass_tools::{CheckpointLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
@@ -13,7 +13,8 @@ pub(super) fn layer() -> Layer {
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none)
         .with(&["unknown_models"], "default_provider")
-        .with(&["shell", "sandbox"], "auto");
+        .with(&["shell", "sandbox"], "auto")
+        .with(&["checkpoints", "enabled"], true);
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
     let numbers = [
         (
@@ -52,6 +53,11 @@ pub(super) fn layer() -> Layer {
             shell.max_memory_bytes.map(|bytes| bytes >> 20),
         ),
         ("shell", "max_processes", shell.max_processes),
+        (
+            "checkpoints",
+            "max_mb",
+            Some(CheckpointLimits::default().stored_bytes >> 20),
+        ),
         (
             "retention",
             "every_minutes",
