@@ -28,7 +28,7 @@ const SECTIONS: [&str; 12] = [
     "",
 ];
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 24] = [
     "model",
     "models",
     "unknown_models",

@@ -20,6 +20,7 @@ mod own_runs;
 mod readme;
 mod real_agents;
 mod real_agents_hooks;
+mod rewound;
 mod run;
 mod runs;
 mod serve;
