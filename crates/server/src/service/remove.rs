@@ -1,5 +1,7 @@
 //! Removing a thread with all that is recorded of it.
 
+use windlass_core::typed_id::SessionId;
+
 use super::Asked;
 use crate::error::{ApiError, Result};
 
@@ -17,6 +19,18 @@ impl Asked {
         if let Some(agent) = found.thread.agent.filter(|_| !found.thread.archived) {
             self.rooms.give_back(&agent);
         }
+        self.forget_files(found.id).await;
         Ok(())
+    }
+
+    /// Removes what was kept of the files that its turns changed. The thread is gone, so what goes wrong is told in the log.
+    async fn forget_files(&self, id: SessionId) {
+        let Some(checkpoints) = self.settings.environments.checkpoints() else {
+            return;
+        };
+        let forgetting = tokio::task::spawn_blocking(move || checkpoints.forget(id));
+        if let Ok(Err(error)) = forgetting.await {
+            tracing::warn!(%error, "files of a removed thread are still kept");
+        }
     }
 }

@@ -136,6 +136,19 @@ async fn a_repeated_request_restores_once() {
 }
 
 #[tokio::test]
+async fn what_was_kept_goes_with_the_thread() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    let kept = || fs::read_dir(data.path().join("checkpoints/workspaces")).unwrap();
+    assert_eq!(kept().count(), 1);
+    let removed = daemon.client.raw("DELETE", &talk.thread, None).await;
+    assert_eq!(removed.status, 204);
+    assert_eq!(kept().count(), 0);
+}
+
+#[tokio::test]
 async fn where_nothing_is_kept_that_is_told() {
     let setup = Setup {
         has_tools: true,

@@ -23,7 +23,7 @@ mod undo;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 pub use error::CheckpointError;
@@ -80,10 +80,10 @@ struct Shared {
     limits: CheckpointLimits,
     /// One for each root, while something is done in it.
     rooms: Mutex<HashMap<PathBuf, Arc<Mutex<Room>>>>,
-    /// Taken to write by who removes what nobody needs, and to read by everybody else.
+    /// Taken to write by who removes what nobody needs, and to read by everybody else; before all other locks, and once.
     sweep: RwLock<()>,
-    /// About how many bytes are kept.
-    stored: AtomicU64,
+    /// About how many bytes are kept; counted when somebody asks first.
+    stored: Mutex<Option<u64>>,
     /// Who is at work at this moment.
     active: Mutex<Vec<Active>>,
     next_active: AtomicU64,
@@ -108,7 +108,6 @@ impl Checkpoints {
         let directory = directory.into();
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&directory)?;
-        let stored = AtomicU64::new(retention::bytes_in(&directory)?);
         let known = Mutex::new(Self::open_known(&directory)?);
         Ok(Self {
             shared: Arc::new(Shared {
@@ -116,7 +115,7 @@ impl Checkpoints {
                 limits,
                 rooms: Mutex::default(),
                 sweep: RwLock::default(),
-                stored,
+                stored: Mutex::default(),
                 active: Mutex::default(),
                 next_active: AtomicU64::default(),
                 ended: Condvar::new(),
@@ -128,11 +127,20 @@ impl Checkpoints {
 
     /// Keeps what a workspace holds now.
     pub fn take(&self, at: &ResolvedWorkspace) -> Result<CheckpointId, CheckpointError> {
-        let held = self.hold(at.root_path());
+        self.take_in(&self.hold(at.root_path()), at)
+    }
+
+    fn take_in(
+        &self,
+        held: &Held<'_>,
+        at: &ResolvedWorkspace,
+    ) -> Result<CheckpointId, CheckpointError> {
         let mut room = lock(&held.room);
         room.finish(at, &self.shared.limits)?;
         let (id, written) = room.take(at, &self.shared.limits)?;
-        self.shared.stored.fetch_add(written, Ordering::Relaxed);
+        if let Some(stored) = &mut *lock(&self.shared.stored) {
+            *stored += written;
+        }
         Ok(id)
     }
 

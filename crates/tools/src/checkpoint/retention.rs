@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLockWriteGuard};
 
 use super::blobs::entries;
 use super::room::Room;
@@ -36,21 +36,24 @@ impl Checkpoints {
     pub fn keep(&self, list: &[(PathBuf, CheckpointId)]) -> Result<usize, CheckpointError> {
         let groups: Vec<Needed> = list.iter().map(|it| vec![it.clone()]).collect();
         let limit = self.shared.limits.stored_bytes;
-        self.keep_newest(&groups, limit)
+        self.keep_newest(&self.sweeping(), &groups, limit)
+    }
+
+    /// Waits until nobody is at work in the store.
+    pub(super) fn sweeping(&self) -> RwLockWriteGuard<'_, ()> {
+        let sweep = self.shared.sweep.write();
+        sweep.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps as many groups from the end of a list as fit, and removes everything else.
     pub(super) fn keep_newest(
         &self,
+        _sweeping: &RwLockWriteGuard<'_, ()>,
         groups: &[Needed],
         limit: u64,
     ) -> Result<usize, CheckpointError> {
         let directory = &self.shared.directory;
         let failed = CheckpointError::io("clean up", directory);
-        // Who is at work goes first; there is a next time.
-        let Ok(_sweep) = self.shared.sweep.try_write() else {
-            return Ok(groups.len());
-        };
         let mut needed: HashMap<PathBuf, HashSet<String>> = HashMap::new();
         let (mut bytes, mut kept) = (0, 0);
         for group in groups.iter().rev() {
@@ -71,7 +74,7 @@ impl Checkpoints {
             self.sweep_room(&room.path(), &needed).map_err(&failed)?;
         }
         let stored = bytes_in(directory).map_err(&failed)?;
-        self.shared.stored.store(stored, Ordering::Relaxed);
+        *lock(&self.shared.stored) = Some(stored);
         Ok(kept)
     }
 

@@ -88,7 +88,13 @@ impl<'a> Scan<'a> {
             self.entries += 1;
             self.check("files", self.entries, self.limits.files)?;
             path.push(&name);
-            let looked = self.entry(directory, &name, path, depth);
+            let looked = match entry.metadata() {
+                Ok(metadata) => self.entry(directory, &name, path, &metadata, depth),
+                Err(error) => {
+                    self.unreadable(path, &error);
+                    Ok(())
+                }
+            };
             path.pop();
             looked?;
         }
@@ -114,21 +120,15 @@ impl<'a> Scan<'a> {
         parent: &Dir,
         name: &OsStr,
         path: &mut PathBuf,
+        metadata: &Metadata,
         depth: usize,
     ) -> Result<(), CheckpointError> {
-        let metadata = match parent.symlink_metadata(name) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                self.unreadable(path, &error);
-                return Ok(());
-            }
-        };
         let is_directory = metadata.is_dir();
         let is_own = name.eq_ignore_ascii_case(".git");
         let is_made = is_directory && name == MADE_BY_TOOLS;
         if is_own
             || is_made
-            || self.at.hidden().is_hidden(&metadata)
+            || self.at.hidden().is_hidden(metadata)
             || self.ignored.covers(path, is_directory)
         {
             self.put(path, Entry::Unseen);
@@ -140,9 +140,9 @@ impl<'a> Scan<'a> {
                 Err(error) => self.unreadable(path, &error),
             }
         } else if metadata.is_file() {
-            return self.file(parent, name, path, &metadata);
+            return self.file(parent, name, path, metadata);
         } else {
-            self.put(path, unkept(&metadata));
+            self.put(path, unkept(metadata));
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::blobs::{Sync, entries, write_whole};
 use super::index::now;
+use super::retention::{Needed, bytes_in};
 use super::{CheckpointError, CheckpointId, Checkpoints, lock, path_text};
 use crate::workspace::ResolvedWorkspace;
 
@@ -140,8 +141,8 @@ impl Checkpoints {
     ) -> Result<Changing, CheckpointError> {
         let working = self.work(at.root_path(), Some(turn.turn_id));
         // Nobody removes the checkpoint before the record names it.
-        let _held = self.hold(at.root_path());
-        let before = match self.take(&at) {
+        let held = self.hold(at.root_path());
+        let before = match self.take_in(&held, &at) {
             Ok(id) => Before::Kept(id),
             Err(error) => {
                 let root = at.root_path().display();
@@ -294,30 +295,24 @@ impl Checkpoints {
     /// Removes the oldest turns when the store holds more than it may.
     pub(super) fn prune(&self) -> Result<(), CheckpointError> {
         let limit = self.shared.limits.stored_bytes;
-        if self.shared.stored.load(Ordering::Relaxed) <= limit {
+        let failed = CheckpointError::io("clean up", &self.shared.directory);
+        let counted = *lock(&self.shared.stored);
+        let stored = match counted {
+            Some(stored) => stored,
+            None => bytes_in(&self.shared.directory).map_err(&failed)?,
+        };
+        *lock(&self.shared.stored) = Some(stored);
+        if stored <= limit {
             return Ok(());
         }
-        let directory = self.shared.directory.join("turns");
-        let failed = CheckpointError::io("clean up", &directory);
+        let sweeping = self.sweeping();
         let _changing = lock(&self.shared.records);
-        let mut records = Vec::new();
-        for file in entries(&directory).map_err(&failed)? {
-            // What cannot be read is left, and needs nothing.
-            let read = fs::read(file.path()).ok();
-            if let Some(record) = read.and_then(|bytes| read_record(&bytes)) {
-                let first = record.calls.first().map_or(0, |call| call.began);
-                let is_open = record.calls.iter().any(|call| call.after.is_none());
-                records.push((is_open, first, file.path(), record));
-            }
-        }
-        // One that may be at work is as good as new.
-        records.sort_by_key(|(is_open, first, ..)| (*is_open, *first));
-        let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
-        let groups: Vec<_> = records.iter().map(|(.., record)| needs(record)).collect();
+        let records = self.records()?;
         // A little less than it may hold, so that this is not done again at once.
-        let kept = self.keep_newest(&groups, limit / 5 * 4)?;
+        let kept = self.keep_newest(&sweeping, &needs(&records), limit / 5 * 4)?;
         let removed = &records[..records.len() - kept];
-        let Some(newest) = removed.iter().map(|(_, first, ..)| *first).max() else {
+        let began = |(_, record): &(PathBuf, TurnRecord)| record.began();
+        let Some(newest) = removed.iter().map(began).max() else {
             return Ok(());
         };
         let mut known = lock(&self.shared.known);
@@ -326,9 +321,49 @@ impl Checkpoints {
         let written = serde_json::to_vec(&*known).map_err(io::Error::from);
         let written = written.and_then(|bytes| write_whole(&path, &bytes, Sync::Yes));
         written.map_err(CheckpointError::io("write", &path))?;
-        for (_, _, path, _) in removed {
+        for (path, _) in removed {
             fs::remove_file(path).map_err(&failed)?;
         }
+        Ok(())
+    }
+
+    /// Returns the records of all turns with their files, the oldest first, and behind them those that may be at work.
+    fn records(&self) -> Result<Vec<(PathBuf, TurnRecord)>, CheckpointError> {
+        let directory = self.shared.directory.join("turns");
+        let files = entries(&directory).map_err(CheckpointError::io("read", &directory))?;
+        let mut records = Vec::new();
+        for file in files {
+            // What cannot be read is left, and needs nothing.
+            let read = fs::read(file.path()).ok();
+            if let Some(record) = read.and_then(|bytes| read_record(&bytes)) {
+                records.push((file.path(), record));
+            }
+        }
+        records.sort_by_key(|(_, record)| (record.is_open(), record.began()));
+        Ok(records)
+    }
+
+    /// Removes what was kept of the turns of a session. A fork that shares them is told so when it goes back.
+    pub fn forget(&self, session_id: SessionId) -> Result<(), CheckpointError> {
+        let sweeping = self.sweeping();
+        let _changing = lock(&self.shared.records);
+        let mut records = self.records()?;
+        let own = records.iter_mut();
+        let own: Vec<_> = own.filter(|(_, it)| it.session_id == session_id).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        for (path, record) in own {
+            record.calls.truncate(1);
+            for call in &mut record.calls {
+                call.before = Before::NotKept("its conversation was removed".to_owned());
+                call.after = None;
+            }
+            let written = serde_json::to_vec(record).map_err(io::Error::from);
+            let written = written.and_then(|bytes| write_whole(path, &bytes, Sync::Yes));
+            written.map_err(CheckpointError::io("write", path))?;
+        }
+        self.keep_newest(&sweeping, &needs(&records), u64::MAX)?;
         Ok(())
     }
 }
@@ -357,6 +392,26 @@ impl Changing {
             tracing::warn!(%root, %error, "what a call changed is not kept");
         }
     }
+}
+
+impl TurnRecord {
+    /// Returns when its first call began.
+    fn began(&self) -> i64 {
+        self.calls.first().map_or(0, |call| call.began)
+    }
+
+    /// Tells whether one of its calls may be at work.
+    fn is_open(&self) -> bool {
+        let is_open =
+            |call: &CallRecord| matches!(call.before, Before::Kept(_)) && call.after.is_none();
+        self.calls.iter().any(is_open)
+    }
+}
+
+/// Returns the checkpoints that each of these turns needs.
+fn needs(records: &[(PathBuf, TurnRecord)]) -> Vec<Needed> {
+    let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
+    records.iter().map(|(_, record)| needs(record)).collect()
 }
 
 fn read_record(bytes: &[u8]) -> Option<TurnRecord> {

@@ -341,6 +341,32 @@ async fn the_oldest_turns_are_forgotten_first_and_that_is_told() {
 }
 
 #[tokio::test]
+async fn what_was_kept_of_a_session_goes_with_it() {
+    let kept = Kept::new();
+    let (one, other) = (kept.turn(), kept.turn());
+    kept.theirs("f", "a secret");
+    kept.write(one, "f", "another").await;
+    kept.write(other, "g", "stays").await;
+    kept.theirs("f", "");
+    let store = kept.data.path().join("checkpoints/workspaces");
+    let keeps = |content: &str| {
+        let files = snapshot(&store);
+        files.iter().any(|(_, it)| it.as_deref() == Some(content))
+    };
+    assert!(keeps("a secret") && keeps("another"));
+    kept.store().forget(one.session_id).unwrap();
+    assert!(!keeps("a secret"));
+    // A fork may still have the turn: it must not look as if it had done nothing.
+    let refused = kept.undo(&[one]).unwrap_err();
+    assert!(
+        matches!(refused, CheckpointError::NotKept { .. }),
+        "{refused}"
+    );
+    kept.undo(&[other]).unwrap();
+    assert!(!kept.place.root().join("g").exists());
+}
+
+#[tokio::test]
 async fn a_call_that_cannot_be_recorded_is_not_made() {
     let kept = Kept::new();
     let turns = kept.data.path().join("checkpoints/turns");
