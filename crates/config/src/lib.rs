@@ -46,6 +46,8 @@ pub struct Config {
     pub approvals: Approvals,
     /// Directories that threads can work in beside `local`, by the names that clients use.
     pub environments: BTreeMap<String, EnvironmentEntry>,
+    /// What the daemon keeps of files that turns change.
+    pub checkpoints: Checkpoints,
     /// What the daemon removes, and when.
     pub retention: Retention,
     /// A file with the key that secrets of sessions are sealed with.
@@ -294,6 +296,17 @@ pub enum Sandbox {
     Landlock,
     /// By nothing: they are refused.
     None,
+}
+
+/// What the daemon keeps of files that turns change, so that it can be taken back.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Checkpoints {
+    /// Whether anything is kept; it is if nothing is said.
+    pub enabled: Option<bool>,
+    /// How many megabytes that may be; the oldest turns go first.
+    pub max_mb: Option<u64>,
 }
 
 /// What the daemon removes of ended turns; what is not set is kept.

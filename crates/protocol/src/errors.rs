@@ -79,6 +79,12 @@ codes! {
     TurnStopping = "turn_stopping", 409;
     /// The thread cannot be forked at that place.
     NotForkable = "not_forkable", 409;
+    /// Files that were to be restored were changed by somebody else since.
+    FilesChanged = "files_changed", 409;
+    /// Files that were to be restored are not kept.
+    FilesNotKept = "files_not_kept", 409;
+    /// Files that were to be restored are being changed.
+    FilesBusy = "files_busy", 409;
     /// The same idempotency key came with another request.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// An environment of that id exists.
@@ -109,6 +115,8 @@ codes! {
     LimitReached = "limit_reached", 429;
     /// Something went wrong inside.
     Internal = "internal", 500;
+    /// Files were restored only in part.
+    FilesNotRestored = "files_not_restored", 500;
     /// The route belongs to a group that is not built.
     NotImplemented = "not_implemented", 501;
     /// What the thread or turn needs is not configured here, such as an agent of others.

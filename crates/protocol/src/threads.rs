@@ -255,6 +255,18 @@ pub struct ForkThread {
 pub struct UndoThread {
     /// How many user turns before the last one are dropped too.
     pub depth: u32,
+    /// Whether the files are brought back that the dropped turns changed. If that is refused, no thread is made either.
+    pub files: bool,
+}
+
+/// What became of the files that turns changed; paths are relative to the root of their environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RestoredFiles {
+    /// What is as it was before the turns.
+    pub restored: Vec<String>,
+    /// What is known to differ and stays: too large to be kept, ignored, or a directory with files of others.
+    pub left: Vec<String>,
 }
 
 /// The answer of `POST …/undo`.
@@ -265,6 +277,9 @@ pub struct UndoneThread {
     pub thread: Thread,
     /// What the first dropped turn was told.
     pub original_user_text: String,
+    /// What became of the files, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<RestoredFiles>,
 }
 
 /// The body of `POST …/replay`.

@@ -33,6 +33,11 @@ pub struct BackendRequest {
 pub trait BackendHost: Send + Sync {
     /// Says how the agent is started for a turn.
     async fn spec(&self, request: BackendRequest) -> Result<BackendSpec>;
+
+    /// Is told that the agent is about to work. What it returns is dropped when the work has ended, also when somebody stopped it.
+    async fn begin_work(&self, _request: &BackendRequest) -> Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
 }
 
 #[async_trait]

@@ -45,6 +45,7 @@
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
+mod checkpoint;
 mod environments;
 mod files;
 mod host_access;
@@ -55,6 +56,10 @@ mod workspace;
 use windlass_core::capabilities::CapabilityRegistry;
 
 pub use approval::Approval;
+pub use checkpoint::{
+    Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
+    CheckpointLimits, Checkpoints, Restored, UndoneTurn,
+};
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;

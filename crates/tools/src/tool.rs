@@ -10,6 +10,7 @@ use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
 
+use crate::checkpoint::{ChangingTurn, changing_now};
 use crate::environments::Environments;
 use crate::workspace::{FileError, ResolvedWorkspace};
 
@@ -91,13 +92,21 @@ impl<T: FileTool> Tool for Adapted<T> {
             Err(told) => return told,
         };
         let (environments, turn) = (self.environments.clone(), context.environment.clone());
-        let call = Call::default();
+        let (call, of) = (Call::default(), turn_of(context));
         let _guard = CancelOnDrop(call.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let at = environments
-                .resolve(turn.as_ref())
-                .map_err(|error| error.to_string())?;
-            T::run(args, &at, &call).map_err(|error| error.to_string())
+            let at = environments.resolve(turn.as_ref());
+            let at = Arc::new(at.map_err(|error| error.to_string())?);
+            // Ended here and not by who waits: the work goes on when nobody does.
+            let changing = match T::hints().readonly {
+                Some(true) => None,
+                _ => changing_now(&environments, &at, of)?,
+            };
+            let done = T::run(args, &at, &call).map_err(|error| error.to_string());
+            if let Some(changing) = changing {
+                changing.end();
+            }
+            done
         });
         match done.await {
             Ok(Ok(value)) => ToolExecutionResult::success(value),
@@ -105,6 +114,15 @@ impl<T: FileTool> Tool for Adapted<T> {
             Err(error) => ToolExecutionResult::internal_error(error),
         }
     }
+}
+
+/// Returns the turn that calls, if there is one.
+pub(crate) fn turn_of(context: &ToolContext) -> Option<ChangingTurn> {
+    let turn_id = context.event_context.as_ref()?.turn_id?;
+    Some(ChangingTurn {
+        session_id: context.session_id,
+        turn_id,
+    })
 }
 
 /// The context of a call outside of any session.

@@ -28,7 +28,7 @@ const SECTIONS: [&str; 12] = [
     "",
 ];
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 24] = [
     "model",
     "models",
     "unknown_models",
@@ -44,6 +44,8 @@ const NAMES: [&str; 22] = [
     "keep_days",
     "sandbox",
     "max_memory_mb",
+    "enabled",
+    "max_mb",
     "max_bytes",
     "every_minutes",
     "api_key",

@@ -18,7 +18,9 @@ impl Asked {
         match self.look_up(session_id).await? {
             Some(found) => self.remove_found(found).await,
             None if self.is_half_removed(session_id).await? => {
-                Ok(self.runtime.remove_idle_session(session_id).await?)
+                self.runtime.remove_idle_session(session_id).await?;
+                self.forget_files(session_id).await;
+                Ok(())
             }
             None => Err(not_found()),
         }
@@ -29,6 +31,7 @@ impl Asked {
         if let Some(agent) = found.thread.agent.filter(|_| !found.thread.archived) {
             self.rooms.give_back(&agent);
         }
+        self.forget_files(found.id).await;
         Ok(())
     }
 
@@ -43,5 +46,16 @@ impl Asked {
             session => session?.harness_id == self.settings.harness_id,
         };
         Ok(is_ours && self.runtime.events_since(id, 0, 1).await?.is_empty())
+    }
+
+    /// Removes what was kept of the files that its turns changed. The thread is gone, so what goes wrong is told in the log.
+    async fn forget_files(&self, id: SessionId) {
+        let Some(checkpoints) = self.settings.environments.checkpoints() else {
+            return;
+        };
+        let forgetting = tokio::task::spawn_blocking(move || checkpoints.forget(id));
+        if let Ok(Err(error)) = forgetting.await {
+            tracing::warn!(%error, "files of a removed thread are still kept");
+        }
     }
 }

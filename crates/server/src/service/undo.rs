@@ -1,26 +1,39 @@
-//! Going back: a fork without the last turns.
+//! Going back: a fork without the last turns, and the files as they were before them.
 
-use windlass_protocol::{UndoThread, UndoneThread};
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use windlass_protocol::{ErrorCode, RestoredFiles, UndoThread, UndoneThread};
+use windlass_store::queries::TurnRow;
+use windlass_tools::{CheckpointError, Restored, UndoneTurn};
 
 use super::Asked;
 use super::fork::Cut;
 use super::retry::said_in;
-use crate::error::Result;
+use crate::error::{ApiError, Result};
+use crate::threads::FoundThread;
+
+/// How many paths a refusal names.
+const NAMED: usize = 1000;
 
 impl Asked {
     /// Makes a thread without the last turns of another one.
     pub(crate) async fn undo_turns(
         &self,
         id: &str,
-        UndoThread { depth }: UndoThread,
+        UndoThread { depth, files }: UndoThread,
     ) -> Result<UndoneThread> {
         let parent = self.find(id).await?;
         let made = self.made_before().await?;
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
         let original_user_text = said_in(self.first_input(&parent, &turn).await?.as_deref());
+        let mut restored = None;
         let fork = match made {
+            // Its files came before it.
             Some(made) => made,
             None => {
+                if files {
+                    restored = Some(self.restore_files(&parent, &turn).await?);
+                }
                 let cut = Cut::before(&parent, &turn, depth);
                 self.make_fork(&parent, cut).await?
             }
@@ -28,6 +41,78 @@ impl Asked {
         Ok(UndoneThread {
             thread: fork.thread,
             original_user_text,
+            files: restored,
         })
+    }
+
+    /// Brings the files back to where they were before a turn. It comes before the fork, because only it can be refused; who is cut off in between
+    /// asks again and finds them restored.
+    async fn restore_files(&self, parent: &FoundThread, first: &TurnRow) -> Result<RestoredFiles> {
+        let Some(checkpoints) = self.settings.environments.checkpoints() else {
+            let text = "files are not kept here; set checkpoints.enabled, or undo without files";
+            return Err(ApiError::new(ErrorCode::FilesNotKept, text));
+        };
+        let mut dropped = Vec::new();
+        let is_first = |turn: &TurnRow| {
+            dropped.push(turn.clone());
+            turn.view.id == first.view.id
+        };
+        self.turn_back(parent, is_first).await?;
+        if let Some(open) = dropped.iter().find(|turn| !turn.view.is_ended()) {
+            return Err(ApiError::turn_active(parent.name_of(open)));
+        }
+        let turns: Vec<_> = dropped.iter().rev().map(undone).collect();
+        let environments = self.settings.environments.clone();
+        let restoring =
+            tokio::task::spawn_blocking(move || checkpoints.undo(&environments, &turns));
+        let restored = restoring.await.map_err(ApiError::internal)?;
+        restored.map(told).map_err(refused)
+    }
+}
+
+fn undone(turn: &TurnRow) -> UndoneTurn {
+    let outline = &turn.view.outline;
+    let began = outline.started_at.or(outline.created_at);
+    UndoneTurn {
+        turn_id: turn.view.id,
+        began: began.and_then(nanos).unwrap_or_default(),
+    }
+}
+
+fn nanos(time: DateTime<Utc>) -> Option<i64> {
+    time.timestamp_nanos_opt()
+}
+
+fn told(restored: Restored) -> RestoredFiles {
+    let shown = |paths: Vec<std::path::PathBuf>| {
+        let shown = paths.iter().map(|path| path.display().to_string());
+        shown.collect()
+    };
+    RestoredFiles {
+        restored: shown(restored.changed),
+        left: shown(restored.left),
+    }
+}
+
+fn refused(error: CheckpointError) -> ApiError {
+    let text = error.to_string();
+    match error {
+        CheckpointError::ForeignEdits { paths } => {
+            let named = paths.iter().take(NAMED);
+            let named: Vec<_> = named.map(|path| path.display().to_string()).collect();
+            ApiError::new(ErrorCode::FilesChanged, text)
+                .with(json!({ "paths": named, "count": paths.len() }))
+        }
+        CheckpointError::Busy { .. } => ApiError::new(ErrorCode::FilesBusy, text),
+        CheckpointError::Partly { path, .. } => ApiError::new(ErrorCode::FilesNotRestored, text)
+            .with(json!({ "path": path.display().to_string() })),
+        CheckpointError::Io { .. } => ApiError::internal(text),
+        CheckpointError::TooLarge { .. }
+        | CheckpointError::NotKept { .. }
+        | CheckpointError::NotKnown
+        | CheckpointError::Gone { .. }
+        | CheckpointError::Damaged { .. }
+        | CheckpointError::ReadOnly { .. }
+        | CheckpointError::Moved { .. } => ApiError::new(ErrorCode::FilesNotKept, text),
     }
 }

@@ -24,4 +24,5 @@ mod stopped;
 mod support;
 mod transport;
 mod turns;
+mod undone_files;
 mod upkeep;

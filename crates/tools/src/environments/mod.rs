@@ -12,6 +12,7 @@ use windlass_core::turn_environment::TurnEnvironment;
 pub use environment::{Environment, Policy, Unconfined};
 pub use error::EnvironmentError;
 
+use crate::checkpoint::Checkpoints;
 use crate::workspace::ResolvedWorkspace;
 use windlass_process::{Hidden, HiddenPaths, open_to_look};
 
@@ -28,6 +29,8 @@ struct Registry {
     default: Option<String>,
     /// What no tool may touch, wherever it lies.
     hidden: HiddenPaths,
+    /// Where is kept what calls change, if it is.
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Environments {
@@ -93,6 +96,17 @@ impl Environments {
     pub fn hides(&self, directory: impl AsRef<Path>) -> std::io::Result<bool> {
         let opened = open_to_look(directory.as_ref())?;
         self.hidden().covers(opened)
+    }
+
+    /// Keeps from now on what calls change in the environments, so that it can be taken back. The store must be hidden.
+    pub fn keep_checkpoints(&self, checkpoints: Checkpoints) {
+        self.change(|registry| registry.checkpoints = Some(checkpoints));
+    }
+
+    /// Returns where is kept what calls change, if it is.
+    #[must_use]
+    pub fn checkpoints(&self) -> Option<Checkpoints> {
+        self.look(|registry| registry.checkpoints.clone())
     }
 
     /// Finds out what is hidden at this moment.

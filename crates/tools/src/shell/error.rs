@@ -32,6 +32,8 @@ pub(super) enum ShellError {
         link.display()
     )]
     LinkToHidden { id: String, link: PathBuf },
+    #[error("{0}")]
+    NotKept(String),
     #[error("cannot start the command: {0}")]
     NoShell(#[source] ProcessError),
     #[error(transparent)]

@@ -12,8 +12,9 @@ use windlass_process::{Cause, Confinement, End, Output, Program, closed_by_landl
 
 use super::error::ShellError;
 use super::{Args, NAME, Shell, ShellSettings};
+use crate::checkpoint::ChangingFiles;
 use crate::environments::Environments;
-use crate::tool::with_remarks;
+use crate::tool::{turn_of, with_remarks};
 
 /// How long output is gathered before more of it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
@@ -42,12 +43,19 @@ impl Shell {
             closed,
         } = ready;
         let confinement = program.confinement;
+        let (environment, turn) = (context.environment.clone(), turn_of(context));
+        let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
+        let mut changing = changing.map_err(ShellError::NotKept)?;
+        // The output is closed when all processes of the command have ended.
+        let written = Arc::clone(&output);
+        changing.until(async move { written.closed().await });
         // Shown from the start on: what goes wrong then is told with the end.
         let run = async {
             let mut running = program.start().await?;
             running.end().await
         };
         let (end, ()) = tokio::join!(run, show(&output, context));
+        changing.end().await;
         let result = report(end?, &output, confinement, time)?;
         Ok(with_closed(result, &closed))
     }

@@ -200,7 +200,7 @@ impl ResolvedWorkspace {
     }
 
     fn lock(&self, target: &Target) -> Result<std::sync::MutexGuard<'static, ()>, FileError> {
-        locks::lock(&target.parent, &target.name)
+        locks::lock(&target.parent, OsStr::new(&target.name))
             .map_err(|source| self.failure("lock", &target.path, source))
     }
 
@@ -267,7 +267,8 @@ fn is_same(seen: &Metadata, now: &Metadata) -> bool {
         && times(seen) == times(now)
 }
 
-fn write_new(
+/// Writes a file that is not there yet.
+pub(crate) fn write_new(
     directory: &Dir,
     name: &str,
     bytes: &[u8],

@@ -16,7 +16,7 @@ const MAX_WALK_BYTES: u64 = 1024 * 1024;
 
 /// The rules of the directories from the root down to where a walk is.
 #[derive(Default)]
-pub(super) struct Ignored {
+pub(crate) struct Ignored {
     layers: Vec<Layer>,
     /// How many bytes of rules were read in all.
     read: u64,
@@ -29,7 +29,7 @@ struct Layer {
 
 impl Ignored {
     /// Adds the rules of a directory; tells whether it has any.
-    pub(super) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
+    pub(crate) fn enter(&mut self, directory: &Dir, path: &Path) -> bool {
         let limit = MAX_RULES_BYTES.min(MAX_WALK_BYTES - self.read);
         let Some((rules, bytes)) = rules_of(directory, limit) else {
             return false;
@@ -43,12 +43,12 @@ impl Ignored {
     }
 
     /// Takes the rules of the last directory away.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.layers.pop();
     }
 
     /// Tells whether a path is ignored; the nearest directory with an opinion decides.
-    pub(super) fn covers(&self, path: &Path, is_directory: bool) -> bool {
+    pub(crate) fn covers(&self, path: &Path, is_directory: bool) -> bool {
         for layer in self.layers.iter().rev() {
             let Ok(below) = path.strip_prefix(&layer.directory) else {
                 continue;

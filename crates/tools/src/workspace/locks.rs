@@ -1,5 +1,6 @@
 //! One change of a file at a time.
 
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +22,7 @@ static CHANGING: LazyLock<Locks> = LazyLock::new(|| Locks {
 });
 
 /// Waits until nobody else in this process changes the file of this name in this directory.
-pub(super) fn lock(directory: &Dir, name: &str) -> std::io::Result<MutexGuard<'static, ()>> {
+pub(crate) fn lock(directory: &Dir, name: &OsStr) -> std::io::Result<MutexGuard<'static, ()>> {
     let metadata = directory.dir_metadata()?;
     let hash = CHANGING
         .hasher

@@ -21,8 +21,11 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry};
 
+pub(crate) use change::write_new;
 pub use error::FileError;
-pub(crate) use path::is_temporary;
+pub(crate) use ignored::Ignored;
+pub(crate) use locks::lock as lock_name;
+pub(crate) use path::{MAX_DEPTH, TEMPORARY_PREFIX, is_temporary};
 pub(crate) use read::{OpenFile, is_binary};
 pub(crate) use walk::{Visited, Walk};
 

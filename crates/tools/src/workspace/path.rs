@@ -7,11 +7,11 @@ use super::FileError;
 /// The longest path, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
 /// How many names a path below the root may have.
-pub(super) const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 /// How much of a path an error shows.
 const SHOWN_CHARS: usize = 200;
 /// The names of files that are being written begin with this.
-const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
+pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
 
 /// Returns a path below the root, without `.` and `..`.
 ///

@@ -1,6 +1,7 @@
 //! Tools on real files and real processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod checkpoints;
 mod editing;
 mod environments;
 mod example;

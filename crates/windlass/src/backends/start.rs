@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use windlass_core::backend::BackendSpec;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_runtime::{BackendHost, BackendRequest};
-use windlass_tools::{Environments, ShellSettings, TurnHostAccess};
+use windlass_tools::{ChangingFiles, ChangingTurn, Environments, ShellSettings, TurnHostAccess};
 
 use super::ConfiguredBackend;
 
@@ -53,5 +53,16 @@ impl BackendHost for Starts {
             .with_walls(move |place| places.confine(place, &same));
         spec.host = Some(Arc::new(host));
         Ok(spec)
+    }
+
+    /// Keeps what is there before and after the agent's work: it changes files by itself.
+    async fn begin_work(&self, request: &BackendRequest) -> Result<Box<dyn Send + Sync>> {
+        let turn = ChangingTurn {
+            session_id: request.session_id,
+            turn_id: request.turn_id,
+        };
+        let environment = request.environment.clone();
+        let begun = ChangingFiles::begin(&self.environments, environment, Some(turn)).await;
+        Ok(Box::new(begun.map_err(AgentLoopError::config)?))
     }
 }

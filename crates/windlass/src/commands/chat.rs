@@ -15,6 +15,7 @@ use windlass_protocol::{Thread, UndoneThread};
 use crate::cli::{note, words};
 use crate::commands::run;
 use crate::commands::talking::Talking;
+use crate::commands::threads::tell_restored;
 use crate::ids::short;
 use crate::private_file;
 use crate::reach::{Link, explained};
@@ -28,7 +29,7 @@ const HELP: &str = "\
 /new           begin a new conversation
 /resume ID     go on with another one; the end of its id will do
 /btw TEXT      ask on the side; it does not become part of the conversation
-/undo          take the last turn back
+/undo          take the last turn back; `/undo files` also what it changed in files
 /model NAME    use another model from here on, as provider/model
 /yes           allow everything without asking, from here on
 /quit          leave; Ctrl-D does the same. Ctrl-C stops a turn";
@@ -168,7 +169,7 @@ impl Room {
                 self.resume(&id).await?;
             }
             "btw" => self.aside(rest).await?,
-            "undo" => self.undo().await?,
+            "undo" => self.undo(rest).await?,
             "model" => self.model(rest).await?,
             "yes" => {
                 self.approvals = Approvals::All;
@@ -204,7 +205,11 @@ impl Room {
         Ok(())
     }
 
-    async fn undo(&mut self) -> Result<()> {
+    async fn undo(&mut self, rest: &str) -> Result<()> {
+        anyhow::ensure!(
+            matches!(rest, "" | "files"),
+            "it is `/undo` or `/undo files`"
+        );
         let talk = self
             .talk
             .as_ref()
@@ -213,10 +218,17 @@ impl Room {
         let undone = self
             .link
             .client()
-            .post::<UndoneThread>(&path, &json!({}))
+            .post::<UndoneThread>(&path, &json!({ "files": rest == "files" }))
             .await;
         let undone = undone.map_err(explained)?;
         note(&format!("taken back: {}", undone.original_user_text));
+        match &undone.files {
+            Some(files) => tell_restored(files),
+            None => note(&format!(
+                "files stay as they are; `windlass threads rewind {} --files` brings them back",
+                short(&talk.thread.id)
+            )),
+        }
         self.talk = Some(Talk::resume(&self.link, &undone.thread.id, self.approvals).await?);
         Ok(())
     }

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{
-    Item, ItemKind, Status, Thread, ThreadDetail, ThreadSummary, UndoneThread,
+    Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary, UndoneThread,
 };
 
 use crate::cli::note;
@@ -81,6 +81,9 @@ enum Verb {
         /// How many turns.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         turns: u32,
+        /// Brings the files back too that those turns changed.
+        #[arg(long)]
+        files: bool,
     },
     /// Writes a conversation with all its events, as lines of JSON.
     Export {
@@ -157,10 +160,11 @@ impl Threads {
                 let made: Thread = client.post(&path, &body).await.map_err(explained)?;
                 made_new(&made, self.json, &mut out)?;
             }
-            Verb::Rewind { id, turns } => {
+            Verb::Rewind { id, turns, files } => {
                 let path = format!("/v1/threads/{}/undo", find(link, &id).await?);
-                let body = json!({ "depth": turns - 1 });
+                let body = json!({ "depth": turns - 1, "files": files });
                 let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
+                made.files.iter().for_each(tell_restored);
                 made_new(&made.thread, self.json, &mut out)?;
             }
             Verb::Export { id } => {
@@ -260,6 +264,19 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says what became of files.
+pub(crate) fn tell_restored(files: &RestoredFiles) {
+    note(&match files.restored.len() {
+        0 => "no file had to be restored".to_owned(),
+        1 => "1 file was restored".to_owned(),
+        count => format!("{count} files were restored"),
+    });
+    if !files.left.is_empty() {
+        let left = files.left.join(", ");
+        note(&format!("left as it is: {}", one_line(&left)));
+    }
 }
 
 fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {

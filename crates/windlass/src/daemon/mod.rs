@@ -5,6 +5,7 @@ pub(crate) mod agent;
 pub(crate) mod made_token;
 pub(crate) mod secrets_key;
 
+mod checkpoints;
 mod configured;
 mod retention;
 mod tools;
@@ -110,6 +111,9 @@ impl DaemonOptions<'_> {
         let own_files = self.own_files.into_iter().chain(key_file);
         let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
         tools::warn_of_hidden(&self.workspace, &environments);
+        let (kept, of) = (config.checkpoints.clone(), environments.clone());
+        let data = directory.to_owned();
+        tokio::task::spawn_blocking(move || checkpoints::open(&data, &kept, &of)).await??;
         let shell = tools.shell.clone();
         let around = Surroundings {
             data: directory,

@@ -252,7 +252,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     events.until("turn.completed");
     daemon.kill();
 
-    // The default provider is asked for it by its whole name, and nothing else answers in its place.
+    // Its provider is asked for it, and nothing else answers in its place.
     home.configure("");
     let daemon = home.start();
     let mut events = daemon.client.events(&thread, 0);
@@ -260,7 +260,7 @@ fn a_thread_whose_model_is_gone_says_so_and_can_have_another() {
     events.until("turn.completed");
     events.until("turn.completed");
     let items = daemon.detail(&thread)["items"].clone();
-    assert_eq!(items[3]["detail"], "anthropic/old-model");
+    assert_eq!(items[3]["detail"], "old-model");
     daemon.kill();
 
     home.configure(r#"unknown_models = "refuse""#);

@@ -23,6 +23,7 @@ mod readme;
 mod real_agents;
 mod real_agents_hooks;
 mod replay;
+mod rewound;
 mod rules;
 mod run;
 mod runs;

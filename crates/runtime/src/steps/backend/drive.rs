@@ -47,9 +47,12 @@ impl Job {
         let opened = tokio::select! {
             biased;
             () = tell.closed() => return,
-            opened = self.open(process, &tell) => opened,
+            opened = async {
+                let work = self.begin_work().await?;
+                self.open(process, &tell).await.map(|(process, hearing)| (process, hearing, work))
+            } => opened,
         };
-        let (mut process, hearing) = match opened {
+        let (mut process, hearing, work) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 drop(taken);
@@ -74,9 +77,16 @@ impl Job {
                 process.session.close().await;
             }
         }
+        drop(work);
         if let Some(outcome) = outcome {
             let _ = tell.send(Told::Ended(Box::new(outcome))).await;
         }
+    }
+
+    /// Tells the host that the agent is about to work.
+    async fn begin_work(&self) -> Result<Box<dyn Send + Sync>, BackendError> {
+        let begun = self.registered.host.begin_work(&self.request).await;
+        begun.map_err(|error| BackendError::new(BackendErrorKind::SpawnFailed, error.to_string()))
     }
 
     /// Returns the process that is there, if it can carry the turn; starts one otherwise.

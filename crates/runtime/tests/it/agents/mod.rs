@@ -7,6 +7,7 @@ mod lives;
 mod on_disk;
 mod processes;
 mod talk;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
-    BackendRequest, Journal, MemoryJournal, RuntimeBackends, TurnHandle, TurnResult,
+    BackendHost, BackendRequest, Journal, MemoryJournal, RuntimeBackends, TurnHandle, TurnResult,
 };
 
 use crate::support::{Fixture, Setup, soon};
@@ -25,17 +26,26 @@ use fake::{Agent, Fake};
 
 /// A process on the journal of earlier ones, with the agent of them all.
 async fn life<J: Journal + 'static>(journal: &Arc<J>, fake: &Arc<Fake>, setup: Setup) -> Fixture {
-    let setup = setup
-        .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
-        .session(|session| session.session_id(SessionId::from_seed(7)));
-    let (model, world) = (setup.model.clone(), setup.world.clone());
     let host = |request: BackendRequest| {
         let mut spec = BackendSpec::new("test", "/");
         spec.model = request.model;
         Ok(spec)
     };
+    life_with(journal, fake, setup, Arc::new(host)).await
+}
+
+async fn life_with<J: Journal + 'static>(
+    journal: &Arc<J>,
+    fake: &Arc<Fake>,
+    setup: Setup,
+    host: Arc<dyn BackendHost>,
+) -> Fixture {
+    let setup = setup
+        .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
+        .session(|session| session.session_id(SessionId::from_seed(7)));
+    let (model, world) = (setup.model.clone(), setup.world.clone());
     let agent = Arc::new(Agent(Arc::clone(fake)));
-    let builder = setup.builder().backend(agent, Arc::new(host));
+    let builder = setup.builder().backend(agent, host);
     let runtime = builder.build().await.unwrap();
     Fixture {
         session: SessionId::from_seed(7),

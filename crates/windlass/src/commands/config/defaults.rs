@@ -2,7 +2,7 @@
 
 use windlass_runtime::RuntimeSettings;
 use windlass_server::{Limits, RpcSettings, Upkeep};
-use windlass_tools::ShellSettings;
+use windlass_tools::{CheckpointLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
@@ -17,7 +17,8 @@ pub(super) fn layer() -> Layer {
         .with(&["tools", "disabled"], none)
         .with(&["approvals", "default"], "ask")
         .with(&["unknown_models"], "default_provider")
-        .with(&["shell", "sandbox"], "auto");
+        .with(&["shell", "sandbox"], "auto")
+        .with(&["checkpoints", "enabled"], true);
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
     let numbers = [
         (
@@ -65,6 +66,11 @@ pub(super) fn layer() -> Layer {
             "tools",
             "max_result_bytes",
             u64::try_from(settings.max_tool_result_bytes).ok(),
+        ),
+        (
+            "checkpoints",
+            "max_mb",
+            Some(CheckpointLimits::default().stored_bytes >> 20),
         ),
         (
             "retention",

@@ -1,0 +1,181 @@
+//! Going back in a conversation, with the files.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_tools::{CheckpointLimits, Checkpoints};
+
+use crate::support::{Daemon, Setup, text};
+
+/// A daemon that keeps what its agent changes in files.
+async fn keeping(data: &Path) -> Daemon {
+    let store = data.join("checkpoints");
+    let setup = Setup {
+        has_tools: true,
+        ..Setup::settings(move |settings| {
+            let kept = Checkpoints::open(store, CheckpointLimits::default()).unwrap();
+            settings.environments.keep_checkpoints(kept);
+        })
+    };
+    setup.start().await
+}
+
+struct Talk<'a> {
+    daemon: &'a Daemon,
+    thread: String,
+}
+
+impl<'a> Talk<'a> {
+    async fn begin(daemon: &'a Daemon) -> Self {
+        let thread = daemon.thread(json!({ "auto_approve": true })).await;
+        Self { daemon, thread }
+    }
+
+    async fn write(&self, path: &str, content: &str) {
+        let arguments = json!({ "path": path, "content": content });
+        let prompt = format!("CALL write {arguments}");
+        self.daemon.say(&self.thread, &prompt).await;
+    }
+
+    async fn undo(&self, body: Value) -> (u16, Value) {
+        let path = format!("{}/undo", self.thread);
+        let answer = self.daemon.client.post(&path, body).await;
+        (answer.status, answer.json())
+    }
+
+    async fn turns(&self) -> usize {
+        let detail = self.daemon.detail(&self.thread).await;
+        detail["turns"].as_array().unwrap().len()
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.daemon.workspace.path().join(path)).ok()
+    }
+}
+
+async fn threads(daemon: &Daemon) -> usize {
+    let all = daemon.client.get("/v1/threads").await.expect(200);
+    all.as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn files_go_back_with_the_conversation_when_that_is_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    fs::write(daemon.workspace.path().join("a"), "0").unwrap();
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    talk.write("a", "2").await;
+    talk.write("b", "3").await;
+    // Without being asked it leaves them alone.
+    let (status, undone) = talk.undo(json!({})).await;
+    assert_eq!((status, undone.get("files")), (201, None));
+    assert_eq!(talk.read("b").as_deref(), Some("3"));
+    // Two turns, in one.
+    let (status, undone) = talk.undo(json!({ "depth": 1, "files": true })).await;
+    assert_eq!(status, 201, "{undone}");
+    assert_eq!(
+        undone["files"],
+        json!({ "restored": ["a", "b"], "left": [] })
+    );
+    assert_eq!(
+        (talk.read("a").as_deref(), talk.read("b")),
+        (Some("1"), None)
+    );
+    // The fork goes back further: what it shares with its parent is known.
+    let fork = Talk {
+        daemon: &daemon,
+        thread: format!("/v1/threads/{}", text(&undone["thread"]["id"])),
+    };
+    assert_eq!(fork.turns().await, 1);
+    let (status, undone) = fork.undo(json!({ "files": true })).await;
+    assert_eq!(status, 201, "{undone}");
+    assert_eq!(talk.read("a").as_deref(), Some("0"));
+}
+
+#[tokio::test]
+async fn edits_of_others_keep_both_as_they_are() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    talk.write("b", "1").await;
+    fs::write(daemon.workspace.path().join("a"), "theirs").unwrap();
+    let (status, refused) = talk.undo(json!({ "depth": 1, "files": true })).await;
+    assert_eq!(status, 409, "{refused}");
+    assert_eq!(refused["error"]["code"], "files_changed");
+    assert_eq!(
+        refused["error"]["details"],
+        json!({ "paths": ["a"], "count": 1 })
+    );
+    assert_eq!(talk.read("a").as_deref(), Some("theirs"));
+    assert_eq!(talk.read("b").as_deref(), Some("1"));
+    assert_eq!((threads(&daemon).await, talk.turns().await), (1, 2));
+    // The last turn alone has nothing to do with it.
+    let (status, _) = talk.undo(json!({ "files": true })).await;
+    assert_eq!((status, talk.read("b")), (201, None));
+}
+
+#[tokio::test]
+async fn a_repeated_request_restores_once() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    let mut client = daemon.client.clone();
+    client
+        .headers
+        .push(("Idempotency-Key".to_owned(), "once".to_owned()));
+    let (path, body) = (format!("{}/undo", talk.thread), json!({ "files": true }));
+    let first = client.post(&path, body.clone()).await.expect(201);
+    fs::write(daemon.workspace.path().join("a"), "1").unwrap();
+    let again = client.post(&path, body).await.expect(201);
+    assert_eq!(first["thread"]["id"], again["thread"]["id"]);
+    assert_eq!(talk.read("a").as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn what_was_kept_goes_with_the_thread() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    let kept = || fs::read_dir(data.path().join("checkpoints/workspaces")).unwrap();
+    assert_eq!(kept().count(), 1);
+    let removed = daemon.client.raw("DELETE", &talk.thread, None).await;
+    assert_eq!(removed.status, 204);
+    assert_eq!(kept().count(), 0);
+}
+
+#[tokio::test]
+async fn where_nothing_is_kept_that_is_told() {
+    let setup = Setup {
+        has_tools: true,
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    let (status, refused) = talk.undo(json!({ "files": true })).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (409, &json!("files_not_kept"))
+    );
+    assert_eq!(threads(&daemon).await, 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_open_keeps_its_files() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    let mut events = daemon.events(&talk.thread, 0).await;
+    daemon.turn(&talk.thread, json!({ "prompt": "SLOW" })).await;
+    events.until("item.delta").await;
+    let (status, refused) = talk.undo(json!({ "files": true })).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (409, &json!("turn_active"))
+    );
+}

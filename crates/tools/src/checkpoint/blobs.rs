@@ -1,0 +1,103 @@
+//! Content by its digest. What is read is compared with its name, so that nothing damaged is ever restored.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::CheckpointError;
+
+/// A directory of files that are named by their digest.
+#[derive(Debug, Clone)]
+pub(super) struct Blobs {
+    directory: PathBuf,
+}
+
+/// Whether something had to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    Written,
+    WasThere,
+}
+
+impl Blobs {
+    pub(super) fn at(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    fn path(&self, digest: &str) -> PathBuf {
+        let (first, _) = digest.split_at_checked(2).unwrap_or((digest, ""));
+        self.directory.join(first).join(digest)
+    }
+
+    pub(super) fn put(&self, digest: &str, bytes: &[u8]) -> Result<Put, CheckpointError> {
+        let path = self.path(digest);
+        let size = bytes.len() as u64;
+        // One of another size was cut by a power failure.
+        if fs::metadata(&path).is_ok_and(|there| there.len() == size) {
+            return Ok(Put::WasThere);
+        }
+        let written = write_whole(&path, bytes, Sync::No);
+        written.map_err(CheckpointError::io("keep", &path))?;
+        Ok(Put::Written)
+    }
+
+    pub(super) fn get(&self, digest: &str) -> Result<Vec<u8>, CheckpointError> {
+        let path = self.path(digest);
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => CheckpointError::Gone {
+                id: digest.to_owned(),
+            },
+            _ => CheckpointError::io("read", &path)(error),
+        })?;
+        match digest_of(&bytes) == digest {
+            true => Ok(bytes),
+            false => Err(CheckpointError::Damaged { path }),
+        }
+    }
+
+    /// Returns all files with their sizes, also what was being written when a process was killed.
+    pub(super) fn list(&self) -> io::Result<Vec<(PathBuf, u64)>> {
+        let mut found = Vec::new();
+        for directory in entries(&self.directory)? {
+            for file in entries(&directory.path())? {
+                found.push((file.path(), file.metadata()?.len()));
+            }
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn digest_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// Whether a file must outlive a power failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sync {
+    Yes,
+    No,
+}
+
+/// Writes a file beside its place and renames it.
+pub(super) fn write_whole(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
+    if sync == Sync::Yes {
+        file.as_file().sync_all()?;
+    }
+    file.persist(path)?;
+    if sync == Sync::Yes {
+        fs::File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Returns the entries of a directory; one that does not exist has none.
+pub(super) fn entries(directory: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.collect(),
+    }
+}

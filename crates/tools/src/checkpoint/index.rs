@@ -1,0 +1,130 @@
+//! What is known of files from the last look, so that only those are read again whose stat is another. It is only a cache: one that is lost costs
+//! one reading of everything.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cap_std::fs::{Metadata, MetadataExt};
+use serde::{Deserialize, Serialize};
+
+use super::blobs::{Sync, write_whole};
+use super::path_text;
+
+const VERSION: u32 = 1;
+/// A file that was changed so shortly before it was read may change once more without its times showing it: some file systems count seconds.
+const RACY_NANOS: i64 = 2_000_000_000;
+
+/// What the system says of a file without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stat {
+    dev: u64,
+    ino: u64,
+    pub(super) size: u64,
+    pub(super) modified: i64,
+    changed: i64,
+}
+
+impl Stat {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            dev: cap_fs_ext::MetadataExt::dev(metadata),
+            ino: cap_fs_ext::MetadataExt::ino(metadata),
+            size: metadata.len(),
+            modified: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanos(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn nanos(seconds: i64, nanos: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// What the clock says, in nanoseconds.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    stat: Stat,
+    digest: String,
+    read_at: i64,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Index {
+    files: HashMap<PathBuf, Known>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    version: u32,
+    files: Vec<StoredKnown>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredKnown {
+    #[serde(with = "path_text")]
+    path: PathBuf,
+    #[serde(flatten)]
+    known: Known,
+}
+
+impl Index {
+    pub(super) fn load(path: &Path) -> Self {
+        let stored = fs::read(path).ok();
+        let stored = stored.and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
+        let files = stored.filter(|it| it.version == VERSION);
+        let files = files.into_iter().flat_map(|it| it.files);
+        Self {
+            files: files.map(|it| (it.path, it.known)).collect(),
+        }
+    }
+
+    pub(super) fn save(&self, path: &Path) -> std::io::Result<()> {
+        let files = self.files.iter().map(|(path, known)| StoredKnown {
+            path: path.clone(),
+            known: known.clone(),
+        });
+        let stored = Stored {
+            version: VERSION,
+            files: files.collect(),
+        };
+        write_whole(path, &serde_json::to_vec(&stored)?, Sync::No)
+    }
+
+    /// Returns the digest of a file that is as it was.
+    pub(super) fn digest(&self, path: &Path, stat: &Stat) -> Option<&str> {
+        let known = self.files.get(path)?;
+        let is_settled = known.stat.changed.saturating_add(RACY_NANOS) < known.read_at;
+        (known.stat == *stat && is_settled).then_some(&known.digest)
+    }
+
+    /// Takes over from an older one what is still true.
+    pub(super) fn carry(&mut self, path: &Path, older: &Self) {
+        if let Some(known) = older.files.get(path) {
+            self.files.insert(path.to_owned(), known.clone());
+        }
+    }
+
+    pub(super) fn learn(&mut self, path: &Path, stat: Stat, digest: String, read_at: i64) {
+        let known = Known {
+            stat,
+            digest,
+            read_at,
+        };
+        self.files.insert(path.to_owned(), known);
+    }
+
+    /// Forgets the files whose content is no longer kept.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.files.retain(|_, known| is_kept(&known.digest));
+    }
+}

@@ -1,0 +1,384 @@
+//! Bringing files back. Everything is compared before anything is touched; then the list of steps is written down, the steps are done, and the list is
+//! taken away. Each step looks again at what is there, so that one that was done before does nothing: after a kill in the middle the list is gone through
+//! once more.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, Permissions, PermissionsExt};
+use rustix::fs::symlinkat;
+use serde::{Deserialize, Serialize};
+
+use super::blobs::Blobs;
+use super::manifest::{Entry, Manifest};
+use super::path_text;
+use super::scan::{Now, look};
+use super::{CheckpointError, CheckpointLimits};
+use crate::workspace::{ResolvedWorkspace, TEMPORARY_PREFIX, lock_name, write_new};
+
+/// What a restore did, by path below the root.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// What is as it was before.
+    pub changed: Vec<PathBuf>,
+    /// What is known to differ and stays: too large to be kept, ignored, no file, or a directory with files of others.
+    pub left: Vec<PathBuf>,
+}
+
+/// One path that is to be as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Step {
+    #[serde(with = "path_text")]
+    pub(super) path: PathBuf,
+    /// What the turn left there.
+    pub(super) from: Option<Entry>,
+    /// What is to be there.
+    pub(super) to: Option<Entry>,
+}
+
+impl Step {
+    /// Tells whether it can be done with what is kept.
+    fn is_possible(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Some(Entry::Unseen), None) => false,
+            (_, to) => to.as_ref().is_none_or(Entry::is_kept),
+        }
+    }
+
+    /// Tells whether what is there must go before something else can come.
+    fn goes_first(&self) -> bool {
+        let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
+        self.from
+            .as_ref()
+            .is_some_and(|from| *from != Entry::Unseen)
+            && (self.to.is_none() || is_directory(&self.from) != is_directory(&self.to))
+    }
+
+    /// Tells whether this is a state on the way of this step.
+    fn may_find(&self, now: &Now) -> bool {
+        now.is(self.from.as_ref())
+            || now.is(self.to.as_ref())
+            || (self.goes_first() && *now == Now::Nothing)
+    }
+}
+
+/// Returns the steps from one state to another.
+pub(super) fn steps(from: &Manifest, to: &Manifest) -> Vec<Step> {
+    let differing = from.differing(to).into_iter();
+    let step = |path: &PathBuf| Step {
+        path: path.clone(),
+        from: from.get(path),
+        to: to.get(path),
+    };
+    differing.map(step).collect()
+}
+
+/// Steps that can be done, in the order of their paths, and what is left as it is.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<Step>,
+    pub(super) left: Vec<PathBuf>,
+}
+
+impl Plan {
+    pub(super) fn of(mut steps: Vec<Step>) -> Self {
+        steps.sort_by(|a, b| a.path.cmp(&b.path));
+        let (steps, left): (Vec<_>, Vec<_>) = steps.into_iter().partition(Step::is_possible);
+        Self {
+            steps,
+            left: left.into_iter().map(|step| step.path).collect(),
+        }
+    }
+}
+
+/// Who restores.
+pub(super) struct Hand<'a> {
+    pub(super) at: &'a ResolvedWorkspace,
+    pub(super) limits: &'a CheckpointLimits,
+    pub(super) blobs: &'a Blobs,
+}
+
+impl Hand<'_> {
+    /// Returns the paths that are not as the turn left them, nor as they were before it.
+    pub(super) fn foreign(&self, steps: &[Step]) -> Vec<PathBuf> {
+        let by_path: BTreeMap<&Path, &Step> =
+            steps.iter().map(|it| (it.path.as_path(), it)).collect();
+        let mut foreign = Vec::new();
+        for step in steps {
+            match self.now(&step.path) {
+                Some(now) if step.may_find(&now) => {
+                    self.find_blocking(step, &now, &by_path, &mut foreign);
+                }
+                _ => foreign.push(step.path.clone()),
+            }
+        }
+        foreign.sort();
+        foreign.dedup();
+        foreign
+    }
+
+    /// Finds what others put in the way of a step.
+    fn find_blocking(
+        &self,
+        step: &Step,
+        now: &Now,
+        steps: &BTreeMap<&Path, &Step>,
+        foreign: &mut Vec<PathBuf>,
+    ) {
+        if step.to.is_none() || now.is(step.to.as_ref()) {
+            return;
+        }
+        for above in step.path.ancestors().skip(1) {
+            if above.as_os_str().is_empty() {
+                break;
+            }
+            let there = self.now(above);
+            let is_fine = match &there {
+                Some(Now::Nothing) => true,
+                Some(Now::There(entry)) => entry.is_directory(),
+                None => false,
+            };
+            let becomes = steps.get(above).and_then(|step| step.to.as_ref());
+            if !is_fine && !becomes.is_some_and(Entry::is_directory) {
+                foreign.push(above.to_owned());
+            }
+        }
+        let Now::There(Entry::Directory { .. }) = now else {
+            return;
+        };
+        if step.goes_first() {
+            self.find_others_in(&step.path, steps, foreign);
+        }
+    }
+
+    /// A directory that becomes a file must hold nothing but what goes with it.
+    fn find_others_in(
+        &self,
+        path: &Path,
+        steps: &BTreeMap<&Path, &Step>,
+        foreign: &mut Vec<PathBuf>,
+    ) {
+        let entries = self.directory(path).and_then(|directory| {
+            let directory = directory.ok_or(io::ErrorKind::NotFound)?;
+            directory.entries()?.collect::<io::Result<Vec<_>>>()
+        });
+        let Ok(entries) = entries else {
+            foreign.push(path.to_owned());
+            return;
+        };
+        for entry in entries {
+            let below = path.join(entry.file_name());
+            let goes = steps.get(below.as_path()).is_some_and(|it| it.to.is_none());
+            if !goes {
+                foreign.push(below);
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.find_others_in(&below, steps, foreign);
+            }
+        }
+    }
+
+    /// Makes sure that all content is there, before anything is touched.
+    pub(super) fn check_content(&self, steps: &[Step]) -> Result<(), CheckpointError> {
+        for step in steps {
+            if let Some(Entry::File { digest, .. }) = &step.to {
+                self.blobs.get(digest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the steps. What somebody else changed meanwhile is left as it is.
+    pub(super) fn apply(&self, plan: Plan) -> Result<Restored, CheckpointError> {
+        let Plan { steps, left } = plan;
+        let mut restored = Restored {
+            left,
+            ..Restored::default()
+        };
+        // What lies deepest comes last, so it goes first.
+        for step in steps.iter().rev().filter(|step| step.goes_first()) {
+            let removed = self.remove(step);
+            if !removed.map_err(partly("remove", step))? {
+                restored.left.push(step.path.clone());
+            }
+        }
+        for (number, step) in steps.iter().enumerate() {
+            let Some(to) = &step.to else { continue };
+            let made = self.make(step, to, &format!("{TEMPORARY_PREFIX}restore-{number}"))?;
+            if !made {
+                restored.left.push(step.path.clone());
+            }
+        }
+        // A directory that nobody may write gets its mode when everything is in it.
+        for step in steps.iter().rev() {
+            if let Some(Entry::Directory { mode }) = step.to {
+                self.set_mode(&step.path, mode)
+                    .map_err(partly("set the mode of", step))?;
+            }
+        }
+        restored.left.sort();
+        restored.left.dedup();
+        let done = steps.into_iter().map(|step| step.path);
+        let done = done.filter(|path| restored.left.binary_search(path).is_err());
+        restored.changed = done.collect();
+        Ok(restored)
+    }
+
+    /// Takes away what is in the way; tells whether it is gone.
+    fn remove(&self, step: &Step) -> io::Result<bool> {
+        let Some(name) = step.path.file_name() else {
+            return Ok(false);
+        };
+        let Some(parent) = self.parent(&step.path)? else {
+            return Ok(true);
+        };
+        let _changing = lock_name(&parent, name)?;
+        match self.look(&parent, name, &step.path) {
+            Some(Now::Nothing) => return Ok(true),
+            Some(now) if now.is(step.from.as_ref()) => {}
+            // It may have become what it is to be.
+            Some(now) => return Ok(now.is(step.to.as_ref())),
+            None => return Ok(false),
+        }
+        act();
+        if !step.from.as_ref().is_some_and(Entry::is_directory) {
+            parent.remove_file(name)?;
+            return Ok(true);
+        }
+        match parent.remove_dir(name) {
+            Ok(()) => Ok(true),
+            // Files of others are in it.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts there what is to be there; tells whether it is.
+    fn make(&self, step: &Step, to: &Entry, temporary: &str) -> Result<bool, CheckpointError> {
+        let failed = partly("write", step);
+        let Some(name) = step.path.file_name() else {
+            return Ok(false);
+        };
+        let Some(parent) = self.made_parent(&step.path).map_err(&failed)? else {
+            return Ok(false);
+        };
+        let _changing = lock_name(&parent, name).map_err(&failed)?;
+        // One that was killed may have left it.
+        let _ = parent.remove_file(temporary);
+        match self.look(&parent, name, &step.path) {
+            Some(now) if now.is(Some(to)) => return Ok(true),
+            Some(Now::Nothing) if step.goes_first() => {}
+            Some(now) if !step.goes_first() && step.may_find(&now) => {}
+            _ => return Ok(false),
+        }
+        act();
+        match to {
+            Entry::Directory { .. } => parent.create_dir(name).map_err(&failed)?,
+            Entry::Link { target } => {
+                symlinkat(target, &parent, temporary)
+                    .map_err(io::Error::from)
+                    .map_err(&failed)?;
+                rename(&parent, temporary, name).map_err(&failed)?;
+            }
+            Entry::File { mode, digest, .. } => {
+                let bytes = self.blobs.get(digest)?;
+                let permissions = Some(Permissions::from_mode(*mode));
+                write_new(&parent, temporary, &bytes, permissions)
+                    .and_then(|()| rename(&parent, temporary, name))
+                    .inspect_err(|_| drop(parent.remove_file(temporary)))
+                    .map_err(&failed)?;
+            }
+            Entry::Unkept { .. } | Entry::Unseen => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        match self.directory(path)? {
+            Some(directory) => {
+                act();
+                directory.set_permissions(".", Permissions::from_mode(mode))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at a path; `None` where that cannot be told, or is none of ours.
+    fn now(&self, path: &Path) -> Option<Now> {
+        let name = path.file_name()?;
+        match self.parent(path) {
+            Ok(Some(parent)) => self.look(&parent, name, path),
+            Ok(None) => Some(Now::Nothing),
+            Err(_) => None,
+        }
+    }
+
+    fn look(&self, parent: &Dir, name: &OsStr, path: &Path) -> Option<Now> {
+        look(self.at, parent, name, path, self.limits.file_bytes)
+    }
+
+    fn parent(&self, path: &Path) -> io::Result<Option<Dir>> {
+        self.directory(path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Opens a directory name by name, and follows no link; `None` where there is none.
+    fn directory(&self, path: &Path) -> io::Result<Option<Dir>> {
+        let mut here = self.at.root().try_clone()?;
+        for name in path {
+            match here.symlink_metadata(name) {
+                Ok(there) if there.is_dir() => {}
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            here = self.open(&here, name)?;
+        }
+        Ok(Some(here))
+    }
+
+    /// Opens the directory of a path, and makes what is missing of it; `None` where something else is in its place.
+    fn made_parent(&self, path: &Path) -> io::Result<Option<Dir>> {
+        let mut here = self.at.root().try_clone()?;
+        for name in path.parent().unwrap_or(Path::new("")) {
+            match here.create_dir(name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            if !here.symlink_metadata(name)?.is_dir() {
+                return Ok(None);
+            }
+            here = self.open(&here, name)?;
+        }
+        Ok(Some(here))
+    }
+
+    fn open(&self, here: &Dir, name: &OsStr) -> io::Result<Dir> {
+        let child = here.open_dir_nofollow(name)?;
+        match self.at.hidden().is_hidden(&child.dir_metadata()?) {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(child),
+        }
+    }
+}
+
+fn rename(parent: &Dir, temporary: &str, name: &OsStr) -> io::Result<()> {
+    act();
+    parent.rename(temporary, parent, name)
+}
+
+fn partly(doing: &'static str, step: &Step) -> impl Fn(io::Error) -> CheckpointError {
+    let path = step.path.clone();
+    move |source| CheckpointError::Partly {
+        doing,
+        path: path.clone(),
+        source,
+    }
+}
+
+/// Something is about to be changed. Tests end the work here.
+pub(super) fn act() {
+    #[cfg(test)]
+    super::tests::act();
+}

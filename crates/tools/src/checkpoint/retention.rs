@@ -1,0 +1,136 @@
+//! Removing what nobody needs any more.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLockWriteGuard};
+
+use super::blobs::entries;
+use super::room::Room;
+use super::{CheckpointError, CheckpointId, Checkpoints, lock};
+
+/// Where the rooms are.
+pub(super) fn rooms_of(directory: &Path) -> PathBuf {
+    directory.join("workspaces")
+}
+
+/// Returns how many bytes a store holds.
+pub(super) fn bytes_in(directory: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for room in entries(&rooms_of(directory))? {
+        let room = Room::open(room.path(), Path::new(""));
+        for list in [room.blobs.list()?, room.manifests.list()?] {
+            bytes += list.iter().map(|(_, size)| size).sum::<u64>();
+        }
+    }
+    Ok(bytes)
+}
+
+/// Checkpoints that are needed together, such as those of a turn.
+pub(super) type Needed = Vec<(PathBuf, CheckpointId)>;
+
+impl Checkpoints {
+    /// Removes all that none of these checkpoints needs, each named with the root of its workspace. Of a list that needs more than the store may
+    /// hold, the first go too. Returns how many were kept, from the end of the list.
+    pub fn keep(&self, list: &[(PathBuf, CheckpointId)]) -> Result<usize, CheckpointError> {
+        let groups: Vec<Needed> = list.iter().map(|it| vec![it.clone()]).collect();
+        let limit = self.shared.limits.stored_bytes;
+        self.keep_newest(&self.sweeping(), &groups, limit)
+    }
+
+    /// Waits until nobody is at work in the store.
+    pub(super) fn sweeping(&self) -> RwLockWriteGuard<'_, ()> {
+        let sweep = self.shared.sweep.write();
+        sweep.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps as many groups from the end of a list as fit, and removes everything else.
+    pub(super) fn keep_newest(
+        &self,
+        _sweeping: &RwLockWriteGuard<'_, ()>,
+        groups: &[Needed],
+        limit: u64,
+    ) -> Result<usize, CheckpointError> {
+        let directory = &self.shared.directory;
+        let failed = CheckpointError::io("clean up", directory);
+        let mut needed: HashMap<PathBuf, HashSet<String>> = HashMap::new();
+        let (mut bytes, mut kept) = (0, 0);
+        for group in groups.iter().rev() {
+            let more = self.needs(group, &mut needed);
+            if bytes + more > limit {
+                break;
+            }
+            bytes += more;
+            kept += 1;
+        }
+        // The group that was too much has left its names behind.
+        needed.clear();
+        for group in &groups[groups.len() - kept..] {
+            self.needs(group, &mut needed);
+        }
+        for room in entries(&rooms_of(directory)).map_err(&failed)? {
+            let needed = needed.remove(&room.path()).unwrap_or_default();
+            self.sweep_room(&room.path(), &needed).map_err(&failed)?;
+        }
+        let stored = bytes_in(directory).map_err(&failed)?;
+        *lock(&self.shared.stored) = Some(stored);
+        Ok(kept)
+    }
+
+    /// Adds the files that a group needs; returns how many bytes are new.
+    fn needs(&self, group: &Needed, needed: &mut HashMap<PathBuf, HashSet<String>>) -> u64 {
+        let mut bytes = 0;
+        for (root, id) in group {
+            let directory = self.room_path(root);
+            let room = Room::open(directory.clone(), root);
+            let names = needed.entry(directory).or_default();
+            if !names.insert(id.0.clone()) {
+                continue;
+            }
+            // One that cannot be read needs nothing.
+            let Ok(manifest) = room.manifest(id) else {
+                continue;
+            };
+            bytes += manifest.to_bytes().map_or(0, |it| it.len() as u64);
+            for (digest, size) in manifest.digests() {
+                if names.insert(digest.to_owned()) {
+                    bytes += size;
+                }
+            }
+        }
+        bytes
+    }
+
+    fn sweep_room(&self, directory: &Path, needed: &HashSet<String>) -> io::Result<()> {
+        let is_needed = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| needed.contains(name))
+        };
+        let room = Room::open(directory.to_owned(), Path::new(""));
+        // A restore that is to be finished needs what it needs.
+        if room.is_restoring() {
+            return Ok(());
+        }
+        // What is known of files goes first: it must not name what is gone.
+        let mut open = lock(&self.shared.rooms);
+        let of_open = open
+            .iter()
+            .find(|(root, _)| self.room_path(root) == directory);
+        match of_open.map(|(_, room)| room.clone()) {
+            Some(room) => lock(&room).forget(|digest| needed.contains(digest))?,
+            None => Room::open(directory.to_owned(), Path::new(""))
+                .forget(|digest| needed.contains(digest))?,
+        }
+        for list in [room.manifests.list()?, room.blobs.list()?] {
+            for (path, _) in list.iter().filter(|(path, _)| !is_needed(path)) {
+                fs::remove_file(path)?;
+            }
+        }
+        if needed.is_empty() {
+            open.retain(|root, _| self.room_path(root) != directory);
+            fs::remove_dir_all(directory)?;
+        }
+        Ok(())
+    }
+}

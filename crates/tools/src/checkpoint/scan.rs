@@ -1,0 +1,339 @@
+//! Looking at a whole workspace: stat first, and only what is new is read.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, Metadata, MetadataExt, ReadDir};
+use rustix::fs::readlinkat;
+
+use super::blobs::{Blobs, digest_of};
+use super::index::{Index, Stat, now};
+use super::manifest::{Entry, Manifest};
+use super::{CheckpointError, CheckpointLimits};
+use crate::workspace::{FileError, Ignored, MAX_DEPTH, ResolvedWorkspace, TEMPORARY_PREFIX};
+
+/// Directories that nobody writes by hand, whatever a `.gitignore` says.
+const MADE_BY_TOOLS: &str = "node_modules";
+/// Marks a directory of which everything can be made again.
+const CACHE_TAG: &str = "CACHEDIR.TAG";
+const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+/// The bits of a mode that are kept.
+const MODE: u32 = 0o777;
+
+pub(super) struct Scan<'a> {
+    at: &'a ResolvedWorkspace,
+    limits: &'a CheckpointLimits,
+    blobs: &'a Blobs,
+    older: &'a Index,
+    found: Found,
+    ignored: Ignored,
+    entries: u64,
+    bytes: u64,
+}
+
+/// What a look has found.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) manifest: Manifest,
+    pub(super) index: Index,
+    /// How many bytes were not kept before.
+    pub(super) written: u64,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(
+        at: &'a ResolvedWorkspace,
+        limits: &'a CheckpointLimits,
+        blobs: &'a Blobs,
+        older: &'a Index,
+    ) -> Self {
+        Self {
+            at,
+            limits,
+            blobs,
+            older,
+            found: Found::default(),
+            ignored: Ignored::default(),
+            entries: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<Found, CheckpointError> {
+        let root = self.at.root().try_clone();
+        let failed = CheckpointError::io("look at", self.at.root_path());
+        let root = root.map_err(&failed)?;
+        let entries = root.entries().map_err(&failed)?;
+        self.directory(&root, entries, &mut PathBuf::new(), 0)?;
+        Ok(self.found)
+    }
+
+    fn directory(
+        &mut self,
+        directory: &Dir,
+        entries: ReadDir,
+        path: &mut PathBuf,
+        depth: usize,
+    ) -> Result<(), CheckpointError> {
+        let entered = self.ignored.enter(directory, path);
+        for entry in entries {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
+                continue;
+            }
+            self.entries += 1;
+            self.check("files", self.entries, self.limits.files)?;
+            path.push(&name);
+            let looked = match entry.metadata() {
+                Ok(metadata) => self.entry(directory, &name, path, &metadata, depth),
+                Err(error) => {
+                    self.unreadable(path, &error);
+                    Ok(())
+                }
+            };
+            path.pop();
+            looked?;
+        }
+        if entered {
+            self.ignored.leave();
+        }
+        Ok(())
+    }
+
+    fn check(&self, what: &'static str, count: u64, limit: u64) -> Result<(), CheckpointError> {
+        if count <= limit {
+            return Ok(());
+        }
+        Err(CheckpointError::TooLarge {
+            root: self.at.root_path().to_owned(),
+            what,
+            limit,
+        })
+    }
+
+    fn entry(
+        &mut self,
+        parent: &Dir,
+        name: &OsStr,
+        path: &mut PathBuf,
+        metadata: &Metadata,
+        depth: usize,
+    ) -> Result<(), CheckpointError> {
+        let is_directory = metadata.is_dir();
+        let is_own = name.eq_ignore_ascii_case(".git");
+        let is_made = is_directory && name == MADE_BY_TOOLS;
+        if is_own
+            || is_made
+            || self.at.hidden().is_hidden(metadata)
+            || self.ignored.covers(path, is_directory)
+        {
+            self.put(path, Entry::Unseen);
+        } else if is_directory {
+            return self.child(parent, name, path, depth);
+        } else if metadata.is_symlink() {
+            match link_target(parent, name) {
+                Ok(target) => self.put(path, Entry::Link { target }),
+                Err(error) => self.unreadable(path, &error),
+            }
+        } else if metadata.is_file() {
+            return self.file(parent, name, path, metadata);
+        } else {
+            self.put(path, unkept(metadata));
+        }
+        Ok(())
+    }
+
+    fn child(
+        &mut self,
+        parent: &Dir,
+        name: &OsStr,
+        path: &mut PathBuf,
+        depth: usize,
+    ) -> Result<(), CheckpointError> {
+        let opened = parent.open_dir_nofollow(name);
+        let opened = opened.and_then(|child| {
+            // Asked of what was opened: the name may mean something else by now.
+            let metadata = child.dir_metadata()?;
+            let entries = child.entries()?;
+            Ok((child, metadata, entries))
+        });
+        let (child, metadata, entries) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.unreadable(path, &error);
+                return Ok(());
+            }
+        };
+        if depth == MAX_DEPTH || self.at.hidden().is_hidden(&metadata) || is_cache(&child) {
+            self.put(path, Entry::Unseen);
+            return Ok(());
+        }
+        let mode = metadata.mode() & MODE;
+        self.put(path, Entry::Directory { mode });
+        self.directory(&child, entries, path, depth + 1)
+    }
+
+    fn file(
+        &mut self,
+        parent: &Dir,
+        name: &OsStr,
+        path: &Path,
+        metadata: &Metadata,
+    ) -> Result<(), CheckpointError> {
+        let stat = Stat::of(metadata);
+        if stat.size > self.limits.file_bytes {
+            self.put(path, unkept(metadata));
+            return Ok(());
+        }
+        self.bytes += stat.size;
+        self.check("bytes", self.bytes, self.limits.total_bytes)?;
+        let (mode, size) = (metadata.mode() & MODE, stat.size);
+        if let Some(digest) = self.older.digest(path, &stat) {
+            let digest = digest.to_owned();
+            self.found.index.carry(path, self.older);
+            self.put(path, Entry::File { mode, size, digest });
+            return Ok(());
+        }
+        let read_at = now();
+        let (metadata, bytes) = match read(self.at, parent, name, path, self.limits.file_bytes) {
+            Ok(read) => read,
+            Err(FileError::Missing { .. }) => return Ok(()),
+            Err(_) => {
+                self.put(path, Entry::Unseen);
+                return Ok(());
+            }
+        };
+        let Some(bytes) = bytes else {
+            self.put(path, unkept(&metadata));
+            return Ok(());
+        };
+        let digest = digest_of(&bytes);
+        if self.blobs.put(&digest, &bytes)? == super::blobs::Put::Written {
+            self.found.written += bytes.len() as u64;
+        }
+        let (mode, size) = (metadata.mode() & MODE, bytes.len() as u64);
+        // What changed while it was read is read again the next time.
+        if parent
+            .symlink_metadata(name)
+            .is_ok_and(|now| Stat::of(&now) == Stat::of(&metadata))
+        {
+            let index = &mut self.found.index;
+            index.learn(path, Stat::of(&metadata), digest.clone(), read_at);
+        }
+        self.put(path, Entry::File { mode, size, digest });
+        Ok(())
+    }
+
+    fn put(&mut self, path: &Path, entry: Entry) {
+        self.found.manifest.entries.insert(path.to_owned(), entry);
+    }
+
+    /// What has gone meanwhile was not there; of what cannot be read nothing is known.
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        if error.kind() != io::ErrorKind::NotFound {
+            self.put(path, Entry::Unseen);
+        }
+    }
+}
+
+fn unkept(metadata: &Metadata) -> Entry {
+    let Stat { size, modified, .. } = Stat::of(metadata);
+    Entry::Unkept { size, modified }
+}
+
+/// Reads a regular file; no bytes of one that is larger than the limit.
+fn read(
+    at: &ResolvedWorkspace,
+    parent: &Dir,
+    name: &OsStr,
+    path: &Path,
+    limit: u64,
+) -> Result<(Metadata, Option<Vec<u8>>), FileError> {
+    let opened = at.open_in(parent, Path::new(name), path)?;
+    let metadata = opened.metadata.clone();
+    let bytes = opened.bytes(limit);
+    let bytes = bytes.map_err(|source| at.failure("read", path, source))?;
+    Ok((metadata, bytes))
+}
+
+pub(super) fn link_target(parent: &Dir, name: &OsStr) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+
+    let target = readlinkat(parent, name, Vec::new())?;
+    Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
+}
+
+/// Tells whether a directory says of itself that it is a cache.
+fn is_cache(directory: &Dir) -> bool {
+    use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+    use std::io::Read;
+
+    let mut options = cap_std::fs::OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let Ok(file) = directory.open_with(CACHE_TAG, &options) else {
+        return false;
+    };
+    let mut first = Vec::new();
+    let limit = CACHE_SIGNATURE.len() as u64;
+    let read = file.take(limit).read_to_end(&mut first);
+    read.is_ok() && first == CACHE_SIGNATURE
+}
+
+/// What is at a path now, if that can be told.
+pub(super) fn look(
+    at: &ResolvedWorkspace,
+    parent: &Dir,
+    name: &OsStr,
+    path: &Path,
+    limit: u64,
+) -> Option<Now> {
+    let metadata = match parent.symlink_metadata(name) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Now::Nothing),
+        Err(_) => return None,
+    };
+    if at.hidden().is_hidden(&metadata) || name.eq_ignore_ascii_case(".git") {
+        return None;
+    }
+    let entry = if metadata.is_dir() {
+        let mode = metadata.mode() & MODE;
+        Entry::Directory { mode }
+    } else if metadata.is_symlink() {
+        let target = link_target(parent, name).ok()?;
+        Entry::Link { target }
+    } else if metadata.is_file() && metadata.len() <= limit {
+        let (metadata, bytes) = read(at, parent, name, path, limit).ok()?;
+        let bytes = bytes?;
+        Entry::File {
+            mode: metadata.mode() & MODE,
+            size: bytes.len() as u64,
+            digest: digest_of(&bytes),
+        }
+    } else {
+        unkept(&metadata)
+    };
+    Some(Now::There(entry))
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Now {
+    Nothing,
+    There(Entry),
+}
+
+impl Now {
+    /// Tells whether this is what was recorded. Modes of directories are nobody's edit.
+    pub(super) fn is(&self, recorded: Option<&Entry>) -> bool {
+        match (self, recorded) {
+            (Self::Nothing, None) => true,
+            (Self::There(now), Some(Entry::Directory { .. })) => now.is_directory(),
+            (Self::There(now), Some(recorded)) => now == recorded,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Which calls of which turns changed files: one small file for each turn, written before a call begins and when it has ended.
+//!
+//! A call has a checkpoint before it and one after it, not the turn as a whole: what somebody else changes between two calls is then known to be
+//! somebody else's. A process that dies in between leaves a call without an end, of which nobody knows what it did.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass_core::typed_id::{SessionId, TurnId};
+
+use super::blobs::{Sync, entries, write_whole};
+use super::index::now;
+use super::retention::{Needed, bytes_in};
+use super::{CheckpointError, CheckpointId, Checkpoints, lock, path_text};
+use crate::workspace::ResolvedWorkspace;
+
+const VERSION: u32 = 1;
+/// How long somebody who restores waits for calls that are about to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A turn whose calls change files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangingTurn {
+    /// The session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+}
+
+/// What was kept of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TurnRecord {
+    version: u32,
+    session_id: SessionId,
+    pub(super) calls: Vec<CallRecord>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CallRecord {
+    /// Tells it from the other calls of the turn.
+    number: u64,
+    pub(super) environment: String,
+    #[serde(with = "path_text")]
+    pub(super) root: PathBuf,
+    /// When it began, in nanoseconds of the clock.
+    began: i64,
+    pub(super) before: Before,
+    /// `None` while it runs, and for ever where the process died meanwhile.
+    pub(super) after: Option<CheckpointId>,
+    /// Whether a call of another turn was at work there at the same time: then nobody knows who changed what.
+    pub(super) is_shared: bool,
+}
+
+/// What was there before a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Before {
+    Kept(CheckpointId),
+    /// Why there is no checkpoint.
+    NotKept(String),
+}
+
+impl CallRecord {
+    /// Returns the checkpoints that it needs.
+    fn needs(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
+        let before = match &self.before {
+            Before::Kept(id) => Some(id),
+            Before::NotKept(_) => None,
+        };
+        let ids = before.into_iter().chain(&self.after);
+        ids.map(|id| (self.root.clone(), id.clone()))
+    }
+}
+
+/// From when on everything is known, in nanoseconds of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Known {
+    version: u32,
+    /// Turns that began before may have made calls that were not recorded.
+    pub(super) since: i64,
+    /// Records of turns that began before may have been removed.
+    pub(super) removed_until: i64,
+}
+
+/// Somebody who is at work in a workspace at this moment.
+#[derive(Debug)]
+pub(super) struct Active {
+    id: u64,
+    root: PathBuf,
+    /// `None` for a restore.
+    turn: Option<TurnId>,
+    is_shared: bool,
+}
+
+/// A call that changes files. Dropped without its end, nobody knows what it did.
+#[derive(Debug)]
+pub struct Changing {
+    checkpoints: Checkpoints,
+    at: Arc<ResolvedWorkspace>,
+    turn: ChangingTurn,
+    number: u64,
+    working: Working,
+}
+
+/// Says that somebody is at work, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Working {
+    checkpoints: Checkpoints,
+    id: u64,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let shared = &self.checkpoints.shared;
+        lock(&shared.active).retain(|active| active.id != self.id);
+        shared.ended.notify_all();
+    }
+}
+
+impl Working {
+    fn is_shared(&self) -> bool {
+        let active = lock(&self.checkpoints.shared.active);
+        let own = active.iter().find(|active| active.id == self.id);
+        own.is_some_and(|own| own.is_shared)
+    }
+}
+
+impl Checkpoints {
+    /// Keeps what is there before a call of a turn. A workspace that cannot be kept is recorded as such; only a record that cannot be written is an
+    /// error, because the call would look as if it had never been.
+    pub fn begin(
+        &self,
+        at: Arc<ResolvedWorkspace>,
+        turn: ChangingTurn,
+    ) -> Result<Changing, CheckpointError> {
+        let working = self.work(at.root_path(), Some(turn.turn_id));
+        // Nobody removes the checkpoint before the record names it.
+        let held = self.hold(at.root_path());
+        let before = match self.take_in(&held, &at) {
+            Ok(id) => Before::Kept(id),
+            Err(error) => {
+                let root = at.root_path().display();
+                tracing::warn!(%root, %error, "the changes of a call cannot be undone");
+                Before::NotKept(error.to_string())
+            }
+        };
+        let number = self.change_record(turn, |calls| {
+            let number = calls.last().map_or(0, |last| last.number + 1);
+            calls.push(CallRecord {
+                number,
+                environment: at.id().to_owned(),
+                root: at.root_path().to_owned(),
+                began: now(),
+                before,
+                after: None,
+                is_shared: false,
+            });
+            number
+        })?;
+        Ok(Changing {
+            checkpoints: self.clone(),
+            at,
+            turn,
+            number,
+            working,
+        })
+    }
+
+    fn work(&self, root: &Path, turn: Option<TurnId>) -> Working {
+        self.register(&mut lock(&self.shared.active), root, turn)
+    }
+
+    /// Registers somebody who is at work, and tells others of it.
+    fn register(&self, active: &mut Vec<Active>, root: &Path, turn: Option<TurnId>) -> Working {
+        let id = self.shared.next_active.fetch_add(1, Ordering::Relaxed);
+        let mut is_shared = false;
+        for other in active.iter_mut().filter(|it| overlap(&it.root, root)) {
+            if other.turn != turn {
+                other.is_shared = true;
+                is_shared = true;
+            }
+        }
+        active.push(Active {
+            id,
+            root: root.to_owned(),
+            turn,
+            is_shared,
+        });
+        Working {
+            checkpoints: self.clone(),
+            id,
+        }
+    }
+
+    /// Waits until nobody is at work in these workspaces, and takes them.
+    pub(super) fn work_alone(&self, roots: &[&Path]) -> Result<Vec<Working>, CheckpointError> {
+        let mut active = lock(&self.shared.active);
+        let until = Instant::now() + PATIENCE;
+        let busy = |active: &[Active]| {
+            let mut roots = roots.iter();
+            let is_busy = |root: &&&Path| active.iter().any(|it| overlap(&it.root, root));
+            roots.find(is_busy).map(|root| root.to_path_buf())
+        };
+        while let Some(root) = busy(&active) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(CheckpointError::Busy { root });
+            }
+            let waited = self.shared.ended.wait_timeout(active, left);
+            active = waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0);
+        }
+        let take = |root: &&Path| self.register(&mut active, root, None);
+        Ok(roots.iter().map(take).collect())
+    }
+
+    fn record_path(&self, turn_id: TurnId) -> PathBuf {
+        let name = format!("{}.json", turn_id.uuid().simple());
+        self.shared.directory.join("turns").join(name)
+    }
+
+    /// Returns what was kept of a turn.
+    pub(super) fn record(&self, turn_id: TurnId) -> Result<Option<TurnRecord>, CheckpointError> {
+        let path = self.record_path(turn_id);
+        match fs::read(&path) {
+            Ok(bytes) => read_record(&bytes)
+                .map(Some)
+                .ok_or(CheckpointError::Damaged { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CheckpointError::io("read", &path)(error)),
+        }
+    }
+
+    fn change_record<T>(
+        &self,
+        turn: ChangingTurn,
+        change: impl FnOnce(&mut Vec<CallRecord>) -> T,
+    ) -> Result<T, CheckpointError> {
+        let _changing = lock(&self.shared.records);
+        let path = self.record_path(turn.turn_id);
+        let record = self.record(turn.turn_id)?;
+        let mut record = record.unwrap_or_else(|| TurnRecord {
+            version: VERSION,
+            session_id: turn.session_id,
+            calls: Vec::new(),
+        });
+        let changed = change(&mut record.calls);
+        let written = match record.calls.is_empty() {
+            true => fs::remove_file(&path),
+            false => serde_json::to_vec(&record)
+                .map_err(io::Error::from)
+                .and_then(|bytes| write_whole(&path, &bytes, Sync::Yes)),
+        };
+        written.map_err(CheckpointError::io("write", &path))?;
+        Ok(changed)
+    }
+
+    fn known_path(directory: &Path) -> PathBuf {
+        directory.join("known.json")
+    }
+
+    /// Tells a store that calls are made from now on without being recorded, so that nobody takes them for no calls.
+    pub fn turn_off(directory: impl AsRef<Path>) -> io::Result<()> {
+        match fs::remove_file(Self::known_path(directory.as_ref())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads from when on everything is known; that is now, where nothing says so.
+    pub(super) fn open_known(directory: &Path) -> io::Result<Known> {
+        let path = Self::known_path(directory);
+        let known = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(known) = known.filter(|known: &Known| known.version == VERSION) {
+            return Ok(known);
+        }
+        let known = Known {
+            version: VERSION,
+            since: now(),
+            removed_until: 0,
+        };
+        write_whole(&path, &serde_json::to_vec(&known)?, Sync::Yes)?;
+        Ok(known)
+    }
+
+    /// Removes the oldest turns when the store holds more than it may.
+    pub(super) fn prune(&self) -> Result<(), CheckpointError> {
+        let limit = self.shared.limits.stored_bytes;
+        let failed = CheckpointError::io("clean up", &self.shared.directory);
+        let counted = *lock(&self.shared.stored);
+        let stored = match counted {
+            Some(stored) => stored,
+            None => bytes_in(&self.shared.directory).map_err(&failed)?,
+        };
+        *lock(&self.shared.stored) = Some(stored);
+        if stored <= limit {
+            return Ok(());
+        }
+        let sweeping = self.sweeping();
+        let _changing = lock(&self.shared.records);
+        let records = self.records()?;
+        // A little less than it may hold, so that this is not done again at once.
+        let kept = self.keep_newest(&sweeping, &needs(&records), limit / 5 * 4)?;
+        let removed = &records[..records.len() - kept];
+        let began = |(_, record): &(PathBuf, TurnRecord)| record.began();
+        let Some(newest) = removed.iter().map(began).max() else {
+            return Ok(());
+        };
+        let mut known = lock(&self.shared.known);
+        known.removed_until = known.removed_until.max(newest + 1);
+        let path = Self::known_path(&self.shared.directory);
+        let written = serde_json::to_vec(&*known).map_err(io::Error::from);
+        let written = written.and_then(|bytes| write_whole(&path, &bytes, Sync::Yes));
+        written.map_err(CheckpointError::io("write", &path))?;
+        for (path, _) in removed {
+            fs::remove_file(path).map_err(&failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the records of all turns with their files, the oldest first, and behind them those that may be at work.
+    fn records(&self) -> Result<Vec<(PathBuf, TurnRecord)>, CheckpointError> {
+        let directory = self.shared.directory.join("turns");
+        let files = entries(&directory).map_err(CheckpointError::io("read", &directory))?;
+        let mut records = Vec::new();
+        for file in files {
+            // What cannot be read is left, and needs nothing.
+            let read = fs::read(file.path()).ok();
+            if let Some(record) = read.and_then(|bytes| read_record(&bytes)) {
+                records.push((file.path(), record));
+            }
+        }
+        records.sort_by_key(|(_, record)| (record.is_open(), record.began()));
+        Ok(records)
+    }
+
+    /// Removes what was kept of the turns of a session. A fork that shares them is told so when it goes back.
+    pub fn forget(&self, session_id: SessionId) -> Result<(), CheckpointError> {
+        let sweeping = self.sweeping();
+        let _changing = lock(&self.shared.records);
+        let mut records = self.records()?;
+        let own = records.iter_mut();
+        let own: Vec<_> = own.filter(|(_, it)| it.session_id == session_id).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        for (path, record) in own {
+            record.calls.truncate(1);
+            for call in &mut record.calls {
+                call.before = Before::NotKept("its conversation was removed".to_owned());
+                call.after = None;
+            }
+            let written = serde_json::to_vec(record).map_err(io::Error::from);
+            let written = written.and_then(|bytes| write_whole(path, &bytes, Sync::Yes));
+            written.map_err(CheckpointError::io("write", path))?;
+        }
+        self.keep_newest(&sweeping, &needs(&records), u64::MAX)?;
+        Ok(())
+    }
+}
+
+impl Changing {
+    /// Keeps what is there after the call. What goes wrong here is told in the log; then nobody knows what the call did.
+    pub fn end(self) {
+        let after = self.checkpoints.take(&self.at);
+        let ended = after.and_then(|after| {
+            let is_shared = self.working.is_shared();
+            self.checkpoints.change_record(self.turn, |calls| {
+                let own = calls.iter().position(|call| call.number == self.number);
+                let Some(own) = own else { return };
+                let is_idle = calls[own].before == Before::Kept(after.clone());
+                match is_idle && !is_shared {
+                    true => drop(calls.remove(own)),
+                    false => {
+                        calls[own].after = Some(after);
+                        calls[own].is_shared = is_shared;
+                    }
+                }
+            })
+        });
+        if let Err(error) = ended.and_then(|()| self.checkpoints.prune()) {
+            let root = self.at.root_path().display();
+            tracing::warn!(%root, %error, "what a call changed is not kept");
+        }
+    }
+}
+
+impl TurnRecord {
+    /// Returns when its first call began.
+    fn began(&self) -> i64 {
+        self.calls.first().map_or(0, |call| call.began)
+    }
+
+    /// Tells whether one of its calls may be at work.
+    fn is_open(&self) -> bool {
+        let is_open =
+            |call: &CallRecord| matches!(call.before, Before::Kept(_)) && call.after.is_none();
+        self.calls.iter().any(is_open)
+    }
+}
+
+/// Returns the checkpoints that each of these turns needs.
+fn needs(records: &[(PathBuf, TurnRecord)]) -> Vec<Needed> {
+    let needs = |record: &TurnRecord| record.calls.iter().flat_map(CallRecord::needs).collect();
+    records.iter().map(|(_, record)| needs(record)).collect()
+}
+
+fn read_record(bytes: &[u8]) -> Option<TurnRecord> {
+    let record: TurnRecord = serde_json::from_slice(bytes).ok()?;
+    (record.version == VERSION).then_some(record)
+}
+
+/// Tells whether two workspaces are one, or one lies in the other.
+fn overlap(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}

@@ -1,0 +1,176 @@
+//! Taking back what turns did to files.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::typed_id::TurnId;
+
+use super::manifest::{Entry, Manifest};
+use super::restore::Step;
+use super::turns::{Before, CallRecord};
+use super::{CheckpointError, CheckpointId, Checkpoints, Restored, lock};
+use crate::environments::Environments;
+use crate::workspace::ResolvedWorkspace;
+
+/// A turn to take back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UndoneTurn {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// When it began, in nanoseconds since 1970.
+    pub began: i64,
+}
+
+/// What was at a path before the first call that changed it, and after the last.
+struct Net {
+    before: Option<Entry>,
+    after: Option<Entry>,
+}
+
+impl Checkpoints {
+    /// Brings the files back to where they were before turns, which are named in their order. All or nothing: if somebody else changed what a turn
+    /// did, also in between, nothing is touched. Asked for once more, it does nothing.
+    pub fn undo(
+        &self,
+        environments: &Environments,
+        turns: &[UndoneTurn],
+    ) -> Result<Restored, CheckpointError> {
+        let mut by_root: BTreeMap<PathBuf, Vec<CallRecord>> = BTreeMap::new();
+        for turn in turns {
+            for call in self.calls_of(*turn)? {
+                by_root.entry(call.root.clone()).or_default().push(call);
+            }
+        }
+        let mut workspaces = Vec::new();
+        for (root, calls) in &by_root {
+            workspaces.push(resolved(environments, root, calls)?);
+        }
+        let roots: Vec<&Path> = by_root.keys().map(PathBuf::as_path).collect();
+        let _working = self.work_alone(&roots)?;
+        let mut plans = Vec::new();
+        let mut foreign = Vec::new();
+        for at in &workspaces {
+            // A call may have ended while it was waited for, so what was kept is read again.
+            let mut calls = Vec::new();
+            for turn in turns {
+                let of_turn = self.calls_of(*turn)?.into_iter();
+                calls.extend(of_turn.filter(|call| call.root == at.root_path()));
+            }
+            let (steps, others) = self.steps_back(at, &calls)?;
+            plans.push((at, steps));
+            foreign.extend(others);
+        }
+        for (at, steps) in &plans {
+            foreign.extend(self.foreign(at, steps)?);
+        }
+        if !foreign.is_empty() {
+            foreign.sort();
+            foreign.dedup();
+            return Err(CheckpointError::ForeignEdits { paths: foreign });
+        }
+        let mut restored = Restored::default();
+        for (at, steps) in plans {
+            let more = self.carry_out(at, steps)?;
+            restored.changed.extend(more.changed);
+            restored.left.extend(more.left);
+        }
+        Ok(restored)
+    }
+
+    fn calls_of(&self, turn: UndoneTurn) -> Result<Vec<CallRecord>, CheckpointError> {
+        let known = *lock(&self.shared.known);
+        let record = self.record(turn.turn_id)?;
+        match record {
+            _ if turn.began < known.since => Err(CheckpointError::NotKnown),
+            None if turn.began < known.removed_until => Err(CheckpointError::NotKnown),
+            None => Ok(Vec::new()),
+            Some(record) => Ok(record.calls),
+        }
+    }
+
+    /// Returns the steps back from calls of one workspace, and the paths that others changed between them.
+    fn steps_back(
+        &self,
+        at: &ResolvedWorkspace,
+        calls: &[CallRecord],
+    ) -> Result<(Vec<Step>, Vec<PathBuf>), CheckpointError> {
+        let mut net: BTreeMap<PathBuf, Net> = BTreeMap::new();
+        let mut foreign = Vec::new();
+        for (place, call) in calls.iter().enumerate() {
+            let before = before(call)?;
+            // A call without an end did what came of it until somebody looked again, or somebody else did.
+            let after = match (&call.after, calls.get(place + 1)) {
+                (Some(after), _) => after.clone(),
+                (None, Some(next)) => self::before(next)?.clone(),
+                (None, None) => self.take(at)?,
+            };
+            if *before == after {
+                continue;
+            }
+            let (before, after) = self.manifests(at.root_path(), before, &after)?;
+            for path in before.differing(&after) {
+                if call.after.is_none() || call.is_shared {
+                    foreign.push(path.clone());
+                }
+                let is_new = !net.contains_key(path);
+                let net = net.entry(path.clone()).or_insert_with(|| Net {
+                    before: before.get(path),
+                    after: None,
+                });
+                if !is_new && net.after != before.get(path) {
+                    foreign.push(path.clone());
+                }
+                net.after = after.get(path);
+            }
+        }
+        // What is as it was is not touched, whoever did it.
+        net.retain(|_, net| net.before != net.after);
+        foreign.retain(|path| net.contains_key(path));
+        let steps = net.into_iter().map(|(path, net)| Step {
+            path,
+            from: net.after,
+            to: net.before,
+        });
+        Ok((steps.collect(), foreign))
+    }
+
+    fn manifests(
+        &self,
+        root: &Path,
+        a: &CheckpointId,
+        b: &CheckpointId,
+    ) -> Result<(Manifest, Manifest), CheckpointError> {
+        let held = self.hold(root);
+        let room = lock(&held.room);
+        Ok((room.manifest(a)?, room.manifest(b)?))
+    }
+}
+
+fn before(call: &CallRecord) -> Result<&CheckpointId, CheckpointError> {
+    match &call.before {
+        Before::Kept(id) => Ok(id),
+        Before::NotKept(why) => Err(CheckpointError::NotKept { why: why.clone() }),
+    }
+}
+
+/// Opens the workspace of calls, by the environment in which they were made or another one that is there now.
+fn resolved(
+    environments: &Environments,
+    root: &Path,
+    calls: &[CallRecord],
+) -> Result<ResolvedWorkspace, CheckpointError> {
+    let named = calls.last().map(|call| call.environment.clone());
+    let moved = || CheckpointError::Moved {
+        id: named.clone().unwrap_or_default(),
+        root: root.to_owned(),
+    };
+    let mut there = environments.list();
+    there.retain(|environment| environment.root() == root);
+    let same = there
+        .iter()
+        .find(|it| Some(it.id()) == named.as_deref())
+        .or(there.first());
+    let turn = TurnEnvironment::new(same.ok_or_else(moved)?.id(), "");
+    environments.resolve(Some(&turn)).map_err(|_| moved())
+}

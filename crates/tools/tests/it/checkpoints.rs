@@ -1,0 +1,384 @@
+//! What turns do to files is taken back, as far as nobody else changed it.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_core::events::EventContext;
+use windlass_core::tools::ToolExecutionResult;
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_tools::{
+    ChangingTurn, CheckpointError, CheckpointLimits, Checkpoints, Confinement, Policy, Restored,
+    UndoneTurn,
+};
+
+use crate::support::{Place, snapshot, soon};
+
+/// A place whose changes are kept.
+struct Kept {
+    place: Place,
+    data: TempDir,
+    limits: CheckpointLimits,
+}
+
+/// A turn of a session.
+#[derive(Clone, Copy)]
+struct Turn {
+    session_id: SessionId,
+    undone: UndoneTurn,
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_nanos()).unwrap()
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self::with(CheckpointLimits::default())
+    }
+
+    fn with(limits: CheckpointLimits) -> Self {
+        let place = Place::confined(Confinement::Unconfined, Policy::default());
+        let data = tempfile::tempdir().unwrap();
+        let kept = Self {
+            place,
+            data,
+            limits,
+        };
+        kept.start();
+        kept
+    }
+
+    /// A process begins; an earlier one is dead.
+    fn start(&self) {
+        let store = self.data.path().join("checkpoints");
+        let checkpoints = Checkpoints::open(store, self.limits.clone()).unwrap();
+        self.place.environments.keep_checkpoints(checkpoints);
+    }
+
+    fn store(&self) -> Checkpoints {
+        self.place.environments.checkpoints().unwrap()
+    }
+
+    fn turn(&self) -> Turn {
+        Turn {
+            session_id: SessionId::new(),
+            undone: UndoneTurn {
+                turn_id: TurnId::new(),
+                began: now(),
+            },
+        }
+    }
+
+    fn context(&self, turn: Turn) -> ToolContext {
+        let mut context = ToolContext::new(turn.session_id);
+        context.event_context = Some(EventContext {
+            turn_id: Some(turn.undone.turn_id),
+            ..EventContext::default()
+        });
+        context
+    }
+
+    async fn call(&self, turn: Turn, tool: &str, arguments: Value) {
+        let tool = self.place.tool(tool);
+        let context = self.context(turn);
+        let called = tool.execute_with_context(arguments, &context).await;
+        assert!(
+            matches!(called, ToolExecutionResult::Success(_)),
+            "{called:?}"
+        );
+    }
+
+    async fn write(&self, turn: Turn, path: &str, content: &str) {
+        let arguments = json!({ "path": path, "content": content });
+        self.call(turn, "write", arguments).await;
+    }
+
+    async fn shell(&self, turn: Turn, command: &str) {
+        self.call(turn, "shell", json!({ "command": command }))
+            .await;
+    }
+
+    fn undo(&self, turns: &[Turn]) -> Result<Restored, CheckpointError> {
+        let turns: Vec<_> = turns.iter().map(|turn| turn.undone).collect();
+        self.store().undo(&self.place.environments, &turns)
+    }
+
+    fn refused(&self, turns: &[Turn]) -> Vec<String> {
+        let before = snapshot(&self.place.root());
+        let refused = self.undo(turns).unwrap_err();
+        assert_eq!(snapshot(&self.place.root()), before);
+        let CheckpointError::ForeignEdits { paths } = refused else {
+            panic!("{refused}")
+        };
+        let paths = paths.iter().map(|path| path.display().to_string());
+        paths.collect()
+    }
+
+    fn theirs(&self, path: &str, content: &str) {
+        fs::write(self.place.root().join(path), content).unwrap();
+    }
+
+    fn records(&self) -> usize {
+        let turns = self.data.path().join("checkpoints/turns");
+        fs::read_dir(turns).map_or(0, Iterator::count)
+    }
+}
+
+#[tokio::test]
+async fn the_changes_of_all_tools_of_a_turn_go_together() {
+    let kept = Kept::new();
+    kept.theirs("edited", "one\ntwo\n");
+    kept.theirs("deleted", "gone");
+    let before = snapshot(&kept.place.root());
+    let turn = kept.turn();
+    kept.write(turn, "new/file", "made").await;
+    let edit = json!({ "path": "edited", "old_string": "two", "new_string": "2" });
+    kept.call(turn, "edit", edit).await;
+    kept.shell(turn, "rm deleted; echo x > by_shell").await;
+    assert_ne!(snapshot(&kept.place.root()), before);
+    let restored = kept.undo(&[turn]).unwrap();
+    assert!(restored.left.is_empty(), "{restored:?}");
+    assert_eq!(snapshot(&kept.place.root()), before);
+    // Once more, also by the next process, it does nothing.
+    kept.start();
+    kept.undo(&[turn]).unwrap();
+    assert_eq!(snapshot(&kept.place.root()), before);
+}
+
+#[tokio::test]
+async fn several_turns_go_back_in_one() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turns = [kept.turn(), kept.turn(), kept.turn()];
+    for (number, turn) in turns.iter().enumerate() {
+        kept.write(*turn, "f", &format!("{}", number + 1)).await;
+        kept.write(*turn, &format!("g{number}"), "x").await;
+    }
+    kept.undo(&turns[1..]).unwrap();
+    assert_eq!(kept.place.text("f"), "1");
+    assert!(kept.place.root().join("g0").exists());
+    assert!(!kept.place.root().join("g1").exists());
+    kept.undo(&turns[..1]).unwrap();
+    assert_eq!(kept.place.text("f"), "0");
+}
+
+#[tokio::test]
+async fn what_others_do_between_two_calls_is_theirs() {
+    let kept = Kept::new();
+    kept.theirs("ours", "0");
+    let turn = kept.turn();
+    kept.write(turn, "ours", "1").await;
+    kept.theirs("theirs", "kept");
+    kept.write(turn, "ours", "2").await;
+    kept.undo(&[turn]).unwrap();
+    assert_eq!(kept.place.text("ours"), "0");
+    assert_eq!(kept.place.text("theirs"), "kept");
+    // In the same file it cannot be told apart.
+    let turn = kept.turn();
+    kept.write(turn, "ours", "1").await;
+    kept.theirs("ours", "1 and theirs");
+    kept.write(turn, "ours", "2").await;
+    assert_eq!(kept.refused(&[turn]), ["ours"]);
+}
+
+#[tokio::test]
+async fn what_others_did_since_is_refused_by_name() {
+    let kept = Kept::new();
+    let turn = kept.turn();
+    kept.write(turn, "a", "1").await;
+    kept.write(turn, "b", "1").await;
+    kept.theirs("b", "theirs");
+    assert_eq!(kept.refused(&[turn]), ["b"]);
+}
+
+#[tokio::test]
+async fn a_call_that_changes_nothing_leaves_nothing() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    kept.shell(turn, "cat f").await;
+    kept.call(turn, "read", json!({ "path": "f" })).await;
+    kept.write(turn, "f", "0").await;
+    assert_eq!(kept.records(), 0);
+    kept.write(turn, "f", "1").await;
+    assert_eq!(kept.records(), 1);
+}
+
+#[tokio::test]
+async fn a_command_that_is_cancelled_is_taken_back_too() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    let (tool, context) = (kept.place.tool("shell"), kept.context(turn));
+    let command = json!({ "command": "echo 1 > f; echo x > g; sleep 1000" });
+    let running = tool.execute_with_context(command, &context);
+    let made = kept.place.root().join("g");
+    let seen = tokio::task::spawn_blocking(move || soon("the command works", || made.exists()));
+    tokio::select! {
+        ended = running => panic!("{ended:?}"),
+        seen = seen => seen.unwrap(),
+    }
+    let store = kept.store();
+    let environments = kept.place.environments.clone();
+    // It waits until the processes of the command have ended and its files were looked at.
+    let undone = tokio::task::spawn_blocking(move || store.undo(&environments, &[turn.undone]));
+    undone.await.unwrap().unwrap();
+    assert_eq!(kept.place.text("f"), "0");
+    assert!(!kept.place.root().join("g").exists());
+}
+
+/// A call begins, and the process dies in it.
+fn dies_in_a_call(kept: &Kept, turn: Turn) {
+    let at = kept.place.environments.resolve(None).unwrap();
+    let of = ChangingTurn {
+        session_id: turn.session_id,
+        turn_id: turn.undone.turn_id,
+    };
+    let changing = kept.store().begin(Arc::new(at), of).unwrap();
+    kept.start();
+    drop(changing);
+}
+
+#[tokio::test]
+async fn what_a_process_did_that_died_is_nobodys() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    kept.write(turn, "g", "1").await;
+    dies_in_a_call(&kept, turn);
+    // Nothing changed, so nothing is unknown.
+    kept.undo(&[turn]).unwrap();
+    assert!(!kept.place.root().join("g").exists());
+    kept.theirs("f", "1");
+    assert_eq!(kept.refused(&[turn]), ["f"]);
+    kept.theirs("f", "0");
+    kept.undo(&[turn]).unwrap();
+    // The turn goes on in the next process.
+    kept.theirs("f", "1");
+    kept.write(turn, "h", "2").await;
+    assert_eq!(kept.refused(&[turn]), ["f"]);
+}
+
+#[tokio::test]
+async fn what_two_turns_did_at_once_is_nobodys() {
+    let kept = Kept::new();
+    let (one, other) = (kept.turn(), kept.turn());
+    let at = Arc::new(kept.place.environments.resolve(None).unwrap());
+    let of = |turn: Turn| ChangingTurn {
+        session_id: turn.session_id,
+        turn_id: turn.undone.turn_id,
+    };
+    let store = kept.store();
+    let first = store.begin(Arc::clone(&at), of(one)).unwrap();
+    kept.theirs("f", "1");
+    let second = store.begin(at, of(other)).unwrap();
+    kept.theirs("g", "2");
+    first.end();
+    second.end();
+    assert_eq!(kept.refused(&[one]), ["f", "g"]);
+    assert_eq!(kept.refused(&[other]), ["g"]);
+}
+
+#[tokio::test]
+async fn turns_of_a_time_without_checkpoints_are_not_known() {
+    let kept = Kept::new();
+    let before = kept.turn();
+    let store = kept.data.path().join("checkpoints");
+    Checkpoints::turn_off(&store).unwrap();
+    let during = kept.turn();
+    kept.start();
+    let after = kept.turn();
+    for turn in [before, during] {
+        let unknown = kept.undo(&[turn]).unwrap_err();
+        assert!(matches!(unknown, CheckpointError::NotKnown), "{unknown}");
+    }
+    kept.undo(&[after]).unwrap();
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_too_large_is_worked_in_and_not_restored() {
+    let kept = Kept::with(CheckpointLimits {
+        files: 2,
+        ..CheckpointLimits::default()
+    });
+    for name in ["a", "b", "c"] {
+        kept.theirs(name, "0");
+    }
+    let turn = kept.turn();
+    kept.write(turn, "a", "1").await;
+    assert_eq!(kept.place.text("a"), "1");
+    let refused = kept.undo(&[turn]).unwrap_err();
+    assert!(
+        matches!(refused, CheckpointError::NotKept { .. }),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_turns_are_forgotten_first_and_that_is_told() {
+    let kept = Kept::with(CheckpointLimits {
+        stored_bytes: 50_000,
+        ..CheckpointLimits::default()
+    });
+    let mut turns = Vec::new();
+    for letter in ["a", "b", "c", "d", "e", "f", "g"] {
+        let turn = kept.turn();
+        kept.write(turn, "f", &letter.repeat(10_000)).await;
+        turns.push(turn);
+    }
+    let kept_turns = kept.records();
+    assert!((1..7).contains(&kept_turns), "{kept_turns}");
+    kept.undo(&turns[6..]).unwrap();
+    assert_eq!(kept.place.text("f"), "f".repeat(10_000));
+    kept.start();
+    let unknown = kept.undo(&turns[..1]).unwrap_err();
+    assert!(matches!(unknown, CheckpointError::NotKnown), "{unknown}");
+}
+
+#[tokio::test]
+async fn what_was_kept_of_a_session_goes_with_it() {
+    let kept = Kept::new();
+    let (one, other) = (kept.turn(), kept.turn());
+    kept.theirs("f", "a secret");
+    kept.write(one, "f", "another").await;
+    kept.write(other, "g", "stays").await;
+    kept.theirs("f", "");
+    let store = kept.data.path().join("checkpoints/workspaces");
+    let keeps = |content: &str| {
+        let files = snapshot(&store);
+        files.iter().any(|(_, it)| it.as_deref() == Some(content))
+    };
+    assert!(keeps("a secret") && keeps("another"));
+    kept.store().forget(one.session_id).unwrap();
+    assert!(!keeps("a secret"));
+    // A fork may still have the turn: it must not look as if it had done nothing.
+    let refused = kept.undo(&[one]).unwrap_err();
+    assert!(
+        matches!(refused, CheckpointError::NotKept { .. }),
+        "{refused}"
+    );
+    kept.undo(&[other]).unwrap();
+    assert!(!kept.place.root().join("g").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_recorded_is_not_made() {
+    let kept = Kept::new();
+    let turns = kept.data.path().join("checkpoints/turns");
+    fs::write(&turns, "in the way").unwrap();
+    let tool = kept.place.tool("write");
+    let arguments = json!({ "path": "f", "content": "x" });
+    let called = tool
+        .execute_with_context(arguments, &kept.context(kept.turn()))
+        .await;
+    let ToolExecutionResult::ToolError(told) = called else {
+        panic!("{called:?}")
+    };
+    assert!(told.contains("could not be taken back"), "{told}");
+    assert!(!kept.place.root().join("f").exists());
+}
