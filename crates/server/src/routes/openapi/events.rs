@@ -170,8 +170,8 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
             "allOf": [named("RuntimeEventEnvelope"), {
                 "type": "object",
                 "properties": {
-                    "event": { "const": name.as_str() },
-                    "kind": { "const": name.as_str() },
+                    "event": { "type": "string", "enum": [name.as_str()] },
+                    "kind": { "type": "string", "enum": [name.as_str()] },
                     "payload": payload,
                 },
                 "required": ["event", "kind", "payload"],
