@@ -45,9 +45,13 @@
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
+#[cfg(feature = "mcp")]
+mod egress;
 mod environments;
 mod files;
 mod host_access;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod shell;
 mod tool;
 mod workspace;
@@ -55,6 +59,8 @@ mod workspace;
 use windlass_core::capabilities::CapabilityRegistry;
 
 pub use approval::Approval;
+#[cfg(feature = "mcp")]
+pub use egress::HttpEgress;
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 
 /// What the machine must know of a tool.
@@ -72,6 +73,8 @@ pub struct TurnPlan {
     pub limits: Limits,
     /// The whole agent that carries the turn; `None` is our own loop of model and tools.
     pub backend: Option<BackendPlan>,
+    /// What MCP servers offer; `None` where nobody asked them.
+    pub discovered: Option<Arc<DiscoveredTools>>,
 }
 
 impl Default for TurnPlan {
@@ -90,6 +93,7 @@ impl Default for TurnPlan {
             needs_output: false,
             limits: Limits::default(),
             backend: None,
+            discovered: None,
         }
     }
 }
