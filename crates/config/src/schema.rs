@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn it_has_every_key_that_is_read_and_no_other() {
         let tables = ["limits", "runs", "shell", "retention"];
-        let named = ["providers", "backends"];
+        let named = ["providers", "backends", "mcp_servers"];
+        let tables_of_texts = ["env", "headers", "tool_timeouts_ms"];
         let mut known = read("");
         known.retain(|key| !tables.contains(&key.as_str()) && !named.contains(&key.as_str()));
         for table in tables {
@@ -111,6 +112,12 @@ mod tests {
         }
         for table in named {
             known.extend(read(&format!("{table}.*")));
+        }
+        for key in &mut known {
+            let last = key.rsplit('.').next().unwrap();
+            if tables_of_texts.contains(&last) {
+                key.push_str(".*");
+            }
         }
         known.sort();
         assert_eq!(keys(), known);

@@ -31,6 +31,8 @@ const MAX_PAGES: usize = 32;
 const MAX_REMARKS: usize = 8;
 /// How much of what a server says of a failure is shown.
 const MAX_ERROR: usize = 4 * 1024;
+/// How long is waited for the last words of a program.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often the progress of a call is told at most.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 /// How often in all.
@@ -83,11 +85,13 @@ impl Connection {
         E: std::error::Error + Send + Sync + 'static,
     {
         let handler = Arc::new(Handler::new(client_name));
-        let greeted = serve_client(Arc::clone(&handler), transport).await;
-        let service = greeted.map_err(|error| {
-            let why = flood.over().unwrap_or_else(|| why(&error));
-            with_complaints(&why, complaints.as_deref())
-        })?;
+        let service = match serve_client(Arc::clone(&handler), transport).await {
+            Ok(service) => service,
+            Err(error) => {
+                let why = flood.over().unwrap_or_else(|| why(&error));
+                return Err(with_complaints(&why, complaints.as_deref()).await);
+            }
+        };
         Ok(Self {
             peer: service.peer().clone(),
             service: Mutex::new(Some(service)),
@@ -103,10 +107,10 @@ impl Connection {
     }
 
     /// Says why it is over.
-    pub(super) fn end(&self) -> String {
+    pub(super) async fn end(&self) -> String {
         let why = self.flood.over();
         let why = why.unwrap_or_else(|| "the connection is closed".to_owned());
-        with_complaints(&why, self.complaints.as_deref())
+        with_complaints(&why, self.complaints.as_deref()).await
     }
 
     /// Ends it, and waits until its program is gone.
@@ -137,8 +141,14 @@ impl Connection {
             return Ok(Arc::clone(&kept.listed));
         }
         *list = None;
-        let asked = tokio::time::timeout(timeout, self.ask_for_list()).await;
-        let listed = match asked {
+        let asked = tokio::time::timeout(timeout, async {
+            tokio::select! {
+                biased;
+                listed = self.ask_for_list() => listed,
+                () = self.flood.ended() => Err(self.end().await),
+            }
+        });
+        let listed = match asked.await {
             Ok(listed) => Arc::new(listed?),
             Err(_) => {
                 return Err(format!(
@@ -170,7 +180,7 @@ impl Connection {
             let page = match asked.await {
                 Ok(ServerResult::ListToolsResult(page)) => page,
                 Ok(_) => return Err("its list of tools cannot be read".to_owned()),
-                Err(error) => return Err(self.told(error)),
+                Err(error) => return Err(self.told(error).await),
             };
             for raw in &page.tools {
                 if listed.tools.len() >= MAX_TOOLS {
@@ -223,7 +233,10 @@ impl Connection {
             .with_max_total_timeout(times.total);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_request_with_option(request, options).await;
-        let handle: RequestHandle<RoleClient> = sent.map_err(|error| self.told(error))?;
+        let handle: RequestHandle<RoleClient> = match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.told(error).await),
+        };
         let mut open = OpenCall {
             connection: self,
             id: Some(handle.id.clone()),
@@ -238,6 +251,8 @@ impl Connection {
             tokio::select! {
                 biased;
                 answer = &mut answer => break answer,
+                // One over HTTP would be waited for as long as it may take.
+                () = self.flood.ended() => break Err(ServiceError::TransportClosed),
                 Some(remark) = progress.recv() => {
                     if told < MAX_PROGRESS && Instant::now() >= next {
                         told += 1;
@@ -257,21 +272,17 @@ impl Connection {
                 "it neither answered nor told of progress within {} ms, and was told to stop; what it has done is unknown",
                 timeout.as_millis()
             )),
-            Err(error) => Err(self.told(error)),
+            Err(error) => Err(self.told(error).await),
         }
     }
 
-    fn told(&self, error: ServiceError) -> String {
+    async fn told(&self, error: ServiceError) -> String {
         match error {
             ServiceError::McpError(error) => {
                 clean(&format!("error {}: {}", error.code.0, error.message))
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_)
-                if self.flood.over().is_some() =>
-            {
-                self.end()
-            }
-            ServiceError::TransportClosed => self.end(),
+            ServiceError::TransportClosed => self.end().await,
+            _ if self.flood.over().is_some() => self.end().await,
             error => clean(&error.to_string()),
         }
     }
@@ -313,11 +324,15 @@ pub(super) fn clean(text: &str) -> String {
     }
 }
 
-fn with_complaints(why: &str, complaints: Option<&Output>) -> String {
-    let said = complaints.map(|complaints| complaints.text().0);
-    match said.as_deref().map(str::trim) {
-        None | Some("") => why.to_owned(),
-        Some(said) => {
+async fn with_complaints(why: &str, complaints: Option<&Output>) -> String {
+    let Some(complaints) = complaints else {
+        return why.to_owned();
+    };
+    // What a program says last comes when it has ended.
+    let _ = tokio::time::timeout(LAST_WORDS, complaints.closed()).await;
+    match complaints.text().0.trim() {
+        "" => why.to_owned(),
+        said => {
             let mut last: Vec<_> = said.lines().rev().take(5).collect();
             last.reverse();
             clean(&format!("{why}; it said: {}", last.join(" | ")))

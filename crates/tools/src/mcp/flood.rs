@@ -3,13 +3,18 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use tokio::sync::Notify;
+
 /// How many messages may come at once, and how many in a second for long.
 const MESSAGES: (f64, f64) = (2_000.0, 500.0);
 /// The same of bytes.
 const BYTES: (f64, f64) = (128.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0);
 
 /// Counts what a server says, and why nobody listens any more.
-pub(super) struct Flood(Mutex<Counted>);
+pub(super) struct Flood {
+    counted: Mutex<Counted>,
+    ended: Notify,
+}
 
 struct Counted {
     messages: f64,
@@ -21,12 +26,15 @@ struct Counted {
 
 impl Flood {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Counted {
-            messages: MESSAGES.0,
-            bytes: BYTES.0,
-            at: Instant::now(),
-            over: None,
-        }))
+        Self {
+            counted: Mutex::new(Counted {
+                messages: MESSAGES.0,
+                bytes: BYTES.0,
+                at: Instant::now(),
+                over: None,
+            }),
+            ended: Notify::new(),
+        }
     }
 
     /// Counts a message, and tells whether it may be listened to.
@@ -40,7 +48,7 @@ impl Flood {
     }
 
     fn admits_at(&self, messages: f64, bytes: usize, now: Instant) -> bool {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = now.saturating_duration_since(counted.at).as_secs_f64();
         counted.at = now;
         #[expect(clippy::cast_precision_loss, reason = "bytes of one message")]
@@ -50,19 +58,34 @@ impl Flood {
         if counted.messages < 0.0 || counted.bytes < 0.0 {
             let why = "it sent more than anybody could read, and was cut off";
             counted.over.get_or_insert_with(|| why.to_owned());
+            self.ended.notify_waiters();
         }
         counted.over.is_none()
     }
 
     /// Ends the connection.
     pub(super) fn end(&self, why: impl Into<String>) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.over.get_or_insert_with(|| why.into());
+        self.ended.notify_waiters();
+    }
+
+    /// Waits until the connection is over.
+    pub(super) async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.over().is_some() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Returns why the connection is over, if it is.
     pub(super) fn over(&self) -> Option<String> {
-        let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.over.clone()
     }
 }

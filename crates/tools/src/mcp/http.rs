@@ -1,6 +1,6 @@
 //! A server that is reached over HTTP, by the host's egress service and its rules.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 use windlass_core::bounds::{is_shallow_text, one_line};
 use windlass_core::egress::{
     EgressBody, EgressError, EgressRequest, EgressRequestKind, EgressService, EgressStreamResponse,
@@ -111,13 +111,7 @@ impl Client {
     }
 
     fn events(&self, body: EgressBody) -> Events {
-        Box::pin(SseStream::from_bytes_stream(Bounded {
-            body,
-            flood: Arc::clone(&self.flood),
-            event_bytes: 0,
-            is_line_empty: true,
-            is_over: false,
-        }))
+        Box::pin(EventStream::new(body, Arc::clone(&self.flood)))
     }
 
     async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
@@ -269,66 +263,144 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
     }
 }
 
-/// The pieces of a stream of events, none of which may be too long, nor all of them too many.
-struct Bounded {
+/// The events of a stream, none of which may be too long, nor all of them too many. Each byte is looked at once, however it comes.
+struct EventStream {
     body: EgressBody,
     flood: Arc<Flood>,
+    /// The line that has not ended.
+    line: Vec<u8>,
+    /// The event that has not ended.
+    event: Sse,
     event_bytes: usize,
-    is_line_empty: bool,
+    ready: VecDeque<Sse>,
     is_over: bool,
 }
 
-/// Why a stream of events is over.
+/// Nobody listens to a stream of events any more.
 #[derive(Debug, thiserror::Error)]
-enum StreamError {
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error("{0}")]
-    Over(String),
-}
+#[error("{0}")]
+struct Over(String);
 
-impl Bounded {
-    /// Counts the bytes of events, and the events.
-    fn admits(&mut self, piece: &[u8]) -> bool {
-        let mut events = 0;
-        for byte in piece {
-            self.event_bytes += 1;
-            match byte {
-                b'\n' if std::mem::replace(&mut self.is_line_empty, true) => {
-                    events += 1;
-                    self.event_bytes = 0;
-                }
-                b'\n' | b'\r' => {}
-                _ => self.is_line_empty = false,
-            }
+impl EventStream {
+    fn new(body: EgressBody, flood: Arc<Flood>) -> Self {
+        Self {
+            body,
+            flood,
+            line: Vec::new(),
+            event: Sse::default(),
+            event_bytes: 0,
+            ready: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
+    /// Takes a piece of the stream; tells whether it may be listened to.
+    fn take(&mut self, piece: &[u8]) -> bool {
+        if !self.flood.admits_bytes(piece.len()) {
+            return false;
+        }
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            self.event_bytes += part.len();
             if self.event_bytes > MAX_MESSAGE {
                 self.flood.end("it sent a message that is too long");
                 return false;
             }
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") && !self.end_line() {
+                return false;
+            }
         }
-        self.flood.admits_bytes(piece.len()) && (0..events).all(|_| self.flood.admits(0))
+        true
+    }
+
+    fn end_line(&mut self) -> bool {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_end_matches(['\r', '\n']);
+        if line.is_empty() {
+            self.event_bytes = 0;
+            let event = std::mem::take(&mut self.event);
+            if event != Sse::default() {
+                self.ready.push_back(event);
+                return self.flood.admits(0);
+            }
+            return true;
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                none => *none = Some(value.to_owned()),
+            },
+            "event" => self.event.event = Some(value.to_owned()),
+            "id" => self.event.id = Some(value.to_owned()),
+            "retry" => self.event.retry = value.parse().ok(),
+            _ => {}
+        }
+        true
     }
 }
 
-impl Stream for Bounded {
-    type Item = Result<bytes::Bytes, StreamError>;
+impl Stream for EventStream {
+    type Item = Result<Sse, SseError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.is_over {
-            return Poll::Ready(None);
+        loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(event) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            let failed = match self.body.as_mut().poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Ok(piece))) if self.take(&piece) => continue,
+                Poll::Ready(Some(Ok(_))) => Over(self.flood.over().unwrap_or_default()),
+                Poll::Ready(Some(Err(error))) => Over(error.to_string()),
+            };
+            self.is_over = true;
+            return Poll::Ready(Some(Err(SseError::Body(Box::new(failed)))));
         }
-        match self.body.as_mut().poll_next(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
-            Poll::Ready(Some(Ok(piece))) => match self.admits(&piece) {
-                true => Poll::Ready(Some(Ok(piece.into()))),
-                false => {
-                    self.is_over = true;
-                    let why = self.flood.over().unwrap_or_default();
-                    Poll::Ready(Some(Err(StreamError::Over(why))))
-                }
-            },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events_of(pieces: &[&str]) -> Vec<Sse> {
+        struct Nothing;
+        impl Stream for Nothing {
+            type Item = windlass_core::egress::EgressResult<Vec<u8>>;
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Ready(None)
+            }
+        }
+        let mut stream = EventStream::new(Box::pin(Nothing), Arc::new(Flood::new()));
+        for piece in pieces {
+            assert!(stream.take(piece.as_bytes()));
+        }
+        stream.ready.into()
+    }
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        let whole = ": hello\nid: 7\nevent: message\ndata: a\ndata:b\r\n\r\n\ndata: c\nretry: 5\n\ndata: unfinished\n";
+        let expected = events_of(&[whole]);
+        assert_eq!(expected.len(), 2);
+        assert_eq!(expected[0].data.as_deref(), Some("a\nb"));
+        assert_eq!(expected[0].id.as_deref(), Some("7"));
+        assert_eq!(
+            (expected[1].data.as_deref(), expected[1].retry),
+            (Some("c"), Some(5))
+        );
+        for cut in 0..whole.len() {
+            assert_eq!(events_of(&[&whole[..cut], &whole[cut..]]), expected);
         }
     }
 }

@@ -101,7 +101,7 @@ impl Pool {
             if connection.is_alive() {
                 return Ok(Arc::clone(connection));
             }
-            let (since, why) = (*since, connection.end());
+            let (since, why) = (*since, connection.end().await);
             state.connection = None;
             // One that worked for long is started again at once.
             match since.elapsed() >= STEADY {

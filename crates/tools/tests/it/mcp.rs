@@ -62,11 +62,10 @@ impl Ship {
         let egress = Arc::new(DisabledEgressService);
         let (environments, shell) = (place.environments.clone(), place.settings.clone());
         let client = McpClient::new(environments, shell, egress, settings).with_servers(servers);
-        Self::of(place, client).await
+        Self::of(place, client, scope()).await
     }
 
-    pub(crate) async fn of(place: Place, client: McpClient) -> Self {
-        let scope = scope();
+    pub(crate) async fn of(place: Place, client: McpClient, scope: McpScope) -> Self {
         let found = client.discover(&ScopedMcpServers::new(), &scope).await;
         Self {
             client,

@@ -4,6 +4,7 @@
 pub(crate) mod agent;
 pub(crate) mod made_token;
 
+mod mcp;
 mod retention;
 mod secrets_key;
 mod tools;

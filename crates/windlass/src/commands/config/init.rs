@@ -90,7 +90,7 @@ mod tests {
         layers.push(Layer::parse(&set(), Path::new(FILE)).unwrap());
         let named = |key: String| {
             let mut words: Vec<&str> = key.split('.').collect();
-            if let ["providers" | "backends", name, _] = words.as_mut_slice() {
+            if let ["providers" | "backends" | "mcp_servers", name, _] = words.as_mut_slice() {
                 *name = "*";
             }
             words.join(".")
