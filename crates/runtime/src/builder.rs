@@ -292,8 +292,7 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             world,
-            self.carriers,
-            self.mcp,
+            (self.carriers, self.mcp),
             self.default_session_id,
         );
         for harness in self.harnesses {

@@ -65,8 +65,7 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
-        agents: AgentBackends,
-        mcp: Option<Arc<dyn McpConnector>>,
+        (agents, mcp): (AgentBackends, Option<Arc<dyn McpConnector>>),
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::default());

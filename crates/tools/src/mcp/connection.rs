@@ -170,10 +170,11 @@ impl Connection {
         let mut cursor = None;
         let mut digests = HashMap::new();
         for _ in 0..MAX_PAGES {
-            let mut params = PaginatedRequestParams::default();
-            params.cursor = cursor.take();
-            let mut request = ListToolsRequest::default();
-            request.params = Some(params);
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let request = ListToolsRequest {
+                params: Some(params),
+                ..ListToolsRequest::default()
+            };
             let asked = self
                 .peer
                 .send_request(ClientRequest::ListToolsRequest(request));

@@ -15,6 +15,8 @@ mod mcp;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp_http;
 #[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp_real;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
 mod mcp_server;
 #[cfg(target_os = "linux")]
 mod mounted;

@@ -104,10 +104,7 @@ impl Server {
                 text("hauled")
             }
             "hang" => return None,
-            "crash" => {
-                eprintln!("the mast is broken");
-                std::process::exit(3)
-            }
+            "crash" => end("the mast is broken", 3),
             "picture" => {
                 json!({"content": [{"type": "image", "data": PICTURE, "mimeType": "image/png"}]})
             }
@@ -143,13 +140,17 @@ impl Server {
     }
 }
 
+fn end(words: &str, code: i32) -> ! {
+    let _ = writeln!(std::io::stderr(), "{words}");
+    std::process::exit(code)
+}
+
 /// Not a test of its own: the others start this program with it as their server.
 #[test]
 fn act() {
     let Ok(mode) = std::env::var(ACT) else { return };
     if mode == "dead" {
-        eprintln!("no water under the keel");
-        std::process::exit(1);
+        end("no water under the keel", 1);
     }
     let server = Server::new(&mode);
     let mut tell = |message: Value| {
