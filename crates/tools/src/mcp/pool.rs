@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use windlass_core::digest::Digest128;
 use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
@@ -34,6 +35,7 @@ pub(super) struct Pool {
     places: Mutex<HashMap<Digest128, Arc<Place>>>,
     is_sweeping: AtomicBool,
     is_closed: AtomicBool,
+    closing: Notify,
 }
 
 /// The place of one server for those who may share it.
@@ -48,6 +50,14 @@ struct State {
     /// How often it failed in a row, when last, and why.
     failures: u32,
     failed: Option<(Instant, String)>,
+}
+
+/// Why there is no connection.
+enum Unreached {
+    /// Nobody tried.
+    Waits(String),
+    /// It failed.
+    Failed(String),
 }
 
 impl Pool {
@@ -65,6 +75,7 @@ impl Pool {
             places: Mutex::default(),
             is_sweeping: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            closing: Notify::new(),
         }
     }
 
@@ -109,33 +120,49 @@ impl Pool {
                 false => state.note(why),
             }
         }
-        self.wait_for_turn(&state).await?;
-        if self.is_closed.load(Ordering::SeqCst) {
-            return Err("the host is shutting down".to_owned());
-        }
-        let timeout = self.settings.start_timeout_of(server);
-        let reached = tokio::time::timeout(timeout, self.reach(server, scope)).await;
-        let reached = reached.unwrap_or_else(|_| {
-            Err(format!(
-                "it did not start within {} ms",
-                timeout.as_millis()
-            ))
-        });
+        let reaching = async {
+            self.wait_for_turn(&state).await.map_err(Unreached::Waits)?;
+            let timeout = self.settings.start_timeout_of(server);
+            let reached = tokio::time::timeout(timeout, self.reach(server, scope)).await;
+            let late = || {
+                Err(format!(
+                    "it did not start within {} ms",
+                    timeout.as_millis()
+                ))
+            };
+            reached
+                .unwrap_or_else(|_| late())
+                .map_err(Unreached::Failed)
+        };
+        let reached = tokio::select! {
+            biased;
+            () = self.closed() => Err(Unreached::Waits("the host is shutting down".to_owned())),
+            reached = reaching => reached,
+        };
         match reached {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some((Arc::clone(&connection), Instant::now()));
-                // It may have been closed meanwhile.
-                if self.is_closed.load(Ordering::SeqCst) {
-                    connection.close().await;
-                    return Err("the host is shutting down".to_owned());
-                }
                 Ok(connection)
             }
-            Err(why) => {
+            Err(Unreached::Waits(why)) => Err(why),
+            Err(Unreached::Failed(why)) => {
                 state.note(why.clone());
                 Err(why)
             }
+        }
+    }
+
+    /// Waits until nothing more may be started.
+    async fn closed(&self) {
+        loop {
+            let closing = self.closing.notified();
+            tokio::pin!(closing);
+            closing.as_mut().enable();
+            if self.is_closed.load(Ordering::SeqCst) {
+                return;
+            }
+            closing.await;
         }
     }
 
@@ -236,6 +263,7 @@ impl Pool {
     /// Ends all connections, and waits until their programs are gone.
     pub(super) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
+        self.closing.notify_waiters();
         let places: Vec<_> = self.places().drain().map(|(_, place)| place).collect();
         let mut closing = tokio::task::JoinSet::new();
         for place in places {

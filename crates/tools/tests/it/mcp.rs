@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::egress::DisabledEgressService;
+use windlass_core::events::EventData;
+use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 use windlass_core::mcp::{
     DiscoveredTools, McpApproval, McpConnector, McpScope, McpTransportType, ScopedMcpServer,
     ScopedMcpServers,
@@ -13,6 +15,7 @@ use windlass_core::mcp::{
 use windlass_core::tools::{ToolExecutionResult, ToolPolicy};
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
+use windlass_runtime::{Conversation, Need};
 use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{Policy, end_leftovers};
 
@@ -157,6 +160,40 @@ async fn a_client_that_is_dropped_leaves_no_process() {
     };
     assert!(alive());
     drop(ship);
+    soon("the server is gone", || !alive());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_shuts_down_waits_for_no_server_to_start() {
+    let place = Place::new();
+    let mut mute = server("mute");
+    let mark = format!("mute-{}", std::process::id());
+    mute.args.push(mark.clone());
+    // Longer than any test.
+    mute.start_timeout_ms = Some(24 * 60 * 60 * 1000);
+    let client = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let servers = ScopedMcpServers::from([("ship".to_owned(), mute)]);
+    let client = Arc::new(client.with_servers(servers));
+    let asking = {
+        let client = Arc::clone(&client);
+        tokio::spawn(async move { client.discover(&ScopedMcpServers::new(), &scope()).await })
+    };
+    let alive = || {
+        let marked = |line: &[u8]| String::from_utf8_lossy(line).contains(&mark);
+        !windlass_testkit::pids_of(marked).is_empty()
+    };
+    soon("the server starts", alive);
+    client.close().await;
+    let found = asking.await.unwrap();
+    assert!(
+        found.failures[0].reason.contains("shutting down"),
+        "{found:?}"
+    );
     soon("the server is gone", || !alive());
 }
 
@@ -370,4 +407,46 @@ async fn a_server_that_is_no_longer_configured_is_told() {
         panic!("{called:?}")
     };
     assert!(told.contains("not configured any more"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
+    let place = Place::new();
+    let patient = ScopedMcpServer {
+        timeout_ms: Some(2_000),
+        ..server("")
+    };
+    let client = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let client = client.with_servers(ScopedMcpServers::from([("ship".to_owned(), patient)]));
+    let calls = vec![SimToolCall::new("mcp__ship__slow", json!({}))];
+    let script = vec![SimTurn::ToolCalls(calls), SimTurn::Assistant("done".into())];
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(script))
+        .with_runtime(|runtime| runtime.mcp(Arc::new(client)))
+        .start()
+        .await
+        .unwrap();
+    let waiting = chat.say("haul").await.unwrap();
+    let call = waiting.pending[0].clone();
+    assert_eq!(call.need, Need::Approval);
+    let reply = chat.approve(&call).await.unwrap();
+    assert_eq!(reply.text, "done");
+    let runtime = chat.runtime();
+    let events = runtime.events_for(chat.session_id()).await.unwrap();
+    let mut results = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolCompleted(data) => Some(data.success),
+        _ => None,
+    });
+    assert_eq!(results.next(), Some(true));
+    let mut progress = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolProgress(data) => Some(data.message.as_str()),
+        _ => None,
+    });
+    assert_eq!(progress.next(), Some("0 of 10: hauling"));
+    runtime.shutdown(Duration::ZERO).await;
 }

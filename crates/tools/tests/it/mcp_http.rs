@@ -155,7 +155,9 @@ async fn tools_are_listed_and_called_with_the_configured_headers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_and_floods_end_a_call_and_the_next_is_answered() {
     let (address, _) = listen("").await;
-    let ship = ship(at(address), scope()).await;
+    let mut server = at(address);
+    server.timeout_ms = None;
+    let ship = ship(server, scope()).await;
     let told = ship.said("hang").await.unwrap_err();
     assert!(told.contains("200 ms"), "{told}");
     assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));

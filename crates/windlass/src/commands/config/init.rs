@@ -93,6 +93,9 @@ mod tests {
             if let ["providers" | "backends" | "mcp_servers", name, _] = words.as_mut_slice() {
                 *name = "*";
             }
+            if let ["mcp_servers", name, _, inner] = words.as_mut_slice() {
+                (*name, *inner) = ("*", "*");
+            }
             words.join(".")
         };
         let values = layers.values();
