@@ -10,6 +10,7 @@ mod definition;
 mod flood;
 mod handler;
 mod http;
+mod keys;
 mod names;
 mod pool;
 mod servers;
@@ -146,18 +147,12 @@ impl McpConnector for McpClient {
     }
 
     fn secrets(&self, servers: &ScopedMcpServers) -> Vec<(String, String)> {
-        let mut secrets = Vec::new();
-        for (name, server) in self.merged(servers) {
-            for (header, value) in server.headers {
-                // The key is what follows the word for the kind of key.
-                let key = value.rsplit(' ').next().unwrap_or_default();
-                secrets.push((format!("{name}_{header}"), key.to_owned()));
-            }
-            let env = server.env.into_iter();
-            let secret = env.filter(|(variable, _)| names::is_secret(variable));
-            secrets.extend(secret.map(|(variable, value)| (format!("{name}_{variable}"), value)));
-        }
-        secrets
+        let merged = self.merged(servers);
+        let secrets = merged.iter().flat_map(|(name, server)| {
+            let secrets = keys::of(server).into_iter();
+            secrets.map(move |(place, value)| (format!("{name}_{place}"), value))
+        });
+        secrets.collect()
     }
 
     async fn close(&self) {

@@ -49,13 +49,6 @@ fn allowed(letter: char) -> char {
     }
 }
 
-/// Tells whether a variable sounds as if it held a key.
-pub(super) fn is_secret(variable: &str) -> bool {
-    let variable = variable.to_ascii_uppercase();
-    let words = ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    words.iter().any(|word| variable.contains(word))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -8,9 +8,9 @@ use windlass_core::mcp::{DiscoveredTool, McpScope, ScopedMcpServer};
 use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::ToolContext;
 
-use super::answer;
 use super::connection::Times;
 use super::pool::Pool;
+use super::{answer, keys};
 use crate::tool::nowhere;
 
 /// A tool of a server, as it is on record.
@@ -108,9 +108,21 @@ impl Tool for McpTool {
         context: &ToolContext,
     ) -> ToolExecutionResult {
         let called = self.call(arguments, context).await;
-        called.unwrap_or_else(|why| {
+        let mut called = called.unwrap_or_else(|why| {
             let server = &self.recorded.server;
             ToolExecutionResult::tool_error(format!("MCP server `{server}`: {why}"))
-        })
+        });
+        if let Some(server) = &self.server {
+            match &mut called {
+                ToolExecutionResult::Success(Value::String(text))
+                | ToolExecutionResult::SuccessWithImages {
+                    result: Value::String(text),
+                    ..
+                }
+                | ToolExecutionResult::ToolError(text) => keys::hide(server, text),
+                _ => {}
+            }
+        }
+        called
     }
 }
