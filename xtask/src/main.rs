@@ -17,6 +17,7 @@ mod fake_models;
 mod fuzz;
 mod hostile;
 mod map;
+mod mcp;
 mod plan;
 mod python;
 mod race;
@@ -47,6 +48,7 @@ const WORDS: &[Word] = &[
     soak::WORD,
     hostile::WORD,
     backends::WORD,
+    mcp::WORD,
     race::WORD,
     fake_models::WORD,
     accept::WORD,

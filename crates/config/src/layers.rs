@@ -203,10 +203,16 @@ fn leaves(above: &str, table: &Table, found: &mut Vec<(String, Value)>) {
         };
         match value {
             Value::Table(table) => leaves(&key, table, found),
-            _ if name == "api_key" => found.push((key, MASKED.into())),
+            _ if name == "api_key" || holds_keys(above) => found.push((key, MASKED.into())),
             value => found.push((key, value.clone())),
         }
     }
+}
+
+/// Tells whether what stands in a table may be keys: the variables and headers of MCP servers.
+fn holds_keys(table: &str) -> bool {
+    let last = table.rsplit('.').next();
+    table.starts_with("mcp_servers.") && matches!(last, Some("env" | "headers"))
 }
 
 #[cfg(test)]

@@ -62,6 +62,73 @@ pub struct Config {
     pub providers: BTreeMap<String, Provider>,
     /// Agents of others that can carry turns, by the names that threads use.
     pub backends: BTreeMap<String, BackendEntry>,
+    /// MCP servers whose tools all threads have, by name.
+    pub mcp_servers: BTreeMap<String, McpServerEntry>,
+}
+
+/// An MCP server: a program, or an address.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServerEntry {
+    /// How it is reached; what else it says decides where this is missing.
+    #[serde(rename = "type")]
+    pub kind: Option<McpServerType>,
+    /// The program to start, in the sandbox of commands.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its variables, which no `Debug` shows; `${NAME}` stands for one of the daemon's.
+    pub env: BTreeMap<String, String>,
+    /// Where it is.
+    pub url: Option<String>,
+    /// Headers of each request, which no `Debug` shows; `${NAME}` stands for a variable of the daemon's.
+    pub headers: BTreeMap<String, String>,
+    /// Whether somebody is asked before its tools are called.
+    pub approval: McpApproval,
+    /// How long it may take to start and to list its tools, in milliseconds.
+    pub start_timeout_ms: Option<u64>,
+    /// How long a call may stay silent, in milliseconds; what it tells of its progress counts.
+    pub timeout_ms: Option<u64>,
+    /// The same for some of its tools, by the server's own names.
+    pub tool_timeouts_ms: BTreeMap<String, u64>,
+}
+
+impl fmt::Debug for McpServerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServerEntry")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &self.env.keys())
+            .field("url", &self.url)
+            .field("headers", &self.headers.keys())
+            .field("approval", &self.approval)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum McpServerType {
+    /// As a program, by its pipes.
+    Stdio,
+    /// Over HTTP.
+    #[serde(alias = "streamable-http")]
+    Http,
+}
+
+/// Whether somebody is asked before a tool of a server is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum McpApproval {
+    /// Each call waits until somebody allows it.
+    #[default]
+    Ask,
+    /// Nobody is asked.
+    Never,
 }
 
 /// An agent of others.

@@ -1,11 +1,20 @@
-//! MCP servers that a record brings along.
+//! MCP servers that a record brings along, and the seam to who speaks with them.
+//!
+//! Tools are discovered before a turn begins and recorded with it, so that a turn that is resumed sees what it began with.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest128;
 use crate::llm_models::masked;
+use crate::network_access::NetworkAccessList;
+use crate::tools::{Tool, ToolDefinition};
+use crate::turn_environment::TurnEnvironment;
+use crate::typed_id::SessionId;
 
 /// MCP servers by name.
 pub type ScopedMcpServers = BTreeMap<String, ScopedMcpServer>;
@@ -45,6 +54,27 @@ pub enum McpToolDiscovery {
     Lazy,
 }
 
+/// Whether somebody is asked before a tool of a server is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum McpApproval {
+    /// Each call waits until somebody allows it, unless its turn approves everything.
+    #[default]
+    Ask,
+    /// Nobody is asked.
+    Never,
+}
+
+impl McpApproval {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_ask(&self) -> bool {
+        *self == Self::Ask
+    }
+}
+
 /// One MCP server. `Debug` shows neither headers nor environment.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScopedMcpServer {
@@ -72,6 +102,18 @@ pub struct ScopedMcpServer {
     /// When its tools are asked for.
     #[serde(default)]
     pub tool_discovery: McpToolDiscovery,
+    /// Whether somebody is asked before its tools are called.
+    #[serde(default, skip_serializing_if = "McpApproval::is_ask")]
+    pub approval: McpApproval,
+    /// How long it may take to start and to list its tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout_ms: Option<u64>,
+    /// How long a call may stay silent; what it tells of its progress counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The same for some of its tools, by the server's own names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_timeouts_ms: BTreeMap<String, u64>,
 }
 
 impl fmt::Debug for ScopedMcpServer {
@@ -90,8 +132,98 @@ impl fmt::Debug for ScopedMcpServer {
             .field("env", &names(&self.env))
             .field("auth_mode", &self.auth_mode)
             .field("tool_discovery", &self.tool_discovery)
-            .finish()
+            .field("approval", &self.approval)
+            .finish_non_exhaustive()
     }
+}
+
+/// A tool as a server offered it when a turn began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DiscoveredTool {
+    /// The server, as it is configured.
+    pub server: String,
+    /// What the server calls the tool.
+    pub tool: String,
+    /// The digest of what the server said of it.
+    pub digest: String,
+    /// What model and runtime know of it.
+    pub definition: ToolDefinition,
+}
+
+/// Why something of a server is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpFailure {
+    /// The server, as it is configured.
+    pub server: String,
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// What servers offered when a turn began.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DiscoveredTools {
+    /// Names the tools, and the servers of which something is missing; empty if there are neither.
+    pub digest: String,
+    /// The tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<DiscoveredTool>,
+    /// What is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<McpFailure>,
+}
+
+impl DiscoveredTools {
+    /// Names what was found. Why something is missing makes no difference: the words may change each time.
+    #[must_use]
+    pub fn new(tools: Vec<DiscoveredTool>, failures: Vec<McpFailure>) -> Self {
+        let failed: Vec<_> = failures.iter().map(|failure| &failure.server).collect();
+        let digest = match tools.is_empty() && failed.is_empty() {
+            true => String::new(),
+            false => Digest128::of_json(&(&tools, failed)).to_string(),
+        };
+        Self {
+            digest,
+            tools,
+            failures,
+        }
+    }
+}
+
+/// For whom servers are asked.
+#[derive(Debug, Clone)]
+pub struct McpScope {
+    /// The session.
+    pub session_id: SessionId,
+    /// Whose work it is, where it is not the operator's.
+    pub owner: Option<String>,
+    /// Where the turn touches the world, and programs of servers with it.
+    pub environment: Option<TurnEnvironment>,
+    /// Where the turn may connect to.
+    pub network_access: Option<NetworkAccessList>,
+}
+
+/// Speaks with MCP servers.
+#[async_trait]
+pub trait McpConnector: Send + Sync {
+    /// Asks servers for their tools: those of the records, and those that the connector knows by itself. What cannot be had is told, and
+    /// keeps nobody from the rest.
+    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools;
+
+    /// Makes a tool from its record. Nobody is asked before it is called.
+    fn tool(
+        &self,
+        recorded: &DiscoveredTool,
+        servers: &ScopedMcpServers,
+        scope: &McpScope,
+    ) -> Arc<dyn Tool>;
+
+    /// Returns what no record may show of the servers' configuration, by name.
+    fn secrets(&self, _servers: &ScopedMcpServers) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Ends all connections and the programs behind them.
+    async fn close(&self) {}
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use windlass_core::harness::Harness;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithDrivers, ModelWithProvider};
 use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver};
+use windlass_core::mcp::McpConnector;
 use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::session::Session;
 use windlass_core::session_file::InitialFile;
@@ -67,6 +68,7 @@ pub struct InProcessRuntimeBuilder {
     settings: RuntimeSettings,
     world: Option<Arc<dyn World>>,
     carriers: AgentBackends,
+    mcp: Option<Arc<dyn McpConnector>>,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -236,6 +238,13 @@ impl InProcessRuntimeBuilder {
         self.carriers.register(backend, host);
         self
     }
+    /// Sets who speaks with MCP servers; without one, those of records are not asked. Their tools are discovered before a turn begins and
+    /// recorded with it. [`InProcessRuntime::shutdown`] ends its connections.
+    #[must_use]
+    pub fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
+        self.mcp = Some(connector);
+        self
+    }
     /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
     #[must_use]
     pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
@@ -283,7 +292,7 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             world,
-            self.carriers,
+            (self.carriers, self.mcp),
             self.default_session_id,
         );
         for harness in self.harnesses {

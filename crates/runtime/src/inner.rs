@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
+use windlass_core::mcp::McpConnector;
 use windlass_core::message::Message;
 use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::traits::SessionFileSystem;
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) world: Arc<dyn World>,
     /// The whole agents that turns can ask for.
     pub(crate) agents: AgentBackends,
+    /// Who speaks with MCP servers.
+    pub(crate) mcp: Option<Arc<dyn McpConnector>>,
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
@@ -62,7 +65,7 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
-        agents: AgentBackends,
+        (agents, mcp): (AgentBackends, Option<Arc<dyn McpConnector>>),
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::default());
@@ -83,6 +86,7 @@ impl Inner {
             settings,
             world,
             agents,
+            mcp,
             default_session_id,
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),

@@ -46,9 +46,13 @@
 
 mod approval;
 mod checkpoint;
+#[cfg(feature = "mcp")]
+mod egress;
 mod environments;
 mod files;
 mod host_access;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod shell;
 mod tool;
 mod workspace;
@@ -60,6 +64,8 @@ pub use checkpoint::{
     Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
     CheckpointLimits, Checkpoints, Restored, UndoneTurn,
 };
+#[cfg(feature = "mcp")]
+pub use egress::HttpEgress;
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;

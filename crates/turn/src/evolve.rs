@@ -9,6 +9,7 @@ use windlass_core::events::{
     TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
+use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
@@ -62,6 +63,7 @@ impl Thread {
                     crashes: 0,
                     is_released: false,
                     asks_nobody: false,
+                    discovered: data.discovered.clone(),
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
                     phase: Phase::Between,
@@ -222,6 +224,9 @@ impl Thread {
                     vec![ContentPart::ToolResult(part)],
                     event.ts,
                 )));
+            }
+            EventData::ToolsDiscovered(data) => {
+                self.discovered = Arc::new(DiscoveredTools::clone(data));
             }
             EventData::BackendStarted(data) => self.begin_run(event, data),
             EventData::BackendSessionChosen(data) => {

@@ -104,7 +104,9 @@ impl Thread {
                 None => self.no_turn(),
                 Some(_) => self.in_model_call(event),
             },
-            EventData::SessionActivated(_) => self.own_turn(event).map(drop),
+            EventData::ToolsDiscovered(_) | EventData::SessionActivated(_) => {
+                self.own_turn(event).map(drop)
+            }
             EventData::TurnSteered(data) => self.running(data.turn_id).map(drop),
             EventData::TurnInterruptRequested(data) => self.running(data.turn_id).map(drop),
             EventData::TurnReleased(data) => self.running(data.turn_id).map(drop),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::approval_rules::ApprovalRules;
+use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 
 /// What the machine must know of a tool.
@@ -75,6 +76,8 @@ pub struct TurnPlan {
     pub backend: Option<BackendPlan>,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Arc<ApprovalRules>,
+    /// What MCP servers offer; `None` where nobody asked them.
+    pub discovered: Option<Arc<DiscoveredTools>>,
 }
 
 impl Default for TurnPlan {
@@ -94,6 +97,7 @@ impl Default for TurnPlan {
             limits: Limits::default(),
             backend: None,
             approvals: Arc::default(),
+            discovered: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use windlass_core::error::WaitingFor;
 use windlass_core::events::{Event, TokenUsage, TurnOutline};
 use windlass_core::history::History;
+use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::Message;
 use windlass_core::session::SessionStatus;
 use windlass_core::shared_list::SharedList;
@@ -40,6 +41,8 @@ pub struct Thread {
     pub(crate) answered_before: SharedList<Answered>,
     /// The session that the last backend has of the conversation.
     pub(crate) session: Option<KnownSession>,
+    /// What MCP servers offered when they were last asked. Shared, because every decision starts from a copy.
+    pub(crate) discovered: Arc<DiscoveredTools>,
 }
 
 /// Where a turn has ended.
@@ -104,6 +107,8 @@ pub struct Turn {
     pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
     pub asks_nobody: bool,
+    /// The digest of what MCP servers offered it.
+    pub discovered: Option<String>,
     /// What people see of it; shared, because every decision starts from a copy.
     pub outline: Arc<TurnOutline>,
     /// What was said to it and waits for the next model call.
@@ -362,6 +367,7 @@ impl Thread {
             answered: Vec::new(),
             answered_before: SharedList::default(),
             session: None,
+            discovered: Arc::default(),
         }
     }
 
@@ -411,6 +417,11 @@ impl Thread {
     #[must_use]
     pub fn backend_session(&self) -> Option<&KnownSession> {
         self.session.as_ref()
+    }
+    /// Returns what MCP servers offered the running or last turn, as far as it is still on record.
+    #[must_use]
+    pub fn discovered(&self) -> &Arc<DiscoveredTools> {
+        &self.discovered
     }
     /// Returns when the first turn started.
     #[must_use]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::TokenUsage;
 use crate::backend::{Attempts, BackendErrorKind, SessionChoice, SessionTotals};
+use crate::mcp::DiscoveredTools;
 use crate::message::{ContentPart, Message};
 use crate::tool_types::{SideEffectClass, ToolCall, ToolShape};
 use crate::turn_environment::TurnEnvironment;
@@ -265,6 +266,9 @@ pub struct ToolCallSummary {
     pub display_name: Option<String>,
 }
 
+/// What MCP servers offer, from this turn on.
+pub type ToolsDiscoveredData = DiscoveredTools;
+
 payloads! {
     /// A session exists.
     SessionStartedData { ; title: String,
@@ -327,6 +331,8 @@ payloads! {
         deadline: DateTime<Utc>,
         /// What the turn is.
         outline: TurnOutline,
+        /// The digest of the tools that servers offered it, if any did.
+        discovered: String,
     }
     /// A running turn was told more.
     TurnSteeredData { turn_id: TurnId, message_id: MessageId, ;

@@ -107,6 +107,7 @@ events! {
     ReasonThinkingDelta(ReasonThinkingDeltaData) REASON_THINKING_DELTA = "reason.thinking.delta";
     ReasonThinkingCompleted(ReasonThinkingCompletedData) REASON_THINKING_COMPLETED = "reason.thinking.completed";
     LlmGeneration(Box<LlmGenerationData>) LLM_GENERATION = "llm.generation";
+    ToolsDiscovered(Box<ToolsDiscoveredData>) TOOLS_DISCOVERED = "tools.discovered";
     ActStarted(ActStartedData) ACT_STARTED = "act.started";
     ActCompleted(ActCompletedData) ACT_COMPLETED = "act.completed";
     ToolStarted(Box<ToolStartedData>) TOOL_STARTED = "tool.started";
@@ -165,6 +166,7 @@ boxed! {
     TurnCancelled(TurnCancelledData)
     LlmGeneration(LlmGenerationData)
     ReasonCompleted(ReasonCompletedData)
+    ToolsDiscovered(ToolsDiscoveredData)
     ToolStarted(ToolStartedData)
     ToolCompleted(ToolCompletedData)
     ApprovalRequired(ApprovalRequiredData)

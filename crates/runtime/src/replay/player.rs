@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
+use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::Controls;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::StreamKey;
@@ -17,7 +18,7 @@ use crate::inner::Inner;
 use crate::runtime::{ForkAt, fork_point};
 use crate::steps::prompt_view;
 use crate::thread::{PROCESS_STOPPED, StepScope};
-use crate::turn_context::{ContextRequest, TurnContext, assemble};
+use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -160,9 +161,29 @@ impl Player {
         config.flatten().is_some_and(|config| !config.is_empty())
     }
 
+    /// Returns the tools that MCP servers offered the turn that begins next, as they are on record.
+    fn discovered(&self) -> Arc<DiscoveredTools> {
+        let is_idle = |event: &&Arc<Event>| !event.data.ends_turn();
+        let rest = || self.events[self.at..].iter().take_while(is_idle);
+        let named = rest().find_map(|event| match &event.data {
+            EventData::TurnStarted(data) => Some(data.discovered.is_some()),
+            _ => None,
+        });
+        let recorded = rest().find_map(|event| match &event.data {
+            EventData::ToolsDiscovered(data) => Some(Arc::new(DiscoveredTools::clone(data))),
+            _ => None,
+        });
+        match (recorded, named) {
+            (Some(recorded), _) => recorded,
+            (None, Some(true)) => Arc::clone(self.thread.discovered()),
+            (None, _) => Arc::default(),
+        }
+    }
+
     async fn assemble(&self, controls: Option<Controls>) -> Result<Arc<TurnContext>> {
         let asked = ContextRequest {
             controls,
+            discovery: Discovery::Recorded(self.discovered()),
             ..ContextRequest::default()
         };
         let assembled = assemble(&self.inner, self.thread.session_id(), asked).await?;

@@ -25,7 +25,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::turn_context::{ContextRequest, assemble, assemble_unkept};
+use crate::turn_context::{ContextRequest, Discovery, assemble, assemble_unkept};
 
 pub use events::EventStream;
 pub use fork_point::ForkAt;
@@ -132,6 +132,7 @@ impl InProcessRuntime {
         let history = self.inner.history(session_id).await?;
         let asked = ContextRequest {
             controls: last_controls(history.iter().rev().map(|m| &**m)),
+            discovery: self.recorded_tools(session_id).await?,
             ..ContextRequest::default()
         };
         let assembled = assemble(&self.inner, session_id, asked).await?;
@@ -141,6 +142,16 @@ impl InProcessRuntime {
                 .map(|message| Message::clone(message))
                 .collect(),
         ))
+    }
+
+    /// Looking asks no MCP server: what was offered last is shown.
+    async fn recorded_tools(&self, session_id: SessionId) -> Result<Discovery> {
+        if self.inner.mcp.is_none() {
+            return Ok(Discovery::Skip);
+        }
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        Ok(Discovery::Recorded(Arc::clone(thread.discovered())))
     }
 
     /// Returns everything that the first turn of a session would work with. The session is not kept, and its files are

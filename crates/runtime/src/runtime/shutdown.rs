@@ -46,5 +46,8 @@ impl InProcessRuntime {
         for slot in &slots {
             slot.seat.close().await;
         }
+        if let Some(mcp) = &self.inner.mcp {
+            mcp.close().await;
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use watched_storage::WatchedStorage;
 /// A stored secret that is shorter is not looked for: it is no secret, and would be found in every other word.
 pub(crate) const MIN_SECRET_BYTES: usize = 4;
 /// Nor is a key that is shorter: servers that need none get a word like `none`, and no provider's key is this short.
-const MIN_KEY_BYTES: usize = 8;
+pub(crate) const MIN_KEY_BYTES: usize = 8;
 
 #[derive(Default)]
 struct SecretTable {

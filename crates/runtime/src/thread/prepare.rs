@@ -17,7 +17,7 @@ use super::commit::Accepted;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::waiters::Ticket;
 use crate::errors::to_failure;
-use crate::turn_context::{ContextRequest, TurnContext, assemble};
+use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
 type Making = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
@@ -45,10 +45,19 @@ impl Preparing {
         controls: Option<Controls>,
         tool_timeout: Option<Duration>,
     ) -> Self {
+        let discovery = match &purpose {
+            Purpose::Start(submission) => match submission.wanted {
+                SubmissionKind::Compaction => Discovery::Skip,
+                SubmissionKind::Answer => Discovery::Ask,
+            },
+            Purpose::Begin(_) => Discovery::Ask,
+            Purpose::Recover => Discovery::of_open_turn(&actor.thread),
+        };
         let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);
         let asked = ContextRequest {
             controls,
             tool_timeout,
+            discovery,
         };
         let making = Box::pin(async move {
             let assembled = assemble(&inner, session_id, asked).await?;

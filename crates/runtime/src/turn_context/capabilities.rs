@@ -10,8 +10,9 @@ use windlass_core::atoms::{
 use windlass_core::capabilities::{Capability, ResolvedCapability, resolve_capabilities};
 use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::mcp::{DiscoveredTools, ScopedMcpServers};
 use windlass_core::message_filter::MessageFilterProvider;
-use windlass_core::tools::{ToolDefinition, ToolRegistry};
+use windlass_core::tools::{Tool, ToolDefinition, ToolRegistry};
 use windlass_core::turn_request::TurnRequest;
 
 use crate::inner::Inner;
@@ -33,6 +34,7 @@ pub(crate) struct Contributions {
     pub(crate) filters: Vec<Configured<dyn MessageFilterProvider>>,
     pub(crate) views: Vec<Configured<dyn ModelViewProvider>>,
     pub(crate) guardrails: Vec<Arc<dyn OutputGuardrail>>,
+    pub(crate) mcp_servers: ScopedMcpServers,
     definition_hooks: Vec<Arc<dyn ToolDefinitionHook>>,
     offered: Vec<ToolDefinition>,
 }
@@ -58,6 +60,7 @@ impl Contributions {
             filters: Vec::new(),
             views: Vec::new(),
             guardrails: Vec::new(),
+            mcp_servers: ScopedMcpServers::new(),
             definition_hooks: Vec::new(),
             offered: Vec::new(),
         };
@@ -102,6 +105,8 @@ impl Contributions {
         self.definition_hooks
             .extend(capability.tool_definition_hooks_with_config(config));
         self.guardrails.extend(capability.output_guardrails());
+        self.mcp_servers
+            .extend(capability.mcp_servers_with_config(config));
         let configured = |part| Configured {
             part,
             config: config.clone(),
@@ -114,6 +119,23 @@ impl Contributions {
         };
         self.views
             .extend(capability.model_view_provider().map(configured));
+    }
+
+    /// Offers what is on record of MCP servers. What has its name already stays.
+    pub(crate) fn offer_recorded(&mut self, discovered: &DiscoveredTools) {
+        for tool in &discovered.tools {
+            let name = tool.definition.name();
+            if !self.offered.iter().any(|earlier| earlier.name() == name) {
+                self.offered.push(tool.definition.clone());
+            }
+        }
+    }
+
+    /// Adds a tool that can be called. What has its name already stays.
+    pub(crate) fn add_tool(&mut self, name: &str, tool: Arc<dyn Tool>) {
+        if !self.tools.has(name) {
+            Arc::make_mut(&mut self.tools).register_arc(tool);
+        }
     }
 
     /// Returns the definitions that the model is offered: of capabilities, then of records. A later name replaces.

@@ -1,6 +1,7 @@
 //! What a turn works with: records, layers, capabilities and model, resolved once.
 
 mod capabilities;
+mod discovered;
 mod offer;
 mod prompt;
 mod records;
@@ -15,6 +16,7 @@ use windlass_core::digest::Digest128;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::llm_driver_registry::{LlmCallConfig, LlmDriver};
 use windlass_core::llm_models::ModelWithProvider;
+use windlass_core::mcp::McpScope;
 use windlass_core::message::{Controls, Message};
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
@@ -28,6 +30,7 @@ use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 pub(crate) use capabilities::{Contributions, guarded};
+pub(crate) use discovered::Discovery;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use records::Records;
 
@@ -56,6 +59,7 @@ pub(crate) struct TurnContext {
 pub(crate) struct ContextRequest {
     pub(crate) controls: Option<Controls>,
     pub(crate) tool_timeout: Option<Duration>,
+    pub(crate) discovery: Discovery,
 }
 
 /// A context with what only people look at.
@@ -184,6 +188,20 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         &model.model,
     )
     .await?;
+    let mut servers = std::mem::take(&mut contributions.mcp_servers);
+    servers.extend(records.overlay.mcp_servers.clone());
+    let scope = McpScope {
+        session_id,
+        owner: request.owner.clone(),
+        environment: environment.clone(),
+        network_access: records.overlay.network_access.clone(),
+    };
+    // A whole agent brings its own tools.
+    let discovery = match request.backend {
+        Some(_) => Discovery::Skip,
+        None => asked.discovery,
+    };
+    let discovered = discovered::add(inner, &servers, &scope, discovery, &mut contributions).await;
     let settings = &inner.settings;
     let approvals = &settings.approvals;
     let definitions = contributions.take_definitions(&records.overlay, &request, approvals)?;
@@ -227,6 +245,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         limits: settings.limits,
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
+        discovered,
     };
     let context = TurnContext {
         plan,

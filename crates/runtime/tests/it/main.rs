@@ -20,6 +20,7 @@ mod hooks;
 mod host;
 #[cfg(feature = "sqlite")]
 mod idle;
+mod mcp;
 mod memory;
 mod network;
 #[cfg(feature = "sqlite")]

@@ -488,6 +488,7 @@ async fn r22_a_tool_can_record_only_its_own_and_only_while_it_runs() {
                     config: None,
                     deadline: None,
                     outline: None,
+                    discovered: None,
                 };
                 let forged = EventRequest::new(context.session_id, EventContext::default(), forged);
                 assert!(emitter.emit(forged).await.is_err());

@@ -11,6 +11,14 @@ mod hidden_from_commands;
 mod host_access;
 #[cfg(target_os = "linux")]
 mod look;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp_http;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp_real;
+#[cfg(all(feature = "mcp", target_os = "linux"))]
+mod mcp_server;
 #[cfg(target_os = "linux")]
 mod mounted;
 mod paths;

@@ -84,7 +84,10 @@ impl Draft<'_> {
         let timeout = next.timeout_ms.map(Duration::from_millis);
         self.open_turn(next.turn_id, Message::clone(&next.message), timeout);
         match failure {
-            None => self.start_work(),
+            None => {
+                self.note_discovered();
+                self.start_work();
+            }
             Some(failure) => self.fail_turn(&failure),
         }
         Ok(())
@@ -166,7 +169,16 @@ impl Draft<'_> {
     fn start_turn(&mut self, message: Message, timeout: Option<Duration>) {
         let turn_id = TurnId::from_uuid(self.new_uuid());
         self.open_turn(turn_id, message, timeout);
+        self.note_discovered();
         self.start_work();
+    }
+
+    /// Records what MCP servers offer, where it is not what they offered before: a long thread must not grow by it.
+    fn note_discovered(&mut self) {
+        let offered = self.plan().discovered.as_deref();
+        if let Some(offered) = offered.filter(|it| it.digest != self.thread.discovered.digest) {
+            self.record(offered.clone());
+        }
     }
 
     fn open_turn(&mut self, turn_id: TurnId, message: Message, timeout: Option<Duration>) {
@@ -183,12 +195,19 @@ impl Draft<'_> {
             config: Some(self.plan().digest.clone()),
             deadline: self.after(timeout.or(self.plan().turn_timeout)),
             outline: Some(outline),
+            discovered: self.offered_digest(),
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
         self.record(SessionActivatedData {
             input_message_id,
             input_text,
         });
+    }
+
+    /// Names what MCP servers offer the turn.
+    pub(super) fn offered_digest(&self) -> Option<String> {
+        let offered = self.plan().discovered.as_ref()?;
+        Some(offered.digest.clone()).filter(|digest| !digest.is_empty())
     }
 
     /// Says what people see of a turn that a message starts.

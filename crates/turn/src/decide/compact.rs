@@ -48,6 +48,7 @@ impl Draft<'_> {
             config: Some(self.plan().digest.clone()),
             deadline: self.after(self.plan().turn_timeout),
             outline: Some(outline),
+            discovered: None,
         });
         let exec_id = ExecId::from_uuid(self.new_uuid());
         let message_count = self.thread.context().len();

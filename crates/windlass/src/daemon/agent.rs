@@ -19,6 +19,7 @@ use windlass_runtime::{
 use windlass_server::Models;
 
 use super::configured;
+use super::mcp;
 use super::tools::Tools;
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
@@ -89,6 +90,11 @@ impl Agent<'_> {
             .settings(settings)
             .environments(self.tools.environments, self.tools.shell.clone());
         let (environments, shell) = (self.tools.environments, self.tools.shell);
+        let variable = |name: &str| std::env::var(name).ok();
+        let builder = match mcp::client(&self.config.mcp_servers, environments, &shell, variable)? {
+            Some(client) => builder.mcp(client),
+            None => builder,
+        };
         let builder = self.backends.into_iter().fold(builder, |builder, backend| {
             let carried = Arc::clone(&backend.backend);
             let host = Starts::new(backend, environments.clone(), shell.clone());
@@ -98,7 +104,6 @@ impl Agent<'_> {
             Some(harness) => builder.harness(harness),
             None => builder,
         };
-        let variable = |name: &str| std::env::var(name).ok();
         let choice = model::choose(self.model, self.config, variable)?;
         let is_named = self.model.is_some() || self.config.model.is_some();
         let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;

@@ -7,6 +7,7 @@ pub(crate) mod secrets_key;
 
 mod checkpoints;
 mod configured;
+mod mcp;
 mod retention;
 mod tools;
 

@@ -15,6 +15,7 @@ mod git;
 mod http_page;
 mod kept;
 mod killed;
+mod mcp;
 mod operations;
 mod out_of_reach;
 mod own_runs;

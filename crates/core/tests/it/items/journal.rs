@@ -50,6 +50,7 @@ impl Journal {
             config: None,
             deadline: None,
             outline: Some(outline),
+            discovered: None,
         });
         journal.input(INPUT, "hello");
         journal.turn(SessionActivatedData {

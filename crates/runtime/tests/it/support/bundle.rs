@@ -17,6 +17,7 @@ use windlass_core::command::{
     CommandDescriptor, CommandExecutionContext, CommandResult, CommandSource, ExecuteCommandRequest,
 };
 use windlass_core::error::Result;
+use windlass_core::mcp::ScopedMcpServers;
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::ToolContext;
@@ -116,6 +117,7 @@ pub(crate) enum Trap {
 pub(crate) struct Bundle {
     pub(crate) id: String,
     pub(crate) tools: Vec<FnTool>,
+    pub(crate) mcp_servers: ScopedMcpServers,
     pub(crate) definitions: Vec<ToolDefinition>,
     pub(crate) prompt: Option<String>,
     pub(crate) mounts: Vec<MountPoint>,
@@ -158,6 +160,9 @@ impl Bundle {
 
 #[async_trait]
 impl Capability for Bundle {
+    fn mcp_servers(&self) -> ScopedMcpServers {
+        self.mcp_servers.clone()
+    }
     fn id(&self) -> &str {
         &self.id
     }

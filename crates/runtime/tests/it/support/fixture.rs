@@ -7,6 +7,7 @@ use windlass_core::error::Result;
 use windlass_core::events::Event;
 use windlass_core::llm_driver_registry::ProviderType;
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
+use windlass_core::mcp::McpConnector;
 use windlass_core::message::Message;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
@@ -27,6 +28,7 @@ pub(crate) struct Setup {
     pub(crate) backends: Option<RuntimeBackends>,
     bundles: Vec<Bundle>,
     shape: Option<Shape>,
+    mcp: Option<Arc<dyn McpConnector>>,
 }
 
 impl Setup {
@@ -61,6 +63,11 @@ impl Setup {
         self.backends = Some(backends);
         self
     }
+    /// Sets who speaks with MCP servers.
+    pub(crate) fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
+        self.mcp = Some(connector);
+        self
+    }
     pub(crate) fn session(
         mut self,
         shape: impl FnOnce(SingleSessionBuilder) -> SingleSessionBuilder + 'static,
@@ -78,6 +85,7 @@ impl Setup {
             backends,
             bundles,
             shape,
+            mcp,
         } = self;
         let mut builder = InProcessRuntimeBuilder::new()
             .settings(settings)
@@ -88,6 +96,9 @@ impl Setup {
         builder = builder.driver_registry(drivers);
         if let Some(backends) = backends {
             builder = builder.backends(backends);
+        }
+        if let Some(mcp) = mcp {
+            builder = builder.mcp(mcp);
         }
         let ids: Vec<String> = bundles
             .iter()

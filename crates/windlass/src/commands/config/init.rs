@@ -90,8 +90,16 @@ mod tests {
         layers.push(Layer::parse(&set(), Path::new(FILE)).unwrap());
         let named = |key: String| {
             let mut words: Vec<&str> = key.split('.').collect();
-            if let ["providers" | "backends" | "environments", name, _] = words.as_mut_slice() {
+            if let [
+                "providers" | "backends" | "environments" | "mcp_servers",
+                name,
+                _,
+            ] = words.as_mut_slice()
+            {
                 *name = "*";
+            }
+            if let ["mcp_servers", name, _, inner] = words.as_mut_slice() {
+                (*name, *inner) = ("*", "*");
             }
             words.join(".")
         };

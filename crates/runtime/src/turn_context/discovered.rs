@@ -1,0 +1,89 @@
+//! The tools of MCP servers: asked for before a turn begins, read from the record when one goes on.
+
+use std::sync::Arc;
+
+use windlass_core::mcp::{DiscoveredTools, McpFailure, McpScope, ScopedMcpServers};
+use windlass_turn::Thread;
+
+use super::Contributions;
+use crate::inner::Inner;
+use crate::panics::{caught, caught_in};
+use crate::secrets::MIN_KEY_BYTES;
+
+/// Where the tools of MCP servers come from.
+#[derive(Default)]
+pub(crate) enum Discovery {
+    /// From nowhere: the turn has none.
+    #[default]
+    Skip,
+    /// From the servers.
+    Ask,
+    /// From the record.
+    Recorded(Arc<DiscoveredTools>),
+}
+
+impl Discovery {
+    /// Returns what the open turn of a thread began with. Only where that is no longer kept are the servers asked once more.
+    pub(crate) fn of_open_turn(thread: &Thread) -> Self {
+        let named = thread.turn().and_then(|turn| turn.discovered.as_deref());
+        let kept = thread.discovered();
+        match named {
+            None => Self::Recorded(Arc::default()),
+            Some(digest) if digest == kept.digest => Self::Recorded(Arc::clone(kept)),
+            Some(_) => Self::Ask,
+        }
+    }
+}
+
+/// Adds the tools of MCP servers to a turn, and returns what they offer; `None` where nobody asks.
+pub(super) async fn add(
+    inner: &Inner,
+    servers: &ScopedMcpServers,
+    scope: &McpScope,
+    discovery: Discovery,
+    contributions: &mut Contributions,
+) -> Option<Arc<DiscoveredTools>> {
+    let Some(connector) = &inner.mcp else {
+        return match discovery {
+            Discovery::Skip => None,
+            Discovery::Ask => Some(Arc::default()),
+            Discovery::Recorded(recorded) => {
+                contributions.offer_recorded(&recorded);
+                Some(recorded)
+            }
+        };
+    };
+    for (name, value) in caught(|| connector.secrets(servers)).unwrap_or_default() {
+        if value.len() >= MIN_KEY_BYTES {
+            inner.secrets.note(scope.session_id, &name, &value);
+        }
+    }
+    let discovered = match discovery {
+        Discovery::Skip => return None,
+        Discovery::Recorded(recorded) => recorded,
+        Discovery::Ask => {
+            let asked = caught_in(connector.discover(servers, scope)).await;
+            Arc::new(asked.unwrap_or_else(panicked))
+        }
+    };
+    for failure in &discovered.failures {
+        let (server, reason) = (&failure.server, &failure.reason);
+        tracing::warn!(session = %scope.session_id, server, reason, "something of an MCP server is missing");
+    }
+    contributions.offer_recorded(&discovered);
+    for recorded in &discovered.tools {
+        let made = caught(|| connector.tool(recorded, servers, scope));
+        if let Some(tool) = made {
+            contributions.add_tool(recorded.definition.name(), tool);
+        }
+    }
+    Some(discovered)
+}
+
+fn panicked() -> DiscoveredTools {
+    let failure = McpFailure {
+        server: "*".to_owned(),
+        reason: "the MCP connector panicked".to_owned(),
+    };
+    DiscoveredTools::new(Vec::new(), vec![failure])
+}

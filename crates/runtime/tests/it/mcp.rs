@@ -1,0 +1,232 @@
+//! Tools of MCP servers in turns: asked for once, recorded when they change, and kept by a turn that goes on.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::json;
+use windlass_core::events::EventData;
+use windlass_core::mcp::{
+    DiscoveredTool, DiscoveredTools, McpConnector, McpFailure, McpScope, ScopedMcpServer,
+    ScopedMcpServers,
+};
+use windlass_core::tools::{BuiltinTool, Tool, ToolDefinition, ToolExecutionResult, ToolPolicy};
+use windlass_runtime::{Replay, RuntimeBackends, StopReason};
+
+use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
+
+/// Servers that offer what a test says.
+#[derive(Default)]
+struct Servers {
+    offers: Mutex<Vec<&'static str>>,
+    fails: Mutex<Option<&'static str>>,
+    asked: AtomicUsize,
+    seen: Mutex<Vec<String>>,
+    is_closed: AtomicUsize,
+}
+
+impl Servers {
+    fn offering(names: &[&'static str]) -> Arc<Self> {
+        let servers = Arc::new(Self::default());
+        servers.offer(names);
+        servers
+    }
+
+    fn offer(&self, names: &[&'static str]) {
+        *self.offers.lock().unwrap() = names.to_vec();
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl McpConnector for Servers {
+    async fn discover(&self, servers: &ScopedMcpServers, _scope: &McpScope) -> DiscoveredTools {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        *self.seen.lock().unwrap() = servers.keys().cloned().collect();
+        let offers = self.offers.lock().unwrap().clone();
+        let tools = offers.into_iter().map(|name| DiscoveredTool {
+            server: "ship".to_owned(),
+            tool: name.to_owned(),
+            digest: name.to_owned(),
+            definition: ToolDefinition::Builtin(BuiltinTool {
+                name: format!("mcp__ship__{name}"),
+                parameters: json!({"type": "object"}),
+                policy: match name {
+                    "asks" => ToolPolicy::RequiresApproval,
+                    _ => ToolPolicy::Auto,
+                },
+                ..BuiltinTool::default()
+            }),
+        });
+        let failure = self.fails.lock().unwrap().map(|reason| McpFailure {
+            server: "wreck".to_owned(),
+            reason: reason.to_owned(),
+        });
+        DiscoveredTools::new(tools.collect(), failure.into_iter().collect())
+    }
+
+    fn tool(
+        &self,
+        recorded: &DiscoveredTool,
+        _servers: &ScopedMcpServers,
+        _scope: &McpScope,
+    ) -> Arc<dyn Tool> {
+        let said = format!("{} of {}", recorded.tool, recorded.digest);
+        Arc::new(tool(recorded.definition.name(), move |_, _| {
+            let said = said.clone();
+            async move { ToolExecutionResult::success(said) }
+        }))
+    }
+
+    fn secrets(&self, _servers: &ScopedMcpServers) -> Vec<(String, String)> {
+        vec![("ship_token".to_owned(), "rope-and-tar-7391".to_owned())]
+    }
+
+    async fn close(&self) {
+        self.is_closed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn with(servers: &Arc<Servers>) -> Setup {
+    Setup::default().mcp(Arc::clone(servers) as _)
+}
+
+/// The names of what was recorded, list by list.
+async fn recorded(fixture: &Fixture) -> Vec<Vec<String>> {
+    let events = fixture.events().await;
+    let lists = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolsDiscovered(data) => {
+            Some(data.tools.iter().map(|tool| tool.tool.clone()).collect())
+        }
+        _ => None,
+    });
+    lists.collect()
+}
+
+fn offered(fixture: &Fixture, call: usize) -> Vec<String> {
+    let request = &fixture.model.requests()[call];
+    let tools = request.config.tools.iter();
+    tools.map(|tool| tool.name().to_owned()).collect()
+}
+
+async fn assert_replays(fixture: &Fixture, asked: usize, servers: &Servers) {
+    let replay = Replay::of(&fixture.runtime, fixture.session);
+    let report = soon(replay.run()).await.unwrap();
+    assert_eq!(report.divergence, None);
+    assert_eq!(report.events, fixture.events().await.len());
+    assert!(report.reconfigured.is_empty(), "{report:?}");
+    assert_eq!(servers.asked(), asked, "a replay asks no server");
+}
+
+#[tokio::test]
+async fn what_servers_offer_is_recorded_when_it_changes_and_replays() {
+    let servers = Servers::offering(&["haul", "drop"]);
+    let fixture = with(&servers).build().await;
+    for _ in 0..3 {
+        fixture.run("go").await;
+    }
+    assert_eq!(recorded(&fixture).await, [["haul", "drop"]]);
+    servers.offer(&["haul"]);
+    fixture.model.rewrite([
+        Call::tools(vec![call("c", "mcp__ship__haul", json!({}))]),
+        Call::answer("hauled"),
+    ]);
+    assert!(fixture.run("go").await.success);
+    fixture.run("go").await;
+    // An empty list is news as well.
+    servers.offer(&[]);
+    fixture.run("go").await;
+    fixture.run("go").await;
+    let lists = recorded(&fixture).await;
+    assert_eq!(lists, [vec!["haul", "drop"], vec!["haul"], vec![]]);
+    assert_eq!(offered(&fixture, 0), ["mcp__ship__haul", "mcp__ship__drop"]);
+    assert!(offered(&fixture, fixture.model.calls() - 1).is_empty());
+    assert_eq!(servers.asked(), 7, "once for each turn");
+    fixture.assert_sound().await;
+    assert_replays(&fixture, 7, &servers).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_has_the_tools_it_began_with() {
+    let backends = RuntimeBackends::in_memory();
+    let before = Servers::offering(&["asks", "haul"]);
+    let fixture = with(&before).backends(backends.clone()).build().await;
+    fixture.run("first").await;
+    fixture
+        .model
+        .rewrite([Call::tools(vec![call("c", "mcp__ship__asks", json!({}))])]);
+    let waiting = fixture.run("go").await;
+    assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
+    fixture.runtime.shutdown(std::time::Duration::ZERO).await;
+    assert_eq!(before.is_closed.load(Ordering::SeqCst), 1);
+
+    let after = Servers::offering(&["other"]);
+    let later = with(&after).backends(backends).build().await;
+    let later = Fixture {
+        session: fixture.session,
+        ..later
+    };
+    later.model.rewrite([Call::answer("done")]);
+    later.resume().await.expect("a turn is open");
+    let decided = later.runtime.decide_tool_call(later.session, "c", true);
+    let turn = decided.await.unwrap();
+    let ended = soon(turn.wait()).await.unwrap();
+    assert_eq!(ended.response, "done");
+    assert_eq!(after.asked(), 0, "what it began with is on record");
+    assert_eq!(offered(&later, 0), ["mcp__ship__asks", "mcp__ship__haul"]);
+    assert!(later.model.sent(0).join("\n").contains("asks of asks"));
+    // The next turn sees what there is now.
+    later.run("and now").await;
+    assert_eq!(offered(&later, 1), ["mcp__ship__other"]);
+    assert_eq!(recorded(&later).await.len(), 2);
+    assert_replays(&later, 1, &after).await;
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_on_record_once_and_the_turn_goes_on() {
+    let servers = Servers::offering(&["haul"]);
+    *servers.fails.lock().unwrap() = Some("no water");
+    let fixture = with(&servers).build().await;
+    assert!(fixture.run("go").await.success);
+    *servers.fails.lock().unwrap() = Some("still no water");
+    assert!(fixture.run("go").await.success);
+    let events = fixture.events().await;
+    let failures: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.data {
+            EventData::ToolsDiscovered(data) => Some(data.failures.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures[0][0].reason, "no water");
+}
+
+#[tokio::test]
+async fn servers_of_records_and_capabilities_are_asked_and_their_keys_masked() {
+    let servers = Servers::offering(&["haul"]);
+    let ours = |name: &str| ScopedMcpServers::from([(name.to_owned(), ScopedMcpServer::default())]);
+    let mut bundle = Bundle::new("brings-a-server");
+    bundle.mcp_servers = ours("of-capability");
+    let setup = with(&servers).bundle(&bundle);
+    let fixture = setup
+        .session(move |session| session.session_mcp_servers(ours("of-session")))
+        .build()
+        .await;
+    fixture
+        .model
+        .rewrite([Call::answer("the token is rope-and-tar-7391")]);
+    fixture.run("go").await;
+    assert_eq!(
+        *servers.seen.lock().unwrap(),
+        ["of-capability", "of-session"]
+    );
+    let events = format!("{:?}", fixture.events().await);
+    assert!(!events.contains("7391"));
+    let seen = fixture.runtime.load_context(fixture.session).await.unwrap();
+    assert_eq!(seen.runtime_agent.tools[0].name(), "mcp__ship__haul");
+    assert_eq!(servers.asked(), 1, "looking asks nobody");
+}

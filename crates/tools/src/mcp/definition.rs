@@ -1,0 +1,217 @@
+//! What a server says of a tool, within bounds.
+
+use std::time::Duration;
+
+use rmcp::model::Tool as RawTool;
+use serde_json::{Map, Value, json};
+use windlass_core::bounds::{SchemaCost, json_bytes, lines, one_line, schema_cost};
+use windlass_core::digest::Digest128;
+use windlass_core::mcp::{DiscoveredTool, McpApproval, ScopedMcpServer};
+use windlass_core::tools::{BuiltinTool, SideEffectClass, ToolDefinition, ToolHints, ToolPolicy};
+
+use super::names::tool_name;
+
+/// How many letters a description may have; the rest is cut.
+const MAX_DESCRIPTION: usize = 4096;
+/// How long a server's own name of a tool may be.
+const MAX_TOOL_NAME: usize = 256;
+/// How many bytes a schema may have.
+const MAX_SCHEMA: usize = 64 * 1024;
+
+/// A tool that a server offers.
+#[derive(Debug)]
+pub(super) struct Offered {
+    /// What the server calls it.
+    pub(super) tool: String,
+    /// The digest of what it said.
+    pub(super) digest: String,
+    pub(super) bytes: usize,
+    description: String,
+    parameters: Value,
+}
+
+impl Offered {
+    /// Takes what a server says of a tool, or says why not.
+    pub(super) fn of(raw: &RawTool) -> Result<Self, String> {
+        let name = raw.name.as_ref();
+        let shown: String = one_line(name).chars().take(80).collect();
+        let refused = |why: &str| format!("tool `{shown}` is left out: {why}");
+        if name.is_empty() || name.len() > MAX_TOOL_NAME {
+            return Err(refused("its name is empty or too long"));
+        }
+        if one_line(name) != name {
+            return Err(refused("its name has letters that nobody can see"));
+        }
+        let schema = Value::Object((*raw.input_schema).clone());
+        // Before it is looked into: it may be nested however deep.
+        if schema_cost(&schema) == SchemaCost::TooLarge {
+            return Err(refused("its schema is too large or nested too deep"));
+        }
+        if json_bytes(&schema) > MAX_SCHEMA {
+            return Err(refused("its schema is too long"));
+        }
+        let description = raw.description.as_deref().unwrap_or_default();
+        let digest = Digest128::of_json(&(name, description, &schema)).to_string();
+        let parameters = cleaned(schema).ok_or_else(|| {
+            refused("its schema names properties with letters that nobody can see, or refers to other places")
+        })?;
+        let parameters = as_object(parameters).ok_or_else(|| refused("it takes no object"))?;
+        let description = shortened(&lines(description));
+        Ok(Self {
+            tool: name.to_owned(),
+            bytes: description.len() + json_bytes(&parameters) + name.len(),
+            digest,
+            description,
+            parameters,
+        })
+    }
+
+    /// Makes what model and runtime know of it. What the server hints at counts for nothing.
+    pub(super) fn discovered(
+        &self,
+        name: &str,
+        server: &ScopedMcpServer,
+        timeout: Duration,
+    ) -> DiscoveredTool {
+        let hints = ToolHints::default()
+            .with_open_world(true)
+            .with_long_running(true)
+            .with_side_effect_class(SideEffectClass::AtMostOnce)
+            .with_timeout_ms(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+            .with_capability_id("mcp")
+            .with_capability_name("MCP");
+        let definition = BuiltinTool {
+            name: tool_name(name, &self.tool),
+            display_name: Some(format!("{}::{}", one_line(name), self.tool)),
+            description: self.description.clone(),
+            parameters: self.parameters.clone(),
+            policy: match server.approval {
+                McpApproval::Ask => ToolPolicy::RequiresApproval,
+                McpApproval::Never => ToolPolicy::Auto,
+            },
+            category: Some("MCP".to_owned()),
+            hints,
+            ..BuiltinTool::default()
+        };
+        DiscoveredTool {
+            server: name.to_owned(),
+            tool: self.tool.clone(),
+            digest: self.digest.clone(),
+            definition: ToolDefinition::Builtin(definition),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_DESCRIPTION) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Spells out in all texts what nobody can see. A name of a property cannot be changed, so one that would have to be is refused; and so
+/// is a reference that leads out of the schema.
+fn cleaned(value: Value) -> Option<Value> {
+    Some(match value {
+        Value::String(text) => Value::String(lines(&text).into_owned()),
+        Value::Array(values) => {
+            let values: Option<Vec<_>> = values.into_iter().map(cleaned).collect();
+            Value::Array(values?)
+        }
+        Value::Object(object) => {
+            let mut clean = Map::new();
+            for (name, value) in object {
+                let leads_out = name == "$ref"
+                    && value
+                        .as_str()
+                        .is_some_and(|target| !target.starts_with('#'));
+                if one_line(&name) != name || leads_out {
+                    return None;
+                }
+                clean.insert(name, cleaned(value)?);
+            }
+            Value::Object(clean)
+        }
+        other => other,
+    })
+}
+
+/// Arguments are always an object.
+fn as_object(mut schema: Value) -> Option<Value> {
+    match schema.get("type") {
+        None => schema["type"] = json!("object"),
+        Some(kind) if kind == "object" => {}
+        Some(_) => return None,
+    }
+    Some(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(raw: Value) -> Result<Offered, String> {
+        Offered::of(&serde_json::from_value(raw).unwrap())
+    }
+
+    #[test]
+    fn what_a_server_says_is_cleaned_and_cut() {
+        let long = "x".repeat(10_000);
+        let tool = offered(json!({
+            "name": "t",
+            "description": format!("a\u{1b}[2Jb\u{202e}{long}"),
+            "inputSchema": {"properties": {"p": {"description": "c\u{0}d"}}}
+        }));
+        let tool = tool.unwrap();
+        assert!(!tool.description.contains(['\u{1b}', '\u{202e}']));
+        assert_eq!(tool.description.chars().count(), MAX_DESCRIPTION + 1);
+        assert!(!tool.parameters.to_string().contains("\\u0000"));
+        assert_eq!(tool.parameters["type"], "object");
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_refused_with_a_reason() {
+        let mut deep = json!({});
+        for _ in 0..100 {
+            deep = json!({ "properties": { "p": deep } });
+        }
+        for (raw, why) in [
+            (json!({"name": "", "inputSchema": {}}), "empty"),
+            (json!({"name": "a\nb", "inputSchema": {}}), "see"),
+            (json!({"name": "a", "inputSchema": deep}), "deep"),
+            (
+                json!({"name": "a", "inputSchema": {"description": "x".repeat(MAX_SCHEMA)}}),
+                "long",
+            ),
+            (
+                json!({"name": "a", "inputSchema": {"properties": {"a\u{200b}": {}}}}),
+                "see",
+            ),
+            (
+                json!({"name": "a", "inputSchema": {"$ref": "http://127.0.0.1/"}}),
+                "refers",
+            ),
+            (
+                json!({"name": "a", "inputSchema": {"type": "string"}}),
+                "object",
+            ),
+        ] {
+            let told = offered(raw).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn hints_of_a_server_count_for_nothing() {
+        let tool = offered(json!({
+            "name": "t", "inputSchema": {},
+            "annotations": {"readOnlyHint": true, "idempotentHint": true, "destructiveHint": false}
+        }));
+        let server = ScopedMcpServer::default();
+        let tool = tool.unwrap().discovered("s", &server, Duration::ZERO);
+        let hints = tool.definition.hints();
+        assert_eq!(hints.side_effects(), SideEffectClass::AtMostOnce);
+        assert_eq!((hints.readonly, hints.idempotent), (None, None));
+        assert_eq!(tool.definition.policy(), ToolPolicy::RequiresApproval);
+    }
+}

@@ -1,0 +1,406 @@
+//! A server that is reached over HTTP, by the host's egress service and its rules.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use windlass_core::bounds::{is_shallow_text, one_line};
+use windlass_core::egress::{
+    EgressBody, EgressError, EgressRequest, EgressRequestKind, EgressService, EgressStreamResponse,
+};
+use windlass_core::mcp::{McpScope, ScopedMcpServer};
+use windlass_core::network_access::NetworkAccessList;
+
+use super::flood::Flood;
+use super::stdio::MAX_MESSAGE;
+
+const SESSION: &str = "mcp-session-id";
+
+type Failed = StreamableHttpError<EgressError>;
+type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
+
+/// Sends the requests of one connection.
+#[derive(Clone)]
+pub(super) struct Client {
+    egress: Arc<dyn EgressService>,
+    network_access: Option<NetworkAccessList>,
+    flood: Arc<Flood>,
+}
+
+/// Makes the way to a server.
+pub(super) fn transport(
+    egress: &Arc<dyn EgressService>,
+    server: &ScopedMcpServer,
+    scope: &McpScope,
+    flood: &Arc<Flood>,
+) -> Result<StreamableHttpClientTransport<Client>, String> {
+    let url = server.url.clone().ok_or("it names no `url`")?;
+    let mut headers = HashMap::new();
+    for (name, value) in &server.headers {
+        let wrong = || format!("its header `{}` cannot be sent", one_line(name));
+        let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        headers.insert(name, value);
+    }
+    let client = Client {
+        egress: Arc::clone(egress),
+        network_access: scope.network_access.clone(),
+        flood: Arc::clone(flood),
+    };
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_MESSAGE);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// What a request has beside its method and address.
+struct Parts {
+    session_id: Option<Arc<str>>,
+    auth: Option<String>,
+    headers: HashMap<HeaderName, HeaderValue>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    async fn send(
+        &self,
+        method: &str,
+        uri: &str,
+        more: &[(&str, &str)],
+        parts: Parts,
+    ) -> Result<EgressStreamResponse, Failed> {
+        if let Some(why) = self.flood.over() {
+            return Err(unexpected(why));
+        }
+        let mut headers = BTreeMap::from([(
+            "accept".to_owned(),
+            "application/json, text/event-stream".to_owned(),
+        )]);
+        for (name, value) in &parts.headers {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            headers.insert(name.as_str().to_owned(), value);
+        }
+        if let Some(token) = parts.auth {
+            headers.insert("authorization".to_owned(), format!("Bearer {token}"));
+        }
+        if let Some(session) = parts.session_id {
+            headers.insert(SESSION.to_owned(), session.to_string());
+        }
+        for (name, value) in more {
+            headers.insert((*name).to_owned(), (*value).to_owned());
+        }
+        let request = EgressRequest {
+            headers,
+            body: parts.body,
+            kind: EgressRequestKind::Mcp,
+            network_access: self.network_access.clone(),
+            ..EgressRequest::new(method, uri)
+        };
+        let sent = self.egress.send_stream(request).await;
+        sent.map_err(StreamableHttpError::Client)
+    }
+
+    fn events(&self, body: EgressBody) -> Events {
+        Box::pin(EventStream::new(body, Arc::clone(&self.flood)))
+    }
+
+    async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
+        let mut whole = Vec::new();
+        loop {
+            let piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
+            match piece {
+                None => return Ok(whole),
+                Some(Err(error)) => return Err(StreamableHttpError::Client(error)),
+                Some(Ok(piece)) => {
+                    whole.extend_from_slice(&piece);
+                    if whole.len() > MAX_MESSAGE || !self.flood.admits_bytes(piece.len()) {
+                        return Err(unexpected("its answer is too long"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unexpected(why: impl Into<String>) -> Failed {
+    StreamableHttpError::UnexpectedServerResponse(why.into().into())
+}
+
+fn header<'a>(response: &'a EgressStreamResponse, name: &str) -> Option<&'a str> {
+    let mut headers = response.headers.iter();
+    let found = headers.find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.as_str())
+}
+
+fn is_of(response: &EgressStreamResponse, kind: &str) -> bool {
+    header(response, "content-type").is_some_and(|it| it.trim_start().starts_with(kind))
+}
+
+impl StreamableHttpClient for Client {
+    type Error = EgressError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let has_session = session_id.is_some();
+        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        let parts = Parts {
+            session_id,
+            auth,
+            headers,
+            body: serde_json::to_vec(&message)?,
+        };
+        let json = [("content-type", "application/json")];
+        let response = self.send("POST", &uri, &json, parts).await?;
+        let session = header(&response, SESSION).map(str::to_owned);
+        match response.status {
+            202 | 204 => return Ok(StreamableHttpPostResponse::Accepted),
+            404 if has_session => return Err(StreamableHttpError::SessionExpired),
+            200..300 => {}
+            status => {
+                let is_json = is_of(&response, "application/json");
+                let body = self.whole(response.body).await.unwrap_or_default();
+                if is_json
+                    && !matches!(status, 401 | 403)
+                    && let Some(message @ ServerJsonRpcMessage::Error(_)) = read(&body)
+                {
+                    return Ok(StreamableHttpPostResponse::Json(message, session));
+                }
+                return Err(refused(status));
+            }
+        }
+        if is_of(&response, "text/event-stream") {
+            let events = self.events(response.body);
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        let is_json = is_of(&response, "application/json");
+        let body = self.whole(response.body).await?;
+        match read(&body) {
+            Some(message) if is_json && self.flood.admits(0) => {
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
+            _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+            _ => Err(unexpected("it answers with something that is no message")),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        let parts = Parts {
+            session_id: Some(session_id),
+            auth,
+            headers,
+            body: Vec::new(),
+        };
+        let response = self.send("DELETE", &uri, &[], parts).await?;
+        match response.status {
+            200..300 | 404 | 405 => Ok(()),
+            status => Err(refused(status)),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Failed> {
+        let parts = Parts {
+            session_id,
+            auth,
+            headers,
+            body: Vec::new(),
+        };
+        let last = last_event_id.as_deref().map(|id| ("last-event-id", id));
+        let more: Vec<_> = last.into_iter().collect();
+        let response = self.send("GET", &uri, &more, parts).await?;
+        match response.status {
+            405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            200..300 if is_of(&response, "text/event-stream") => Ok(self.events(response.body)),
+            200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            status => Err(refused(status)),
+        }
+    }
+}
+
+/// Says what a status means. Redirects are not followed: the address is what somebody configured.
+fn refused(status: u16) -> Failed {
+    unexpected(match status {
+        300..=399 => {
+            format!("it redirects (HTTP {status}), which is not followed; configure where it is")
+        }
+        401 | 403 => format!("it wants a login (HTTP {status}); give it a header"),
+        status => format!("HTTP {status}"),
+    })
+}
+
+fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
+    match is_shallow_text(body) {
+        true => serde_json::from_slice(body).ok(),
+        false => None,
+    }
+}
+
+/// The events of a stream, none of which may be too long, nor all of them too many. Each byte is looked at once, however it comes.
+struct EventStream {
+    body: EgressBody,
+    flood: Arc<Flood>,
+    /// The line that has not ended.
+    line: Vec<u8>,
+    /// The event that has not ended.
+    event: Sse,
+    event_bytes: usize,
+    ready: VecDeque<Sse>,
+    is_over: bool,
+}
+
+/// Nobody listens to a stream of events any more.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Over(String);
+
+impl EventStream {
+    fn new(body: EgressBody, flood: Arc<Flood>) -> Self {
+        Self {
+            body,
+            flood,
+            line: Vec::new(),
+            event: Sse::default(),
+            event_bytes: 0,
+            ready: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
+    /// Takes a piece of the stream; tells whether it may be listened to.
+    fn take(&mut self, piece: &[u8]) -> bool {
+        if !self.flood.admits_bytes(piece.len()) {
+            return false;
+        }
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            self.event_bytes += part.len();
+            if self.event_bytes > MAX_MESSAGE {
+                self.flood.end("it sent a message that is too long");
+                return false;
+            }
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") && !self.end_line() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn end_line(&mut self) -> bool {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_end_matches(['\r', '\n']);
+        if line.is_empty() {
+            self.event_bytes = 0;
+            let event = std::mem::take(&mut self.event);
+            if event != Sse::default() {
+                self.ready.push_back(event);
+                return self.flood.admits(0);
+            }
+            return true;
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                none => *none = Some(value.to_owned()),
+            },
+            "event" => self.event.event = Some(value.to_owned()),
+            "id" => self.event.id = Some(value.to_owned()),
+            "retry" => self.event.retry = value.parse().ok(),
+            _ => {}
+        }
+        true
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Result<Sse, SseError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(event) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            let failed = match self.body.as_mut().poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Ok(piece))) if self.take(&piece) => continue,
+                Poll::Ready(Some(Ok(_))) => Over(self.flood.over().unwrap_or_default()),
+                Poll::Ready(Some(Err(error))) => Over(error.to_string()),
+            };
+            self.is_over = true;
+            return Poll::Ready(Some(Err(SseError::Body(Box::new(failed)))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events_of(pieces: &[&str]) -> Vec<Sse> {
+        struct Nothing;
+        impl Stream for Nothing {
+            type Item = windlass_core::egress::EgressResult<Vec<u8>>;
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Ready(None)
+            }
+        }
+        let mut stream = EventStream::new(Box::pin(Nothing), Arc::new(Flood::new()));
+        for piece in pieces {
+            assert!(stream.take(piece.as_bytes()));
+        }
+        stream.ready.into()
+    }
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        let whole = ": hello\nid: 7\nevent: message\ndata: a\ndata:b\r\n\r\n\ndata: c\nretry: 5\n\ndata: unfinished\n";
+        let expected = events_of(&[whole]);
+        assert_eq!(expected.len(), 2);
+        assert_eq!(expected[0].data.as_deref(), Some("a\nb"));
+        assert_eq!(expected[0].id.as_deref(), Some("7"));
+        assert_eq!(
+            (expected[1].data.as_deref(), expected[1].retry),
+            (Some("c"), Some(5))
+        );
+        for cut in 0..whole.len() {
+            assert_eq!(events_of(&[&whole[..cut], &whole[cut..]]), expected);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Tools of MCP servers.
+//!
+//! [`McpClient`] starts or reaches the servers of a turn, lists their tools before it begins, and calls them. A server is not believed:
+//! what it says is bounded and cleaned, its hints count for nothing, and a tool is called only as long as the server lists it the way
+//! that is on record.
+
+mod answer;
+mod connection;
+mod definition;
+mod flood;
+mod handler;
+mod http;
+mod keys;
+mod names;
+mod pool;
+mod servers;
+mod settings;
+mod stdio;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::task::JoinSet;
+use windlass_core::egress::EgressService;
+use windlass_core::mcp::{
+    DiscoveredTool, DiscoveredTools, McpConnector, McpFailure, McpScope, ScopedMcpServers,
+};
+use windlass_core::tools::Tool;
+
+use self::definition::Offered;
+use self::pool::Pool;
+use self::tool::McpTool;
+pub use servers::{McpServersError, servers_from_json};
+pub use settings::McpSettings;
+
+use crate::environments::Environments;
+use crate::shell::ShellSettings;
+
+/// How many bytes all definitions of a turn may have together.
+const MAX_DEFINITIONS: usize = 1024 * 1024;
+/// How many tools all servers of a turn may offer together.
+const MAX_TOOLS: usize = 512;
+
+/// Speaks with MCP servers: those of the operator, for all sessions, and those that records bring along.
+pub struct McpClient {
+    own: ScopedMcpServers,
+    pool: Arc<Pool>,
+}
+
+impl McpClient {
+    /// Starts programs of servers in these environments, in the sandbox of their commands. Servers of HTTP are reached by `egress`.
+    #[must_use]
+    pub fn new(
+        environments: Environments,
+        shell: ShellSettings,
+        egress: Arc<dyn EgressService>,
+        settings: McpSettings,
+    ) -> Self {
+        Self {
+            own: ScopedMcpServers::new(),
+            pool: Arc::new(Pool::new(environments, shell, egress, settings)),
+        }
+    }
+
+    /// Sets the servers that all sessions have. One of a record takes the place of one with the same name.
+    #[must_use]
+    pub fn with_servers(mut self, servers: ScopedMcpServers) -> Self {
+        self.own = servers;
+        self
+    }
+
+    fn merged(&self, servers: &ScopedMcpServers) -> ScopedMcpServers {
+        let mut merged = self.own.clone();
+        merged.extend(servers.clone());
+        merged
+    }
+}
+
+#[async_trait]
+impl McpConnector for McpClient {
+    async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools {
+        let mut asked = JoinSet::new();
+        let mut failures = Vec::new();
+        let mut prefixes = BTreeMap::new();
+        for (name, server) in self.merged(servers) {
+            let prefix = names::server_part(&name);
+            if let Some(other) = prefixes.get(&prefix) {
+                let reason = format!(
+                    "its tools would have the same names as those of server `{other}`; rename one of the two"
+                );
+                failures.push(McpFailure {
+                    server: name,
+                    reason,
+                });
+                continue;
+            }
+            prefixes.insert(prefix, name.clone());
+            let (pool, scope) = (Arc::clone(&self.pool), scope.clone());
+            asked.spawn(async move {
+                let offered = pool.offered(&name, &server, &scope).await;
+                (name, server, offered)
+            });
+        }
+        let mut answers = BTreeMap::new();
+        while let Some(joined) = asked.join_next().await {
+            if let Ok((name, server, offered)) = joined {
+                answers.insert(name, (server, offered));
+            }
+        }
+        // In the order of names, so that the same servers give the same list.
+        let mut found = Found::default();
+        for (name, (server, offered)) in answers {
+            match offered {
+                Err(reason) => found.missing(&name, reason),
+                Ok(listed) => {
+                    for remark in &listed.remarks {
+                        found.missing(&name, remark.clone());
+                    }
+                    for tool in &listed.tools {
+                        let timeout = self.pool.settings.longest_call(&server, &tool.tool);
+                        found.add(&name, tool, tool.discovered(&name, &server, timeout));
+                    }
+                }
+            }
+        }
+        failures.extend(found.failures);
+        DiscoveredTools::new(found.tools, failures)
+    }
+
+    fn tool(
+        &self,
+        recorded: &DiscoveredTool,
+        servers: &ScopedMcpServers,
+        scope: &McpScope,
+    ) -> Arc<dyn Tool> {
+        let server = servers
+            .get(&recorded.server)
+            .or_else(|| self.own.get(&recorded.server));
+        Arc::new(McpTool {
+            recorded: recorded.clone(),
+            server: server.cloned(),
+            scope: scope.clone(),
+            pool: Arc::clone(&self.pool),
+        })
+    }
+
+    fn secrets(&self, servers: &ScopedMcpServers) -> Vec<(String, String)> {
+        let merged = self.merged(servers);
+        let secrets = merged.iter().flat_map(|(name, server)| {
+            let secrets = keys::of(server).into_iter();
+            secrets.map(move |(place, value)| (format!("{name}_{place}"), value))
+        });
+        secrets.collect()
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// What was found so far, within the bounds of a turn.
+#[derive(Default)]
+struct Found {
+    tools: Vec<DiscoveredTool>,
+    failures: Vec<McpFailure>,
+    bytes: usize,
+}
+
+impl Found {
+    fn missing(&mut self, server: &str, reason: String) {
+        self.failures.push(McpFailure {
+            server: server.to_owned(),
+            reason,
+        });
+    }
+
+    fn add(&mut self, server: &str, offered: &Offered, tool: DiscoveredTool) {
+        let name = tool.definition.name();
+        let mut earlier = self.tools.iter();
+        if let Some(other) = earlier.find(|other| other.definition.name() == name) {
+            let (mine, other) = (&offered.tool, other.tool.clone());
+            let reason = format!(
+                "tool `{mine}` is left out: as `{name}` it would be mistaken for `{other}`"
+            );
+            return self.missing(server, reason);
+        }
+        if self.tools.len() >= MAX_TOOLS || self.bytes + offered.bytes > MAX_DEFINITIONS {
+            let reason = format!(
+                "tool `{}` is left out: a turn takes at most {MAX_TOOLS} tools of servers, and {MAX_DEFINITIONS} bytes of definitions",
+                offered.tool
+            );
+            return self.missing(server, reason);
+        }
+        self.bytes += offered.bytes;
+        self.tools.push(tool);
+    }
+}

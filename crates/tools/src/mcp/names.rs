@@ -1,0 +1,89 @@
+//! What tools of servers are called.
+
+use windlass_core::digest::Digest128;
+
+/// How long the name of a tool may be for providers.
+const MAX_NAME: usize = 64;
+/// How much of it the server may have.
+const MAX_SERVER: usize = 24;
+/// How many digits tell apart names that had to be cut.
+const DIGITS: usize = 8;
+
+/// Returns what a tool of a server is called.
+pub(super) fn tool_name(server: &str, tool: &str) -> String {
+    let prefix = format!("mcp__{}__", server_part(server));
+    let part: String = tool.chars().map(allowed).collect();
+    format!("{prefix}{}", cut(&part, tool, MAX_NAME - prefix.len()))
+}
+
+/// Returns what stands for a server in the names of its tools. It has no two lines in a row and none at its ends, so that the first two
+/// after it end it, whatever the tool is called.
+pub(super) fn server_part(server: &str) -> String {
+    let mut part = String::new();
+    for letter in server.chars().map(allowed) {
+        if letter != '_' || !part.ends_with('_') {
+            part.push(letter);
+        }
+    }
+    let part = part.trim_matches('_');
+    match part {
+        "" => "server".to_owned(),
+        part => cut(part, server, MAX_SERVER),
+    }
+}
+
+/// Cuts a name that is too long; a digest of the whole keeps it apart from others.
+fn cut(part: &str, whole: &str, max: usize) -> String {
+    if part.len() <= max {
+        return part.to_owned();
+    }
+    let digest = Digest128::of(whole.as_bytes()).to_string();
+    let kept = part[..max - DIGITS - 1].trim_end_matches('_');
+    format!("{kept}_{}", &digest[..DIGITS])
+}
+
+fn allowed(letter: char) -> char {
+    match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => letter,
+        _ => '_',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_say_server_and_tool() {
+        for (server, tool, name) in [
+            ("files", "read_file", "mcp__files__read_file"),
+            ("my files!", "read file", "mcp__my_files__read_file"),
+            ("a__b", "c", "mcp__a_b__c"),
+            ("_a_", "_b", "mcp__a___b"),
+            ("…", "x", "mcp__server__x"),
+        ] {
+            assert_eq!(tool_name(server, tool), name);
+        }
+    }
+
+    #[test]
+    fn long_names_stay_apart() {
+        let (one, two) = ("x".repeat(80) + "1", "x".repeat(80) + "2");
+        assert_ne!(tool_name("s", &one), tool_name("s", &two));
+        assert_ne!(server_part(&one), server_part(&two));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_one_that_providers_take(server in ".{0,90}", tool in ".{1,90}") {
+            let name = tool_name(&server, &tool);
+            prop_assert!(name.len() <= MAX_NAME);
+            prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)));
+            let rest = name.strip_prefix("mcp__").unwrap();
+            let (part, _) = rest.split_once("__").unwrap();
+            prop_assert_eq!(part, server_part(&server));
+        }
+    }
+}

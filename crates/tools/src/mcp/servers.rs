@@ -1,0 +1,130 @@
+//! Servers in the shape in which people have them: `{"mcpServers": {"name": {"command": …}}}`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use windlass_core::mcp::{McpApproval, McpTransportType, ScopedMcpServer, ScopedMcpServers};
+
+/// Servers that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum McpServersError {
+    /// There are none.
+    #[error("`mcpServers` is missing, or is no table")]
+    Missing,
+    /// One of them cannot be read.
+    #[error("MCP server `{server}`: {reason}")]
+    Server {
+        /// Its name.
+        server: String,
+        /// What is wrong with it. Values are not shown: they may hold keys.
+        reason: String,
+    },
+}
+
+/// A server as people write it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    #[serde(rename = "type", alias = "transport")]
+    kind: Option<String>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(alias = "serverUrl")]
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// How long a call may stay silent, in milliseconds.
+    timeout: Option<u64>,
+    #[serde(default)]
+    disabled: bool,
+}
+
+/// Reads servers as other programs keep them. What is not known is refused: it may be what protects somebody.
+///
+/// # Errors
+/// If something of it cannot be read.
+pub fn servers_from_json(json: &Value) -> Result<ScopedMcpServers, McpServersError> {
+    let servers = json.get("mcpServers").and_then(Value::as_object);
+    let servers = servers.ok_or(McpServersError::Missing)?;
+    let mut read = ScopedMcpServers::new();
+    for (name, written) in servers {
+        let failed = |reason: String| McpServersError::Server {
+            server: name.clone(),
+            reason,
+        };
+        let written = Written::deserialize(written).map_err(|error| failed(error.to_string()))?;
+        if written.disabled {
+            continue;
+        }
+        read.insert(name.clone(), server(written).map_err(failed)?);
+    }
+    Ok(read)
+}
+
+fn server(written: Written) -> Result<ScopedMcpServer, String> {
+    let transport_type = match (written.kind.as_deref(), &written.command, &written.url) {
+        (_, Some(_), Some(_)) => return Err("it has both `command` and `url`".to_owned()),
+        (None | Some("stdio"), Some(_), None) => McpTransportType::Stdio,
+        (None | Some("http" | "streamable-http" | "streamableHttp"), None, Some(_)) => {
+            McpTransportType::Http
+        }
+        (Some("sse"), ..) => {
+            return Err("the transport `sse` is not supported; use `http`".to_owned());
+        }
+        (None, None, None) => return Err("it has neither `command` nor `url`".to_owned()),
+        (Some(kind), ..) => return Err(format!("`type` {kind:?} does not fit the rest of it")),
+    };
+    Ok(ScopedMcpServer {
+        transport_type,
+        url: written.url,
+        headers: written.headers,
+        command: written.command,
+        args: written.args,
+        env: written.env,
+        approval: McpApproval::Ask,
+        timeout_ms: written.timeout,
+        ..ScopedMcpServer::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_people_have_them() {
+        let servers = servers_from_json(&json!({"mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}},
+            "far": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer x"}},
+            "off": {"command": "x", "disabled": true}
+        }}))
+        .unwrap();
+        assert_eq!(servers.len(), 2);
+        assert_eq!(servers["files"].transport_type, McpTransportType::Stdio);
+        assert_eq!(servers["files"].args, ["-y", "x"]);
+        assert_eq!(servers["far"].transport_type, McpTransportType::Http);
+        assert_eq!(servers["far"].approval, McpApproval::Ask);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_its_name() {
+        for (written, word) in [
+            (json!({"command": "x", "url": "y"}), "both"),
+            (json!({}), "neither"),
+            (json!({"type": "sse", "url": "y"}), "sse"),
+            (json!({"type": "http", "command": "y"}), "does not fit"),
+            (json!({"command": "x", "comand": 1}), "comand"),
+        ] {
+            let read = servers_from_json(&json!({"mcpServers": {"odd": written}}));
+            let told = read.unwrap_err().to_string();
+            assert!(told.contains("`odd`") && told.contains(word), "{told}");
+        }
+        assert!(servers_from_json(&json!({})).is_err());
+    }
+}

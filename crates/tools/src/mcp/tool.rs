@@ -1,0 +1,128 @@
+//! A tool of a server, as it is on record.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_core::mcp::{DiscoveredTool, McpScope, ScopedMcpServer};
+use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
+use windlass_core::traits::ToolContext;
+
+use super::connection::Times;
+use super::pool::Pool;
+use super::{answer, keys};
+use crate::tool::nowhere;
+
+/// A tool of a server, as it is on record.
+pub(super) struct McpTool {
+    pub(super) recorded: DiscoveredTool,
+    /// None when the server is not configured any more.
+    pub(super) server: Option<ScopedMcpServer>,
+    pub(super) scope: McpScope,
+    pub(super) pool: Arc<Pool>,
+}
+
+impl McpTool {
+    async fn call(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> Result<ToolExecutionResult, String> {
+        let DiscoveredTool {
+            server: name,
+            tool,
+            digest,
+            definition,
+        } = &self.recorded;
+        let server = self
+            .server
+            .as_ref()
+            .ok_or("it is not configured any more")?;
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            Value::Null => serde_json::Map::new(),
+            _ => return Err("its arguments are no object".to_owned()),
+        };
+        let connection = self.pool.connection(name, server, &self.scope).await?;
+        let listed = self.pool.listed(&connection, server).await?;
+        let now = listed.tools.iter().find(|offered| offered.tool == *tool);
+        match now {
+            None => {
+                return Err(format!(
+                    "it does not offer `{tool}` any more; nothing was called"
+                ));
+            }
+            // What was approved, and what the model read, is not what would be called.
+            Some(now) if now.digest != *digest => {
+                return Err(format!(
+                    "it describes `{tool}` differently than when the turn began; nothing was called, and a new turn sees what it is now"
+                ));
+            }
+            Some(_) => {}
+        }
+        let settings = &self.pool.settings;
+        let times = Times {
+            silence: settings.timeout_of(server, tool),
+            total: settings.max_call_of(server, tool),
+        };
+        let shown = definition.name();
+        let result = connection
+            .call(tool, arguments, times, context, shown)
+            .await?;
+        Ok(answer::of(result))
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn name(&self) -> &str {
+        self.recorded.definition.name()
+    }
+    fn description(&self) -> &str {
+        self.recorded.definition.description()
+    }
+    fn parameters_schema(&self) -> Value {
+        self.recorded.definition.parameters().clone()
+    }
+    fn display_name(&self) -> Option<&str> {
+        self.recorded.definition.display_name()
+    }
+    fn policy(&self) -> ToolPolicy {
+        self.recorded.definition.policy()
+    }
+    fn hints(&self) -> ToolHints {
+        self.recorded.definition.hints().clone()
+    }
+    fn to_definition(&self) -> ToolDefinition {
+        self.recorded.definition.clone()
+    }
+    fn requires_context(&self) -> bool {
+        true
+    }
+    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
+        self.execute_with_context(arguments, &nowhere()).await
+    }
+    async fn execute_with_context(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        let called = self.call(arguments, context).await;
+        let mut called = called.unwrap_or_else(|why| {
+            let server = &self.recorded.server;
+            ToolExecutionResult::tool_error(format!("MCP server `{server}`: {why}"))
+        });
+        if let Some(server) = &self.server {
+            match &mut called {
+                ToolExecutionResult::Success(Value::String(text))
+                | ToolExecutionResult::SuccessWithImages {
+                    result: Value::String(text),
+                    ..
+                }
+                | ToolExecutionResult::ToolError(text) => keys::hide(server, text),
+                _ => {}
+            }
+        }
+        called
+    }
+}

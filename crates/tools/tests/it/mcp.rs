@@ -1,0 +1,452 @@
+//! Tools of MCP servers that are programs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::egress::DisabledEgressService;
+use windlass_core::events::EventData;
+use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
+use windlass_core::mcp::{
+    DiscoveredTools, McpApproval, McpConnector, McpScope, McpTransportType, ScopedMcpServer,
+    ScopedMcpServers,
+};
+use windlass_core::tools::{ToolExecutionResult, ToolPolicy};
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{Conversation, Need};
+use windlass_tools::mcp::{McpClient, McpSettings};
+use windlass_tools::{Policy, end_leftovers};
+
+use crate::mcp_server::{ACT, PICTURE};
+use crate::support::{Place, soon, ways};
+
+/// A server of ours.
+pub(crate) fn server(mode: &str) -> ScopedMcpServer {
+    let me = std::env::current_exe().unwrap();
+    let words = ["--exact", "mcp_server::act", "--nocapture"];
+    ScopedMcpServer {
+        transport_type: McpTransportType::Stdio,
+        command: Some(me.to_str().unwrap().to_owned()),
+        args: words.map(str::to_owned).to_vec(),
+        env: BTreeMap::from([(ACT.to_owned(), mode.to_owned())]),
+        ..ScopedMcpServer::default()
+    }
+}
+
+pub(crate) fn scope() -> McpScope {
+    McpScope {
+        session_id: SessionId::new(),
+        owner: None,
+        environment: None,
+        network_access: None,
+    }
+}
+
+/// Settings that keep no list for long, so that tests need not wait.
+pub(crate) fn settings() -> McpSettings {
+    McpSettings {
+        back_off: Duration::from_millis(1),
+        ..McpSettings::default()
+    }
+}
+
+/// A client, what it found, and calls of it.
+pub(crate) struct Ship {
+    pub(crate) client: McpClient,
+    pub(crate) scope: McpScope,
+    pub(crate) found: DiscoveredTools,
+    _place: Place,
+}
+
+impl Ship {
+    async fn with(place: Place, servers: ScopedMcpServers, settings: McpSettings) -> Self {
+        let egress = Arc::new(DisabledEgressService);
+        let (environments, shell) = (place.environments.clone(), place.settings.clone());
+        let client = McpClient::new(environments, shell, egress, settings).with_servers(servers);
+        Self::of(place, client, scope()).await
+    }
+
+    pub(crate) async fn of(place: Place, client: McpClient, scope: McpScope) -> Self {
+        let found = client.discover(&ScopedMcpServers::new(), &scope).await;
+        Self {
+            client,
+            scope,
+            found,
+            _place: place,
+        }
+    }
+
+    async fn one(mode: &str) -> Self {
+        let servers = ScopedMcpServers::from([("ship".to_owned(), server(mode))]);
+        Self::with(Place::new(), servers, settings()).await
+    }
+
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let tools = self.found.tools.iter();
+        tools.map(|tool| tool.definition.name()).collect()
+    }
+
+    pub(crate) async fn again(&mut self) {
+        self.found = self
+            .client
+            .discover(&ScopedMcpServers::new(), &self.scope)
+            .await;
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolExecutionResult {
+        let mut tools = self.found.tools.iter();
+        let recorded = tools.find(|recorded| recorded.tool == tool).unwrap();
+        let tool = self
+            .client
+            .tool(recorded, &ScopedMcpServers::new(), &self.scope);
+        let context = ToolContext::new(self.scope.session_id);
+        tool.execute_with_context(arguments, &context).await
+    }
+
+    pub(crate) async fn said(&self, tool: &str) -> Result<String, String> {
+        match self.call(tool, json!({"text": "ahoy"})).await {
+            ToolExecutionResult::Success(value) => Ok(value.as_str().unwrap().to_owned()),
+            ToolExecutionResult::ToolError(told) => Err(told),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_are_listed_and_called_in_every_sandbox() {
+    for way in ways() {
+        let mut place = Place::confined(way, Policy::default());
+        let owner = format!("mcp-test-{}-{way:?}", std::process::id());
+        place.settings.owner = Some(owner.clone());
+        let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
+        let ship = Ship::with(place, servers, settings()).await;
+        assert!(
+            ship.found.failures.is_empty(),
+            "{way:?}: {:?}",
+            ship.found.failures
+        );
+        assert!(
+            ship.names().contains(&"mcp__ship__echo"),
+            "{:?}",
+            ship.names()
+        );
+        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+        // It has its own variables and those of commands, and no others.
+        let variables = ship.said("variables").await.unwrap();
+        assert!(
+            variables.contains(ACT) && !variables.contains("CARGO"),
+            "{variables}"
+        );
+        ship.client.close().await;
+        assert_eq!(end_leftovers(&owner), 0, "{way:?}");
+        let told = ship.said("echo").await.unwrap_err();
+        assert!(told.contains("shutting down"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_dropped_leaves_no_process() {
+    let mut marked = server("");
+    let mark = format!("mark-{}", std::process::id());
+    marked.args.push(mark.clone());
+    let servers = ScopedMcpServers::from([("ship".to_owned(), marked)]);
+    let ship = Ship::with(Place::new(), servers, settings()).await;
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    let alive = || {
+        let marked = |line: &[u8]| String::from_utf8_lossy(line).contains(&mark);
+        !windlass_testkit::pids_of(marked).is_empty()
+    };
+    assert!(alive());
+    drop(ship);
+    soon("the server is gone", || !alive());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_shuts_down_waits_for_no_server_to_start() {
+    let place = Place::new();
+    let mut mute = server("mute");
+    let mark = format!("mute-{}", std::process::id());
+    mute.args.push(mark.clone());
+    // Longer than any test.
+    mute.start_timeout_ms = Some(24 * 60 * 60 * 1000);
+    let client = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let servers = ScopedMcpServers::from([("ship".to_owned(), mute)]);
+    let client = Arc::new(client.with_servers(servers));
+    let asking = {
+        let client = Arc::clone(&client);
+        tokio::spawn(async move { client.discover(&ScopedMcpServers::new(), &scope()).await })
+    };
+    let alive = || {
+        let marked = |line: &[u8]| String::from_utf8_lossy(line).contains(&mark);
+        !windlass_testkit::pids_of(marked).is_empty()
+    };
+    soon("the server starts", alive);
+    client.close().await;
+    let found = asking.await.unwrap();
+    assert!(
+        found.failures[0].reason.contains("shutting down"),
+        "{found:?}"
+    );
+    soon("the server is gone", || !alive());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approval_is_asked_for_unless_the_operator_says_otherwise() {
+    let ship = Ship::one("").await;
+    let asks = |ship: &Ship| {
+        ship.found
+            .tools
+            .iter()
+            .all(|tool| tool.definition.policy() == ToolPolicy::RequiresApproval)
+    };
+    assert!(asks(&ship));
+    let trusted = ScopedMcpServer {
+        approval: McpApproval::Never,
+        ..server("")
+    };
+    let servers = ScopedMcpServers::from([("ship".to_owned(), trusted)]);
+    let ship = Ship::with(Place::new(), servers, settings()).await;
+    assert!(
+        ship.found
+            .tools
+            .iter()
+            .all(|tool| tool.definition.policy() == ToolPolicy::Auto)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_keeps_a_call_alive_and_silence_ends_it() {
+    let patient = ScopedMcpServer {
+        timeout_ms: Some(2_000),
+        tool_timeouts_ms: BTreeMap::from([("hang".to_owned(), 200)]),
+        ..server("")
+    };
+    let servers = ScopedMcpServers::from([("ship".to_owned(), patient)]);
+    let ship = Ship::with(Place::new(), servers, settings()).await;
+    // It takes three seconds, longer than it may be silent for.
+    assert_eq!(ship.said("slow").await.as_deref(), Ok("hauled"));
+    let told = ship.said("hang").await.unwrap_err();
+    assert!(told.contains("`ship`") && told.contains("200 ms"), "{told}");
+    // The connection lives.
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_crashed_is_started_again_and_the_call_is_not_repeated() {
+    let ship = Ship::one("").await;
+    let told = ship.said("crash").await.unwrap_err();
+    assert!(
+        told.contains("its program ended") && told.contains("the mast is broken"),
+        "{told}"
+    );
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cannot_start_is_told_and_the_others_are_there() {
+    let mute = ScopedMcpServer {
+        start_timeout_ms: Some(300),
+        ..server("mute")
+    };
+    let none = ScopedMcpServer {
+        command: Some("/no/such/program".to_owned()),
+        ..server("")
+    };
+    let servers = ScopedMcpServers::from([
+        ("dead".to_owned(), server("dead")),
+        ("mute".to_owned(), mute),
+        ("none".to_owned(), none),
+        ("ship".to_owned(), server("")),
+    ]);
+    let slow = McpSettings {
+        back_off: Duration::from_secs(30),
+        ..McpSettings::default()
+    };
+    let mut ship = Ship::with(Place::new(), servers, slow).await;
+    let why = |ship: &Ship, name: &str| {
+        let mut failures = ship.found.failures.iter();
+        failures
+            .find(|failure| failure.server == name)
+            .unwrap()
+            .reason
+            .clone()
+    };
+    assert_eq!(ship.found.failures.len(), 3, "{:?}", ship.found.failures);
+    assert!(
+        why(&ship, "dead").contains("no water under the keel"),
+        "{}",
+        why(&ship, "dead")
+    );
+    assert!(why(&ship, "mute").contains("300 ms"));
+    assert!(why(&ship, "none").contains("/no/such/program"));
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    // It is not tried again at once.
+    let digest = ship.found.digest.clone();
+    ship.again().await;
+    assert!(
+        why(&ship, "dead").contains("tried again in"),
+        "{}",
+        why(&ship, "dead")
+    );
+    assert_eq!(
+        ship.found.digest, digest,
+        "other words for the same are the same"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_changed_is_seen_by_the_next_turn() {
+    let mut ship = Ship::one("").await;
+    let before = ship.found.digest.clone();
+    ship.again().await;
+    assert_eq!(ship.found.digest, before);
+    assert_eq!(ship.said("change").await.as_deref(), Ok("changed"));
+    // What the running turn has on record can still be called.
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    ship.again().await;
+    assert!(
+        ship.names().contains(&"mcp__ship__new"),
+        "{:?}",
+        ship.names()
+    );
+    assert_ne!(ship.found.digest, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_is_not_what_it_was_is_not_called() {
+    let servers = ScopedMcpServers::from([("ship".to_owned(), server(""))]);
+    let wary = McpSettings {
+        list_kept: Duration::ZERO,
+        ..settings()
+    };
+    let mut ship = Ship::with(Place::new(), servers, wary).await;
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    assert_eq!(ship.said("lie").await.as_deref(), Ok("trust me"));
+    let told = ship.said("echo").await.unwrap_err();
+    assert!(
+        told.contains("differently") && told.contains("nothing was called"),
+        "{told}"
+    );
+    ship.again().await;
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_and_a_line_without_end_are_cut_off() {
+    for (tool, why) in [
+        ("flood", "more than anybody could read"),
+        ("long", "line of more than"),
+    ] {
+        let ship = Ship::one("").await;
+        let told = ship.said(tool).await.unwrap_err();
+        assert!(told.contains(why), "{told}");
+        // And it begins anew.
+        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_server_offers_more_than_a_turn_can_take() {
+    let ship = Ship::one("many").await;
+    assert_eq!(ship.found.tools.len(), 128);
+    let [remark] = ship.found.failures.as_slice() else {
+        panic!("{:?}", ship.found.failures)
+    };
+    assert!(remark.reason.contains("more than 128"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_whose_tools_would_have_the_same_names_are_refused() {
+    let servers = ScopedMcpServers::from([
+        ("my ship".to_owned(), server("")),
+        ("my_ship".to_owned(), server("")),
+    ]);
+    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let [failure] = ship.found.failures.as_slice() else {
+        panic!("{:?}", ship.found.failures)
+    };
+    assert!(failure.reason.contains("same names"), "{}", failure.reason);
+    assert!(ship.found.tools.iter().all(|tool| tool.server == "my ship"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pictures_and_failures_reach_the_model() {
+    let ship = Ship::one("").await;
+    let shown = ship.call("picture", json!({})).await;
+    let ToolExecutionResult::SuccessWithImages { images, .. } = shown else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(
+        (images[0].base64.as_str(), images[0].media_type.as_str()),
+        (PICTURE, "image/png")
+    );
+    let told = ship.said("fail").await.unwrap_err();
+    assert_eq!(told, "no wind");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_no_longer_configured_is_told() {
+    let ship = Ship::one("").await;
+    let place = Place::new();
+    let other = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let tool = other.tool(&ship.found.tools[0], &ScopedMcpServers::new(), &scope());
+    let called = tool.execute(json!({})).await;
+    let ToolExecutionResult::ToolError(told) = called else {
+        panic!("{called:?}")
+    };
+    assert!(told.contains("not configured any more"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
+    let place = Place::new();
+    let patient = ScopedMcpServer {
+        timeout_ms: Some(2_000),
+        ..server("")
+    };
+    let client = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let client = client.with_servers(ScopedMcpServers::from([("ship".to_owned(), patient)]));
+    let calls = vec![SimToolCall::new("mcp__ship__slow", json!({}))];
+    let script = vec![SimTurn::ToolCalls(calls), SimTurn::Assistant("done".into())];
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(script))
+        .with_runtime(|runtime| runtime.mcp(Arc::new(client)))
+        .start()
+        .await
+        .unwrap();
+    let waiting = chat.say("haul").await.unwrap();
+    let call = waiting.pending[0].clone();
+    assert_eq!(call.need, Need::Approval);
+    let reply = chat.approve(&call).await.unwrap();
+    assert_eq!(reply.text, "done");
+    let runtime = chat.runtime();
+    let events = runtime.events_for(chat.session_id()).await.unwrap();
+    let mut results = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolCompleted(data) => Some(data.success),
+        _ => None,
+    });
+    assert_eq!(results.next(), Some(true));
+    let mut progress = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolProgress(data) => Some(data.message.as_str()),
+        _ => None,
+    });
+    assert_eq!(progress.next(), Some("0 of 10: hauling"));
+    runtime.shutdown(Duration::ZERO).await;
+}

@@ -1,0 +1,125 @@
+//! The operator's MCP servers, whose tools all threads have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use windlass_config::{McpApproval, McpServerEntry, McpServerType};
+use windlass_core::mcp::{self, McpConnector, McpTransportType, ScopedMcpServer, ScopedMcpServers};
+use windlass_tools::mcp::{McpClient, McpSettings};
+use windlass_tools::{Environments, HttpEgress, ShellSettings};
+
+/// Makes who speaks with the servers that are configured; nobody if there are none.
+pub(super) fn client(
+    configured: &BTreeMap<String, McpServerEntry>,
+    environments: &Environments,
+    shell: &ShellSettings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<Option<Arc<dyn McpConnector>>> {
+    if configured.is_empty() {
+        return Ok(None);
+    }
+    let mut servers = ScopedMcpServers::new();
+    for (name, entry) in configured {
+        let server = server(entry, &variable).with_context(|| format!("mcp_servers.{name}"))?;
+        servers.insert(name.clone(), server);
+    }
+    let egress = Arc::new(HttpEgress::new()?);
+    let (environments, shell) = (environments.clone(), shell.clone());
+    let client = McpClient::new(environments, shell, egress, McpSettings::default());
+    Ok(Some(Arc::new(client.with_servers(servers))))
+}
+
+fn server(
+    entry: &McpServerEntry,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<ScopedMcpServer> {
+    let transport_type = match (entry.kind, &entry.command, &entry.url) {
+        (None | Some(McpServerType::Stdio), Some(_), None) => McpTransportType::Stdio,
+        (None | Some(McpServerType::Http), None, Some(_)) => McpTransportType::Http,
+        (_, Some(_), Some(_)) => bail!("it has both `command` and `url`; a server has one of them"),
+        (_, None, None) => bail!("it has neither `command` nor `url`"),
+        (Some(_), ..) => bail!("its `type` does not fit: `stdio` has a `command`, `http` a `url`"),
+    };
+    let filled = |map: &BTreeMap<String, String>| -> anyhow::Result<BTreeMap<String, String>> {
+        let filled = map.iter().map(|(name, value)| {
+            let value = fill(value, variable).with_context(|| format!("`{name}`"))?;
+            Ok((name.clone(), value))
+        });
+        filled.collect()
+    };
+    Ok(ScopedMcpServer {
+        transport_type,
+        url: entry.url.clone(),
+        headers: filled(&entry.headers)?,
+        command: entry.command.clone(),
+        args: entry.args.clone(),
+        env: filled(&entry.env)?,
+        approval: match entry.approval {
+            McpApproval::Ask => mcp::McpApproval::Ask,
+            McpApproval::Never => mcp::McpApproval::Never,
+        },
+        start_timeout_ms: entry.start_timeout_ms,
+        timeout_ms: entry.timeout_ms,
+        tool_timeouts_ms: entry.tool_timeouts_ms.clone(),
+        ..ScopedMcpServer::default()
+    })
+}
+
+/// Puts the daemon's variables in the place of `${NAME}`.
+fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else {
+            bail!("`${{` has no end");
+        };
+        let Some(value) = variable(name) else {
+            bail!("the daemon has no variable {name}");
+        };
+        filled.push_str(before);
+        filled.push_str(&value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> anyhow::Result<ScopedMcpServer> {
+        let text = format!("[mcp_servers.x]\n{text}");
+        let config = windlass_config::Config::parse(&text, std::path::Path::new(""))?;
+        let variable = |name: &str| (name == "TOKEN").then(|| "7391".to_owned());
+        server(&config.mcp_servers["x"], &variable)
+    }
+
+    #[test]
+    fn servers_are_read_as_people_write_them() {
+        let files = entry("command = 'npx'\nargs = ['a']\nenv = { T = 'x${TOKEN}' }").unwrap();
+        assert_eq!(files.transport_type, McpTransportType::Stdio);
+        assert_eq!((files.args.len(), files.env["T"].as_str()), (1, "x7391"));
+        assert_eq!(files.approval, mcp::McpApproval::Ask);
+        let far = "type = 'http'\nurl = 'http://x'\napproval = 'never'\n[mcp_servers.x.headers]\nAuthorization = 'Bearer ${TOKEN}'";
+        let far = entry(far).unwrap();
+        assert_eq!(far.transport_type, McpTransportType::Http);
+        assert_eq!(far.headers["Authorization"], "Bearer 7391");
+        assert_eq!(far.approval, mcp::McpApproval::Never);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for (text, why) in [
+            ("command = 'a'\nurl = 'b'", "both"),
+            ("", "neither"),
+            ("type = 'http'\ncommand = 'a'", "does not fit"),
+            ("command = 'a'\nenv = { T = '${NONE}' }", "no variable NONE"),
+            ("command = 'a'\nenv = { T = '${TOKEN' }", "no end"),
+        ] {
+            let told = format!("{:#}", entry(text).unwrap_err());
+            assert!(told.contains(why), "{told}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! MCP servers of the operator, in threads of the daemon.
+
+use serde_json::json;
+
+use crate::support::{Home, Model};
+
+/// A server in a few lines of shell.
+const SERVER: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"winch","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"lift","description":"Lifts.","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) result='{"content":[{"type":"text","text":"lifted with '$WINCH_TOKEN'"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+fn configure(home: &Home) {
+    home.configure(&format!(
+        "[mcp_servers.winch]\ncommand = \"/bin/sh\"\nargs = [\"-c\", '''{SERVER}''']\nenv = {{ WINCH_TOKEN = \"${{WINCH_KEY}}\" }}\n\
+         [mcp_servers.gone]\ncommand = \"/no/such/program\"\n"
+    ));
+}
+
+#[test]
+fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
+    let (model, told) = Model::calling(vec![("mcp__winch__lift", json!({}))]);
+    let mut home = Home::with_model(&model.url());
+    let key = ("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned());
+    home.variables.push(key);
+    configure(&home);
+    let daemon = home.start();
+    let path = daemon.thread(&json!({ "auto_approve": true }));
+    let mut events = daemon.client.events(&path, 0);
+    daemon.turn(&path, "lift it");
+    let frames = events.until("turn.completed");
+    let shown = format!("{frames:?}");
+    assert!(told.text().contains("mcp__winch__lift"));
+    let results = told.results();
+    assert!(results[0].contains("lifted with"), "{results:?}");
+    assert!(!shown.contains("7391"), "{shown}");
+    assert!(!told.text().contains("7391"));
+    let exported = daemon.client.get(&format!("{path}/export"));
+    assert_eq!(exported.status, 200);
+    assert!(exported.body.contains("lifted with") && !exported.body.contains("7391"));
+    daemon.stop();
+    let shown = home.command(&["config", "show"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("mcp_servers.winch.env.WINCH_TOKEN") && shown.contains("[set]"),
+        "{shown}"
+    );
+    assert!(!shown.contains("WINCH_KEY"), "{shown}");
+}
+
+#[test]
+fn somebody_is_asked_before_a_server_is_called() {
+    let (model, told) = Model::calling(vec![("mcp__winch__lift", json!({}))]);
+    let mut home = Home::with_model(&model.url());
+    home.variables
+        .push(("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned()));
+    configure(&home);
+    let daemon = home.start();
+    let path = daemon.thread(&json!({}));
+    let mut events = daemon.client.events(&path, 0);
+    daemon.turn(&path, "lift it");
+    events.until("approval.required");
+    assert!(told.results().is_empty());
+}
+
+#[test]
+fn a_variable_that_is_missing_is_named_and_the_daemon_does_not_start() {
+    let home = Home::new();
+    configure(&home);
+    let refused = home.command(&["serve", "--port", "0"]).output().unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        said.contains("mcp_servers.winch") && said.contains("WINCH_KEY"),
+        "{said}"
+    );
+}
