@@ -24,6 +24,9 @@
 //! | `files` | `write` | idempotent: run again after a crash | asked for |
 //! | `files` | `edit` | at most once | asked for |
 //! | `shell` | `shell` | at most once | asked for |
+//! | `web_fetch` | `web_fetch` | idempotent: run again after a crash | asked for |
+//!
+//! `web_fetch` needs the feature `web`, a platform whose egress service is a `WebEgress`, and is registered by itself (`WebCapability`).
 //!
 //! Calls that change something run one after the other; calls that look run beside each other. Whether somebody is asked
 //! is set per capability with the configuration `{"approval": "ask"}` (the default) or `{"approval": "never"}`, and a turn whose
@@ -50,6 +53,8 @@ mod files;
 mod host_access;
 mod shell;
 mod tool;
+#[cfg(feature = "web")]
+mod web;
 mod workspace;
 
 use windlass_core::capabilities::CapabilityRegistry;
@@ -61,6 +66,8 @@ pub use host_access::TurnHostAccess;
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };
+#[cfg(feature = "web")]
+pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};
 pub use windlass_process::{Confinement, Network, Records, end_leftovers};
 pub use workspace::{FileError, ResolvedWorkspace};
 

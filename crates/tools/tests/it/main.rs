@@ -23,4 +23,6 @@ mod searching;
 mod shell;
 mod support;
 mod turns;
+#[cfg(feature = "web")]
+mod web;
 mod writing;
