@@ -183,7 +183,7 @@ pub(super) fn shown(
         }
         false => (None, clean(&text)),
     };
-    let (all, end) = (text.len(), text.floor_char_boundary(max_bytes));
+    let (all, end) = (text.len(), floor(&text, max_bytes));
     if end < all {
         remarks.push(format!("the first {end} of {all} bytes of text are shown"));
     }
@@ -197,6 +197,15 @@ pub(super) fn shown(
         result["title"] = clean(&title).into();
     }
     Ok(with_remarks(result, remarks))
+}
+
+/// Returns the last end of a letter that is not after a place.
+pub(super) fn floor(text: &str, place: usize) -> usize {
+    let mut end = place.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
 }
 
 /// Takes out what would move a cursor, turn the direction of writing or be seen by nobody.

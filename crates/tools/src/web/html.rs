@@ -3,6 +3,8 @@
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 use url::Url;
 
+use super::content::floor;
+
 /// How much text a page may become: links are written out, so that it may grow.
 const MAX_TEXT: usize = 1024 * 1024;
 const MAX_TITLE: usize = 300;
@@ -161,7 +163,7 @@ impl Writer {
         if self.in_title {
             // Only its beginning is kept.
             let room = (4 * MAX_TITLE).saturating_sub(self.title.len());
-            self.title.push_str(&text[..text.floor_char_boundary(room)]);
+            self.title.push_str(&text[..floor(text, room)]);
             return;
         }
         if self.verbatim > 0 {

@@ -8,6 +8,7 @@ pub(crate) mod secrets_key;
 mod configured;
 mod retention;
 mod tools;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
