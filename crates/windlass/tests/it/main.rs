@@ -32,3 +32,4 @@ mod terminal;
 mod threads;
 mod tokens;
 mod trust;
+mod web;
