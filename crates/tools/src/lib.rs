@@ -1,4 +1,4 @@
-//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*.
+//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*, and pages of the web.
 //!
 //! An [`Environment`] is a named root directory with a [`Policy`]. A registry of them, [`Environments`], is shared by the
 //! host and the tools: the host adds and removes, the tools look up where their turn works. A turn says so with a
@@ -45,6 +45,7 @@
 //! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
 //!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
 //!   for the start of a host, and [`Records`] the third: it finds also what has thrown away the mark.
+//! - **Pages come from the public internet** and from what the operator opens, judged by the address that is connected to, on every redirect.
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;

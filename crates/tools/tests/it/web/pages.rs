@@ -6,6 +6,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
 use super::Reader;
 use super::site::{Says, Site};
@@ -175,4 +176,21 @@ async fn nonsense_for_html_costs_nothing_and_says_nothing_to_a_terminal() {
     let page = page.unwrap();
     assert_eq!(page["title"], "]0;evil");
     assert_eq!(page["text"], "[2Jtext");
+}
+
+#[tokio::test]
+async fn a_server_that_only_claims_to_be_encrypted_is_not_read() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let plain =
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 1\r\n\r\na";
+            let _ = stream.write_all(plain).await;
+        }
+    });
+    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let told = reader.fetch(&format!("https://127.0.0.1:{port}/")).await;
+    let told = told.unwrap_err();
+    assert!(told.contains("failed"), "{told}");
 }

@@ -55,18 +55,19 @@ async fn no_spelling_of_a_private_address_is_reached() {
 #[tokio::test]
 async fn no_name_of_this_machine_is_reached() {
     let site = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", b"secret"))]).await;
-    // The system says where these lead to.
-    let reader = Reader::new(&[], &[], None);
-    for host in [
-        "localhost",
-        "localhost.",
-        "LOCALHOST",
-        "a.localhost",
-        "127.0.0.1",
-    ] {
+    let names = ["localhost.", "a.localhost", "printer.local"];
+    let here: &[&[&str]] = &[&["127.0.0.1"]];
+    let own = names.map(|name| (name, here));
+    let by_system = Reader::new(&[], &[], None);
+    let by_names = Reader::new(&[], &[], Some(Names::of(&own)));
+    let of_system = ["localhost", "LOCALHOST"].map(|host| (&by_system, host));
+    for (reader, host) in of_system
+        .into_iter()
+        .chain(names.map(|host| (&by_names, host)))
+    {
         let url = format!("http://{host}:{}/", site.port);
-        let read = reader.fetch(&url).await;
-        assert!(read.is_err(), "{host}: {read:?}");
+        let told = reader.fetch(&url).await.unwrap_err();
+        assert!(is_private_refusal(&told), "{host}: {told}");
     }
     assert_eq!(site.heard(), [""; 0]);
 }
