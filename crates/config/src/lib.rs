@@ -42,6 +42,8 @@ pub struct Config {
     pub shell: Shell,
     /// What tools there are, and how much they may use.
     pub tools: Tools,
+    /// What is read of the web.
+    pub web: Web,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Approvals,
     /// Directories that threads can work in beside `local`, by the names that clients use.
@@ -268,6 +270,20 @@ pub struct Tools {
     pub timeout_seconds: Option<u64>,
     /// How many bytes of a result a model gets.
     pub max_result_bytes: Option<usize>,
+}
+
+/// What is read of the web; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Web {
+    /// Whether models are offered `web_fetch`.
+    pub enabled: Option<bool>,
+    /// Hosts and networks that are read also where they are private, such as `127.0.0.1:8080`, `internal.example` or `10.0.0.0/8`. Nobody is
+    /// asked about pages of a host that is named here.
+    pub allow: Vec<String>,
+    /// Hosts and networks of which nothing is read.
+    pub deny: Vec<String>,
 }
 
 /// Which calls run, which are asked about, and which are refused. The most careful rule that matches wins: `deny`, then `ask`, then `allow`.

@@ -58,6 +58,10 @@ impl PlatformDefinition {
     pub fn egress_service(&self) -> Arc<dyn EgressService> {
         Arc::clone(&self.egress)
     }
+    /// Replaces the way to the network.
+    pub fn set_egress_service(&mut self, egress: Arc<dyn EgressService>) {
+        self.egress = egress;
+    }
     /// Returns what makes the file system.
     #[must_use]
     pub fn session_file_system_factory(&self) -> Arc<dyn SessionFileSystemFactory> {

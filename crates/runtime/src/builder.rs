@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::agent::Agent;
 use windlass_core::backend::Backend;
 use windlass_core::capabilities::Capability;
+use windlass_core::egress::EgressService;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::harness::Harness;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
@@ -133,6 +134,12 @@ impl InProcessRuntimeBuilder {
     #[must_use]
     pub fn capability<C: Capability + 'static>(mut self, capability: C) -> Self {
         self.platform.capability_registry_mut().register(capability);
+        self
+    }
+    /// Sets the platform's way to the network, which tools use.
+    #[must_use]
+    pub fn egress_service(mut self, egress: Arc<dyn EgressService>) -> Self {
+        self.platform.set_egress_service(egress);
         self
     }
     /// Adds the capabilities `files` and `shell`, which work in these environments.

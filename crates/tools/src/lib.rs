@@ -1,4 +1,4 @@
-//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*.
+//! Tools of Windlass that touch the world: files and a shell, inside of an *environment*, and pages of the web.
 //!
 //! An [`Environment`] is a named root directory with a [`Policy`]. A registry of them, [`Environments`], is shared by the
 //! host and the tools: the host adds and removes, the tools look up where their turn works. A turn says so with a
@@ -24,6 +24,9 @@
 //! | `files` | `write` | idempotent: run again after a crash | asked for |
 //! | `files` | `edit` | at most once | asked for |
 //! | `shell` | `shell` | at most once | asked for |
+//! | `web_fetch` | `web_fetch` | idempotent: run again after a crash | asked for |
+//!
+//! `web_fetch` needs the feature `web`, a platform whose egress service is a `WebEgress`, and is registered by itself (`WebCapability`).
 //!
 //! Calls that change something run one after the other; calls that look run beside each other. Whether somebody is asked
 //! is set per capability with the configuration `{"approval": "ask"}` (the default) or `{"approval": "never"}`, and a turn whose
@@ -42,12 +45,11 @@
 //! - **The process tree ends with the call:** when it ends, when it is cancelled, when its time is over, and when the
 //!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
 //!   for the start of a host, and [`Records`] the third: it finds also what has thrown away the mark.
+//! - **Pages come from the public internet** and from what the operator opens, judged by the address that is connected to, on every redirect.
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
 mod checkpoint;
-#[cfg(feature = "mcp")]
-mod egress;
 mod environments;
 mod files;
 mod host_access;
@@ -55,6 +57,8 @@ mod host_access;
 pub mod mcp;
 mod shell;
 mod tool;
+#[cfg(feature = "web")]
+mod web;
 mod workspace;
 
 use windlass_core::capabilities::CapabilityRegistry;
@@ -64,14 +68,14 @@ pub use checkpoint::{
     Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
     CheckpointLimits, Checkpoints, Restored, UndoneTurn,
 };
-#[cfg(feature = "mcp")]
-pub use egress::HttpEgress;
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };
+#[cfg(feature = "web")]
+pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};
 pub use windlass_process::{Confinement, Network, Records, end_leftovers};
 pub use workspace::{FileError, ResolvedWorkspace};
 

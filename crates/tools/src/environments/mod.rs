@@ -134,6 +134,22 @@ impl Environments {
         ResolvedWorkspace::open(&environment, cwd, policy, self.hidden())
     }
 
+    /// Returns where a turn works and what it may do there, without opening it; nothing where no environment is named.
+    #[cfg(feature = "web")]
+    pub(crate) fn policy_of(
+        &self,
+        turn: Option<&TurnEnvironment>,
+    ) -> Result<Option<(String, Policy)>, EnvironmentError> {
+        let named = turn.map(|turn| turn.environment_id.clone());
+        let Some(id) = named.or_else(|| self.look(|registry| registry.default.clone())) else {
+            return Ok(None);
+        };
+        match self.get(&id) {
+            Some(environment) => Ok(Some((id, environment.policy().narrowed(turn)))),
+            None => Err(EnvironmentError::NotFound { id }),
+        }
+    }
+
     fn look<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
         read(&self.shared.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -32,4 +32,6 @@ mod searching;
 mod shell;
 mod support;
 mod turns;
+#[cfg(feature = "web")]
+mod web;
 mod writing;

@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use windlass_core::mcp::{McpScope, ScopedMcpServer, ScopedMcpServers};
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::tools::ToolExecutionResult;
-use windlass_tools::HttpEgress;
 use windlass_tools::mcp::McpClient;
+use windlass_tools::{WebEgress, WebRules};
 
 use crate::mcp::{Ship, scope, settings};
 use crate::mcp_server::{PICTURE, Server};
@@ -118,7 +118,8 @@ fn at(address: SocketAddr) -> ScopedMcpServer {
 
 async fn ship(server: ScopedMcpServer, scope: McpScope) -> Ship {
     let place = Place::new();
-    let egress = Arc::new(HttpEgress::new().unwrap());
+    let rules = WebRules::parse(&["127.0.0.1"], &[]).unwrap();
+    let egress = Arc::new(WebEgress::new(Arc::new(rules)));
     let (environments, shell) = (place.environments.clone(), place.settings.clone());
     let servers = ScopedMcpServers::from([("ship".to_owned(), server)]);
     let client = McpClient::new(environments, shell, egress, settings()).with_servers(servers);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use windlass_core::mcp::{McpConnector, McpTransportType, ScopedMcpServer, ScopedMcpServers};
 use windlass_core::tools::ToolExecutionResult;
 use windlass_testkit::skipped;
-use windlass_tools::HttpEgress;
 use windlass_tools::mcp::McpClient;
+use windlass_tools::{WebEgress, WebRules};
 
 use crate::mcp::{Ship, scope, settings};
 use crate::support::{Place, soon};
@@ -38,7 +38,8 @@ fn program(path: PathBuf, args: &[&str]) -> ScopedMcpServer {
 async fn ship(mut place: Place, server: ScopedMcpServer) -> Ship {
     // Programs of others are found where the user's are.
     place.settings = place.settings.with_variables_of(std::env::vars_os());
-    let egress = Arc::new(HttpEgress::new().unwrap());
+    let rules = WebRules::parse(&["127.0.0.1"], &[]).unwrap();
+    let egress = Arc::new(WebEgress::new(Arc::new(rules)));
     let (environments, shell) = (place.environments.clone(), place.settings.clone());
     let servers = ScopedMcpServers::from([("real".to_owned(), server)]);
     let client = McpClient::new(environments, shell, egress, settings()).with_servers(servers);

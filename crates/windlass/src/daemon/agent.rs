@@ -21,6 +21,7 @@ use windlass_server::Models;
 use super::configured;
 use super::mcp;
 use super::tools::Tools;
+use super::web;
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
@@ -62,8 +63,11 @@ impl Agent<'_> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
             .with_capability("files")
-            .with_capability("shell")
-            .build();
+            .with_capability("shell");
+        if web::is_enabled(self.config) {
+            harness = harness.with_capability(web::NAME);
+        }
+        let mut harness = harness.build();
         harness.id = HARNESS;
         let kept = store.records().get_harness_chain(HARNESS).await?.pop();
         if let Some(kept) = &kept {
@@ -85,13 +89,17 @@ impl Agent<'_> {
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
-        let builder = InProcessRuntimeBuilder::new()
+        let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
             .environments(self.tools.environments, self.tools.shell.clone());
+        if web::is_enabled(self.config) {
+            let (pages, egress) = web::of(self.config, self.tools.environments)?;
+            builder = builder.capability(pages).egress_service(Arc::new(egress));
+        }
         let (environments, shell) = (self.tools.environments, self.tools.shell);
         let variable = |name: &str| std::env::var(name).ok();
-        let builder = match mcp::client(&self.config.mcp_servers, environments, &shell, variable)? {
+        let builder = match mcp::client(self.config, environments, &shell, variable)? {
             Some(client) => builder.mcp(client),
             None => builder,
         };

@@ -8,6 +8,7 @@ use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules}
 use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
 use windlass_runtime::RuntimeSettings;
 
+use super::web;
 use crate::config::{self, Config};
 
 /// Returns the places that threads can work in beside the workspace.
@@ -44,7 +45,8 @@ pub(super) fn approvals(config: &Config) -> anyhow::Result<ApprovalRules> {
         command: rule.command.clone(),
         action: action(rule.action),
     });
-    let rules: Vec<_> = disabled.chain(rules).collect();
+    let pages = web::approvals(&config.web.allow);
+    let rules: Vec<_> = disabled.chain(rules).chain(pages).collect();
     for rule in &rules {
         let checked = rule.check().map_err(anyhow::Error::msg);
         checked.context("[approvals] or [tools] of the configuration cannot be obeyed")?;

@@ -7,15 +7,19 @@ use anyhow::{Context, bail};
 use windlass_config::{McpApproval, McpServerEntry, McpServerType};
 use windlass_core::mcp::{self, McpConnector, McpTransportType, ScopedMcpServer, ScopedMcpServers};
 use windlass_tools::mcp::{McpClient, McpSettings};
-use windlass_tools::{Environments, HttpEgress, ShellSettings};
+use windlass_tools::{Environments, ShellSettings};
+
+use super::web;
+use crate::config::Config;
 
 /// Makes who speaks with the servers that are configured; nobody if there are none.
 pub(super) fn client(
-    configured: &BTreeMap<String, McpServerEntry>,
+    config: &Config,
     environments: &Environments,
     shell: &ShellSettings,
     variable: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Option<Arc<dyn McpConnector>>> {
+    let configured = &config.mcp_servers;
     if configured.is_empty() {
         return Ok(None);
     }
@@ -24,10 +28,22 @@ pub(super) fn client(
         let server = server(entry, &variable).with_context(|| format!("mcp_servers.{name}"))?;
         servers.insert(name.clone(), server);
     }
-    let egress = Arc::new(HttpEgress::new()?);
+    // Where the operator's servers are is open, also on this machine.
+    let hosts = servers
+        .values()
+        .filter_map(|server| host_of(server.url.as_deref()?));
+    let rules = web::rules(config, &hosts.collect::<Vec<_>>())?;
+    let egress = Arc::new(web::egress(config, rules)?);
     let (environments, shell) = (environments.clone(), shell.clone());
     let client = McpClient::new(environments, shell, egress, McpSettings::default());
     Ok(Some(Arc::new(client.with_servers(servers))))
+}
+
+/// Returns host and port of an address.
+fn host_of(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    Some(rest[..end].to_owned())
 }
 
 fn server(

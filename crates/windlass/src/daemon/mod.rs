@@ -10,6 +10,7 @@ mod configured;
 mod mcp;
 mod retention;
 mod tools;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -35,3 +35,4 @@ mod terminal;
 mod threads;
 mod tokens;
 mod trust;
+mod web;

@@ -80,6 +80,7 @@ fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
             "environments.local.root = '/'",
             "its root is the daemon's workspace",
         ),
+        ("web.allow = ['10.0.0.0/99']", "write a network as"),
         ("environments.docs.rot = '/'", "did you mean `root`"),
     ] {
         let file = home.path().join("given.toml");

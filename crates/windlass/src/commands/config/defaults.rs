@@ -14,7 +14,10 @@ pub(super) fn layer() -> Layer {
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
-        .with(&["tools", "disabled"], none)
+        .with(&["tools", "disabled"], none.clone())
+        .with(&["web", "enabled"], true)
+        .with(&["web", "allow"], none.clone())
+        .with(&["web", "deny"], none)
         .with(&["approvals", "default"], "ask")
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")

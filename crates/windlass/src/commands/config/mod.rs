@@ -178,6 +178,11 @@ fn tell_what_it_says(config: &Config) {
     if config.approvals.default == Some(config::ApprovalAction::Allow) {
         note("all calls run without a question that no rule matches");
     }
+    for host in &config.web.allow {
+        note(&format!(
+            "pages of {host:?} are read without a question, also where it is private"
+        ));
+    }
     for (name, entry) in &config.environments {
         let root = printable(&entry.root);
         note(&format!("agents can work in {root}, as {name:?}"));

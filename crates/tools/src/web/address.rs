@@ -1,0 +1,86 @@
+//! Reading the address of a page, which a model or a stranger's server wrote.
+
+use url::Url;
+
+use super::error::WebError;
+
+/// How long an address may be; servers refuse longer ones.
+const MAX_BYTES: usize = 8 * 1024;
+
+/// Reads an address.
+pub(super) fn read(text: &str) -> Result<Url, WebError> {
+    checked(text, Url::parse)
+}
+
+/// Reads where a redirect leads to.
+pub(super) fn join(from: &Url, location: &str) -> Result<Url, WebError> {
+    checked(location, |location| from.join(location))
+}
+
+fn checked(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<Url, url::ParseError>,
+) -> Result<Url, WebError> {
+    let refused = |reason: &str| WebError::Address(reason.to_owned());
+    if text.len() > MAX_BYTES {
+        return Err(refused("it is too long"));
+    }
+    // Parsers take these out in silence, so that others would read another address than a person did.
+    if text
+        .chars()
+        .any(|letter| letter.is_control() || letter.is_whitespace())
+    {
+        return Err(refused("it holds blanks or control characters"));
+    }
+    let mut url = parse(text).map_err(|error| refused(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused("only http and https are read"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(WebError::Credentials);
+    }
+    // Never sent; without it the address is the one that was asked for.
+    url.set_fragment(None);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_plain_address_of_the_web() {
+        for (text, read_as) in [
+            ("https://example.com", "https://example.com/"),
+            ("HTTP://Example.COM/a?b#c", "http://example.com/a?b"),
+            ("http://2130706433/", "http://127.0.0.1/"),
+        ] {
+            assert_eq!(read(text).unwrap().as_str(), read_as);
+        }
+        for text in [
+            "",
+            "example.com",
+            "file:///etc/passwd",
+            "ftp://example.com/",
+            "javascript:alert(1)",
+            "http://",
+            "http://example.com/\r\nHost: other",
+            "http://exa\tmple.com/",
+            "http://example.com /",
+            "http://user@example.com/",
+            "http://:secret@example.com/",
+            "http://example.com:99999/",
+            "http://1.2.3.256/",
+            "http://[::1%25lo]/",
+        ] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
+        assert!(read(&format!("http://a.example/{}", "a".repeat(9000))).is_err());
+    }
+
+    #[test]
+    fn a_refusal_of_credentials_does_not_repeat_them() {
+        let told = read("http://user:secret@example.com/").unwrap_err();
+        assert!(!told.to_string().contains("secret"), "{told}");
+    }
+}

@@ -1,0 +1,291 @@
+//! From the bytes of a page to text that a model can read.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Value, json};
+use url::Url;
+use windlass_core::bounds::is_active;
+
+use super::error::WebError;
+use super::html;
+use super::settings::WebSettings;
+use crate::tool::with_remarks;
+
+/// What 0x80 to 0x9f are in Windows-1252, which browsers read for Latin-1 too.
+const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
+
+/// What a server sent, as far as it was read.
+pub(super) struct Fetched {
+    pub(super) url: Url,
+    pub(super) status: u16,
+    kind: Kind,
+    /// What the server calls it.
+    content_type: String,
+    charset: Option<String>,
+    is_gzip: bool,
+    pub(super) body: Vec<u8>,
+    pub(super) is_cut: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Html,
+    Text,
+    /// The server does not say.
+    Unknown,
+}
+
+impl Fetched {
+    /// Looks at the headers, and refuses what nobody here can read before any of it comes.
+    pub(super) fn new(
+        url: Url,
+        status: u16,
+        headers: &BTreeMap<String, String>,
+    ) -> Result<Self, WebError> {
+        let said = headers.get("content-type").map_or("", String::as_str);
+        let mut parts = said.split(';').map(str::trim);
+        let content_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let charset = parts.find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            let value = value.trim().trim_matches('"').to_ascii_lowercase();
+            name.trim().eq_ignore_ascii_case("charset").then_some(value)
+        });
+        let kind = kind_of(&content_type).ok_or_else(|| WebError::Kind {
+            url: url.to_string(),
+            kind: clean(&content_type),
+            status,
+        })?;
+        let encoding = headers.get("content-encoding").map(|said| said.trim());
+        let encoding = encoding.unwrap_or("").to_ascii_lowercase();
+        let is_gzip = match encoding.as_str() {
+            "" | "identity" => false,
+            "gzip" | "x-gzip" => true,
+            _ => {
+                return Err(WebError::Encoding {
+                    url: url.to_string(),
+                    encoding: clean(&encoding),
+                });
+            }
+        };
+        Ok(Self {
+            url,
+            status,
+            kind,
+            content_type,
+            charset,
+            is_gzip,
+            body: Vec::new(),
+            is_cut: false,
+        })
+    }
+
+    /// Unpacks the body, up to the same number of bytes that may be read.
+    fn unpack(&mut self, max_bytes: usize) -> Result<(), WebError> {
+        if !self.is_gzip || self.body.is_empty() {
+            return Ok(());
+        }
+        let mut unpacked = Vec::new();
+        let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+        let mut packed = MultiGzDecoder::new(self.body.as_slice()).take(limit.saturating_add(1));
+        // The end of what was cut is missing, and that is no error.
+        if packed.read_to_end(&mut unpacked).is_err() && !self.is_cut {
+            return Err(WebError::Packed(self.url.to_string()));
+        }
+        self.is_cut |= unpacked.len() > max_bytes;
+        unpacked.truncate(max_bytes);
+        self.body = unpacked;
+        Ok(())
+    }
+
+    fn decode(&self, remarks: &mut Vec<String>) -> Cow<'_, str> {
+        let body = self
+            .body
+            .strip_prefix(b"\xef\xbb\xbf")
+            .unwrap_or(&self.body);
+        match self.charset.as_deref() {
+            Some("utf-8" | "utf8") => String::from_utf8_lossy(body),
+            Some("iso-8859-1" | "latin1" | "windows-1252" | "us-ascii") => latin(body).into(),
+            Some(other) => {
+                remarks.push(format!(
+                    "letters of `{}` may be wrong: it was read as UTF-8",
+                    clean(other)
+                ));
+                String::from_utf8_lossy(body)
+            }
+            None => match std::str::from_utf8(body) {
+                Ok(text) => text.into(),
+                // Cut in the middle of a letter.
+                Err(error) if self.is_cut && error.error_len().is_none() => {
+                    String::from_utf8_lossy(body)
+                }
+                Err(_) => latin(body).into(),
+            },
+        }
+    }
+}
+
+fn kind_of(content_type: &str) -> Option<Kind> {
+    match content_type {
+        "" => Some(Kind::Unknown),
+        "text/html" | "application/xhtml+xml" => Some(Kind::Html),
+        "application/json"
+        | "application/xml"
+        | "application/javascript"
+        | "application/x-ndjson"
+        | "application/toml"
+        | "application/yaml"
+        | "application/x-yaml" => Some(Kind::Text),
+        text if text.starts_with("text/") => Some(Kind::Text),
+        text if text.ends_with("+json") || text.ends_with("+xml") => Some(Kind::Text),
+        _ => None,
+    }
+}
+
+fn latin(bytes: &[u8]) -> String {
+    let letter = |byte: &u8| match byte {
+        0x80..=0x9f => WINDOWS.chars().nth(usize::from(byte - 0x80)),
+        byte => Some(char::from(*byte)),
+    };
+    bytes.iter().filter_map(letter).collect()
+}
+
+/// Makes the result of a page.
+pub(super) fn shown(
+    mut fetched: Fetched,
+    max_bytes: usize,
+    settings: &WebSettings,
+) -> Result<Value, WebError> {
+    fetched.unpack(settings.max_body_bytes)?;
+    if fetched.body.contains(&0) {
+        return Err(WebError::NotText(fetched.url.to_string()));
+    }
+    let mut remarks = Vec::new();
+    let text = fetched.decode(&mut remarks);
+    let is_html = match fetched.kind {
+        Kind::Html => true,
+        Kind::Text => false,
+        Kind::Unknown => text.trim_start().starts_with('<'),
+    };
+    if fetched.is_cut {
+        let read = fetched.body.len();
+        remarks.push(format!("only the first {read} bytes of the page were read"));
+    }
+    let (title, text) = match is_html {
+        true => {
+            let page = html::to_text(&text, &fetched.url);
+            if page.is_cut {
+                remarks.push("the end of the page is left out".to_owned());
+            }
+            (page.title, clean(&page.text))
+        }
+        false => (None, clean(&text)),
+    };
+    let (all, end) = (text.len(), floor(&text, max_bytes));
+    if end < all {
+        remarks.push(format!("the first {end} of {all} bytes of text are shown"));
+    }
+    let mut result = json!({
+        "url": fetched.url.as_str(),
+        "status": fetched.status,
+        "content_type": clean(&fetched.content_type),
+        "text": &text[..end],
+    });
+    if let Some(title) = title {
+        result["title"] = clean(&title).into();
+    }
+    Ok(with_remarks(result, remarks))
+}
+
+/// Returns the last end of a letter that is not after a place.
+pub(super) fn floor(text: &str, place: usize) -> usize {
+    let mut end = place.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
+}
+
+/// Takes out what would move a cursor, turn the direction of writing or be seen by nobody.
+fn clean(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let kept = |letter: char| match letter {
+        '\n' | '\t' | '\u{FE00}'..='\u{FE0F}' => Some(letter),
+        '\r' | '\u{2028}' | '\u{2029}' => Some('\n'),
+        letter if is_active(letter) => None,
+        letter => Some(letter),
+    };
+    text.chars().filter_map(kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(headers: &[(&str, &str)], body: &[u8]) -> Result<Value, WebError> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let url = Url::parse("https://a.example/").unwrap();
+        let mut fetched = Fetched::new(url, 200, &headers)?;
+        fetched.body = body.to_vec();
+        shown(fetched, 100, &WebSettings::default())
+    }
+
+    #[test]
+    fn letters_are_read_as_the_server_says_or_as_they_must_be() {
+        for (kind, body, text) in [
+            ("text/plain; charset=utf-8", "ä€".as_bytes(), "ä€"),
+            ("text/plain", "\u{feff}ä".as_bytes(), "ä"),
+            ("text/plain; charset=\"ISO-8859-1\"", b"\xe4\x80", "ä€"),
+            ("text/plain", b"\xe4 no UTF-8", "ä no UTF-8"),
+            ("text/html;charset=latin1", b"<p>\xe4", "ä"),
+            ("application/problem+json", b"{}", "{}"),
+            ("", b"plain", "plain"),
+            ("", b" <p>a<p>b", "a\n\nb"),
+        ] {
+            let page = page(&[("content-type", kind)], body).unwrap();
+            assert_eq!(page["text"], text, "{kind}");
+        }
+        let odd = page(&[("content-type", "text/plain; charset=koi8-r")], b"a").unwrap();
+        assert!(odd["remark"].as_str().unwrap().contains("koi8-r"), "{odd}");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        for kind in [
+            "image/png",
+            "application/pdf",
+            "application/octet-stream",
+            "nonsense",
+        ] {
+            let refused = page(&[("content-type", kind)], b"x").unwrap_err();
+            assert!(refused.to_string().contains(kind), "{refused}");
+        }
+        let lie = page(&[("content-type", "text/html")], b"\x7fELF\0\0").unwrap_err();
+        assert!(matches!(lie, WebError::NotText(_)), "{lie}");
+        let packed = [("content-type", "text/plain"), ("content-encoding", "br")];
+        assert!(matches!(
+            page(&packed, b"x"),
+            Err(WebError::Encoding { .. })
+        ));
+        let packed = [("content-type", "text/plain"), ("content-encoding", "gzip")];
+        assert!(matches!(page(&packed, b"x"), Err(WebError::Packed(_))));
+    }
+
+    #[test]
+    fn nothing_unseen_is_left_and_a_cut_is_told() {
+        let body = "a\u{1b}[2Jb\u{202e}c\u{200b}\r\nd\u{0007}".as_bytes();
+        let cleaned = page(&[("content-type", "text/plain")], body).unwrap();
+        assert_eq!(cleaned["text"], "a[2Jbc\nd");
+        let long = page(&[("content-type", "text/plain")], "ä".repeat(99).as_bytes()).unwrap();
+        assert_eq!(long["text"], "ä".repeat(50));
+        assert_eq!(
+            long["remark"],
+            "the first 100 of 198 bytes of text are shown"
+        );
+    }
+}

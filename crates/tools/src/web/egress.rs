@@ -1,0 +1,285 @@
+//! The way to the network: a name is looked up once, every address behind it is judged, and one of those is connected to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::Stream;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, ClientBuilder, Method, Response};
+use url::{Host, Url};
+use windlass_core::egress::{
+    EgressError, EgressRequest, EgressResponse, EgressResult, EgressService, EgressStreamResponse,
+};
+use windlass_core::network_access::is_private_address;
+
+use super::rules::WebRules;
+
+/// How long a request may take that says nothing.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of an answer is kept that is wanted whole.
+const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Finds the addresses of a name.
+#[async_trait]
+pub trait Resolver: Send + Sync {
+    /// Returns all addresses of a name.
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// Asks the system.
+struct System;
+
+#[async_trait]
+impl Resolver for System {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let found = tokio::net::lookup_host((name, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+}
+
+/// Sends requests of tools to the public internet, and to what the operator opens beside it.
+///
+/// A name is looked up once, and the connection goes to the addresses that were judged then: a second look could find others. One
+/// private address behind a name is enough to refuse it. Nothing is followed, kept or sent along: no redirects, no cookies, no proxy of the
+/// host's environment, no connection of another request.
+#[derive(Clone)]
+pub struct WebEgress {
+    rules: Arc<WebRules>,
+    resolver: Arc<dyn Resolver>,
+    certificates: Vec<Certificate>,
+}
+
+impl fmt::Debug for WebEgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebEgress")
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WebEgress {
+    /// Goes by the operator's rules, and by those that each request carries.
+    #[must_use]
+    pub fn new(rules: Arc<WebRules>) -> Self {
+        Self {
+            rules,
+            resolver: Arc::new(System),
+            certificates: Vec::new(),
+        }
+    }
+
+    /// Asks another than the system for the addresses of names.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// Trusts the certificates of a PEM file beside the system's.
+    ///
+    /// # Errors
+    /// If it holds no certificates.
+    pub fn with_certificates(mut self, pem: &[u8]) -> Result<Self, String> {
+        let read = Certificate::from_pem_bundle(pem);
+        self.certificates
+            .extend(read.map_err(|error| format!("a certificate cannot be read: {error}"))?);
+        Ok(self)
+    }
+
+    /// Looks up where a request leads to, and refuses it if any of that is out of reach.
+    async fn judged(&self, request: &EgressRequest, url: &Url) -> EgressResult<Vec<IpAddr>> {
+        if self.rules.denies(url) {
+            return Err(EgressError::Denied {
+                url: request.url.clone(),
+            });
+        }
+        let found = match url.host() {
+            Some(Host::Ipv4(address)) => vec![address.into()],
+            Some(Host::Ipv6(address)) => vec![address.into()],
+            Some(Host::Domain(name)) => self
+                .resolver
+                .resolve(name)
+                .await
+                .map_err(|error| failed(request, error.to_string()))?,
+            None => Vec::new(),
+        };
+        if found.is_empty() {
+            return Err(failed(request, "its host has no address"));
+        }
+        for address in &found {
+            request.check_address(*address)?;
+            let is_private = is_private_address(*address) && !self.rules.opens(url, *address);
+            if is_private || self.rules.denies_address(url, *address) {
+                return Err(EgressError::DeniedAddress {
+                    url: request.url.clone(),
+                    address: *address,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn client(&self, url: &Url, addresses: Vec<IpAddr>) -> reqwest::Result<Client> {
+        let builder = match url.scheme() {
+            "https" => self.certificates.iter().fold(
+                ClientBuilder::new(),
+                |builder: ClientBuilder, certificate| {
+                    builder.tls_certs_merge([certificate.clone()])
+                },
+            ),
+            // Works also where the system has no certificates.
+            _ => ClientBuilder::new().tls_certs_only([]),
+        };
+        builder
+            .redirect(Policy::none())
+            .no_proxy()
+            .pool_max_idle_per_host(0)
+            .dns_resolver(Arc::new(Pinned(addresses)))
+            .build()
+    }
+
+    async fn answer(&self, request: &EgressRequest, limit: Duration) -> EgressResult<Response> {
+        request.check()?;
+        let url = Url::parse(&request.url).map_err(|error| failed(request, error.to_string()))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(EgressError::Transport {
+                url: url.host_str().unwrap_or_default().to_owned(),
+                reason: "credentials in an address are not sent".to_owned(),
+            });
+        }
+        let method = Method::from_bytes(request.method.as_bytes())
+            .map_err(|error| failed(request, error.to_string()))?;
+        let addresses = self.judged(request, &url).await?;
+        // Reading the system's certificates touches the disk.
+        let (own, of) = (self.clone(), url.clone());
+        let client = tokio::task::spawn_blocking(move || own.client(&of, addresses)).await;
+        let client = client.map_err(|error| failed(request, error.to_string()))?;
+        let client = client.map_err(|error| failed(request, reason(&error)))?;
+        let mut builder = client.request(method, url).timeout(limit);
+        for (name, value) in &request.headers {
+            builder = builder.header(name, value);
+        }
+        let sent = builder.body(request.body.clone()).send().await;
+        sent.map_err(|error| transport(request, limit, &error))
+    }
+}
+
+/// Answers every question with the addresses that were judged.
+struct Pinned(Vec<IpAddr>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, _name: Name) -> Resolving {
+        // The port is the one of the URL.
+        let addresses: Vec<_> = self.0.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
+        let addresses: Addrs = Box::new(addresses.into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
+    }
+}
+
+fn failed(request: &EgressRequest, reason: impl Into<String>) -> EgressError {
+    EgressError::Transport {
+        url: request.url.clone(),
+        reason: reason.into(),
+    }
+}
+
+fn transport(request: &EgressRequest, limit: Duration, error: &reqwest::Error) -> EgressError {
+    match error.is_timeout() {
+        true => EgressError::Timeout {
+            url: request.url.clone(),
+            timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        },
+        false => failed(request, reason(error)),
+    }
+}
+
+/// Tells the last cause, which says most.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// A body whose errors are those of the egress service.
+struct Body {
+    pieces: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+    request: EgressRequest,
+    limit: Duration,
+}
+
+impl Stream for Body {
+    type Item = EgressResult<Vec<u8>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = self.pieces.as_mut().poll_next(cx);
+        piece.map(|piece| {
+            let piece = piece?.map(Vec::from);
+            Some(piece.map_err(|error| transport(&self.request, self.limit, &error)))
+        })
+    }
+}
+
+#[async_trait]
+impl EgressService for WebEgress {
+    async fn send(&self, request: EgressRequest) -> EgressResult<EgressResponse> {
+        let refused = failed(&request, "the answer is too large");
+        let mut streamed = self.send_stream(request).await?;
+        let mut body = Vec::new();
+        while let Some(piece) = next(&mut streamed).await {
+            body.extend(piece?);
+            if body.len() > MAX_WHOLE_BYTES {
+                return Err(refused);
+            }
+        }
+        Ok(EgressResponse {
+            status: streamed.status,
+            headers: streamed.headers,
+            body,
+        })
+    }
+
+    async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
+        let limit = request
+            .timeout_ms
+            .map_or(USUAL_TIMEOUT, Duration::from_millis);
+        let answer = tokio::time::timeout(limit, self.answer(&request, limit)).await;
+        let response = answer.unwrap_or_else(|_| {
+            Err(EgressError::Timeout {
+                url: request.url.clone(),
+                timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            })
+        })?;
+        let headers = response.headers().iter();
+        let headers: BTreeMap<_, _> = headers
+            .map(|(name, value)| {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                (name.as_str().to_owned(), value.into_owned())
+            })
+            .collect();
+        Ok(EgressStreamResponse {
+            status: response.status().as_u16(),
+            headers,
+            body: Box::pin(Body {
+                pieces: Box::pin(response.bytes_stream()),
+                request,
+                limit,
+            }),
+        })
+    }
+}
+
+/// Returns the next piece of a body.
+pub(super) async fn next(response: &mut EgressStreamResponse) -> Option<EgressResult<Vec<u8>>> {
+    std::future::poll_fn(|cx| response.body.as_mut().poll_next(cx)).await
+}

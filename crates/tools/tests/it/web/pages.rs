@@ -1,0 +1,196 @@
+//! What becomes of pages, honest ones and others.
+
+use std::io::Write;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use super::Reader;
+use super::site::{Says, Site};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+/// Reads what a server says.
+async fn read(says: Says, change: impl FnOnce(&mut Reader)) -> Result<Value, String> {
+    let site = Site::on("127.0.0.1:0", &[("/", says)]).await;
+    let mut reader = Reader::new(&["127.0.0.1"], &[], None);
+    change(&mut reader);
+    reader
+        .fetch(&format!("http://127.0.0.1:{}/", site.port))
+        .await
+}
+
+#[tokio::test]
+async fn a_page_is_read_as_text_with_its_title() {
+    let html = b"<title>A page</title><h1>Hello</h1><p>One <a href='/two'>two</a>.";
+    let says = [
+        ("/a", Says::redirect("b?c")),
+        ("/b?c", Says::page("text/html; charset=utf-8", html)),
+    ];
+    let site = Site::on("127.0.0.1:0", &says).await;
+    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let at = format!("http://127.0.0.1:{}", site.port);
+    let page = reader.fetch(&format!("{at}/a#part")).await.unwrap();
+    assert_eq!(
+        page,
+        json!({
+            "url": format!("{at}/b?c"),
+            "status": 200,
+            "content_type": "text/html",
+            "title": "A page",
+            "text": format!("# Hello\n\nOne [two]({at}/two)."),
+        })
+    );
+    let none = reader.fetch(&format!("{at}/none")).await.unwrap();
+    assert_eq!(
+        (&none["status"], &none["text"]),
+        (&json!(404), &json!("none\n"))
+    );
+    for asked in site.heard() {
+        let lower = asked.to_ascii_lowercase();
+        assert!(asked.starts_with("GET /"), "{asked}");
+        for unwanted in ["cookie", "authorization", "referer", "#part"] {
+            assert!(!lower.contains(unwanted), "{asked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_may_ask_for_less_text() {
+    let body = "ä".repeat(1000);
+    let site = Site::on(
+        "127.0.0.1:0",
+        &[("/", Says::page("text/plain", body.as_bytes()))],
+    )
+    .await;
+    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let url = format!("http://127.0.0.1:{}/", site.port);
+    let page = reader
+        .call(json!({ "url": url, "max_bytes": 5 }))
+        .await
+        .unwrap();
+    assert_eq!(page["text"], "ää");
+    assert_eq!(
+        page["remark"],
+        "the first 4 of 2000 bytes of text are shown"
+    );
+    let odd = reader.call(json!({ "url": url, "max_bytes": "all" })).await;
+    assert!(odd.unwrap_err().contains("invalid arguments"));
+}
+
+#[tokio::test]
+async fn a_page_without_end_is_read_to_its_bound() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n".to_vec();
+    let endless = Says::Endless(head, vec![b'a'; 1000], Duration::ZERO);
+    let page = read(endless, |reader| reader.settings.max_body_bytes = 2500).await;
+    let page = page.unwrap();
+    assert_eq!(page["text"], "a".repeat(2500));
+    assert_eq!(
+        page["remark"],
+        "only the first 2500 bytes of the page were read"
+    );
+}
+
+#[tokio::test]
+async fn a_page_that_drips_is_given_up() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n".to_vec();
+    let drips = Says::Endless(head, vec![b'a'], Duration::from_millis(20));
+    let headers = b"HTTP/1.1 200 OK\r\n".to_vec();
+    let of_headers = Says::Endless(headers, b"x: y\r\n".to_vec(), Duration::from_millis(20));
+    for says in [drips, of_headers] {
+        let limit = Duration::from_millis(400);
+        let told = read(says, |reader| reader.settings.timeout = limit).await;
+        let told = told.unwrap_err();
+        assert!(told.contains("took longer than 400 ms"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_headers_without_end_is_refused() {
+    let head = b"HTTP/1.1 200 OK\r\n".to_vec();
+    let endless = Says::Endless(head, b"x-y: z\r\n".repeat(1000), Duration::ZERO);
+    let told = read(endless, |_| {}).await.unwrap_err();
+    assert!(told.contains("failed"), "{told}");
+}
+
+#[tokio::test]
+async fn a_compressed_page_is_unpacked_and_a_bomb_is_not() {
+    let headers = [("content-type", "text/plain"), ("content-encoding", "gzip")];
+    let page = read(Says::with(&headers, &gzip(b"small")), |_| {}).await;
+    assert_eq!(page.unwrap()["text"], "small");
+
+    let bomb = gzip(&vec![b'a'; 50_000_000]);
+    assert!(bomb.len() < 1_000_000);
+    let page = read(Says::with(&headers, &bomb), |reader| {
+        reader.settings.max_body_bytes = 1_000_000;
+    });
+    let page = page.await.unwrap();
+    let remark = page["remark"].as_str().unwrap();
+    assert!(
+        remark.contains("only the first 1000000 bytes of the page were read"),
+        "{remark}"
+    );
+    assert!(remark.contains("of 1000000 bytes of text"), "{remark}");
+
+    let twice = gzip(&gzip(b"small"));
+    let odd = [
+        ("content-type", "text/plain"),
+        ("content-encoding", "gzip, gzip"),
+    ];
+    let told = read(Says::with(&odd, &twice), |_| {}).await.unwrap_err();
+    assert!(told.contains("`gzip, gzip`, which is not known"), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_refused_also_when_it_says_otherwise() {
+    for (kind, body, reason) in [
+        ("image/png", &b"\x89PNG"[..], "`image/png` (status 200)"),
+        (
+            "application/octet-stream",
+            b"abc",
+            "only text, HTML and JSON",
+        ),
+        ("text/html", b"\x7fELF\x02\0\0\0", "says that it is text"),
+        ("application/json", b"\0", "says that it is text"),
+        ("", b"PK\x03\x04\0", "says that it is text"),
+    ] {
+        let told = read(Says::page(kind, body), |_| {}).await.unwrap_err();
+        assert!(told.contains(reason), "{kind}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn nonsense_for_html_costs_nothing_and_says_nothing_to_a_terminal() {
+    let html = format!(
+        "<title>\u{1b}]0;evil\u{7}</title>{}&#27;[2J\u{202e}text<script>alert(1)",
+        "<div><a href=x><svg></svg>".repeat(50_000)
+    );
+    let page = read(Says::page("text/html", html.as_bytes()), |_| {}).await;
+    let page = page.unwrap();
+    assert_eq!(page["title"], "]0;evil");
+    assert_eq!(page["text"], "[2Jtext");
+}
+
+#[tokio::test]
+async fn a_server_that_only_claims_to_be_encrypted_is_not_read() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let plain =
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 1\r\n\r\na";
+            let _ = stream.write_all(plain).await;
+        }
+    });
+    let reader = Reader::new(&["127.0.0.1"], &[], None);
+    let told = reader.fetch(&format!("https://127.0.0.1:{port}/")).await;
+    let told = told.unwrap_err();
+    assert!(told.contains("failed"), "{told}");
+}

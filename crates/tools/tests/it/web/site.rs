@@ -1,0 +1,102 @@
+//! A server that says what it is told to say, byte by byte.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a server says under a path.
+#[derive(Clone)]
+pub(crate) enum Says {
+    /// All at once.
+    Bytes(Vec<u8>),
+    /// These, and then a piece again and again, for as long as somebody reads.
+    Endless(Vec<u8>, Vec<u8>, Duration),
+}
+
+impl Says {
+    pub(crate) fn page(kind: &str, body: &[u8]) -> Self {
+        Self::with(&[("content-type", kind)], body)
+    }
+
+    pub(crate) fn with(headers: &[(&str, &str)], body: &[u8]) -> Self {
+        let mut answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\n".to_vec();
+        for (name, value) in headers {
+            answer.extend(format!("{name}: {value}\r\n").bytes());
+        }
+        answer.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+        answer.extend(body);
+        Self::Bytes(answer)
+    }
+
+    pub(crate) fn redirect(location: &str) -> Self {
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nconnection: close\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+        );
+        Self::Bytes(answer.into())
+    }
+}
+
+/// A server on an address of this machine.
+pub(crate) struct Site {
+    pub(crate) port: u16,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    pub(crate) async fn on(address: &str, says: &[(&str, Says)]) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let says: HashMap<String, Says> = says
+            .iter()
+            .map(|(path, says)| ((*path).to_owned(), says.clone()))
+            .collect();
+        let (says, heard) = (Arc::new(says), Arc::<Mutex<Vec<String>>>::default());
+        let hears = Arc::clone(&heard);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&says), Arc::clone(&hears)));
+            }
+        });
+        Self { port, heard }
+    }
+
+    /// Returns what it was asked, whole.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+/// Answers one request; an error is a reader who went away.
+async fn answer(
+    mut stream: TcpStream,
+    says: Arc<HashMap<String, Says>>,
+    heard: Arc<Mutex<Vec<String>>>,
+) -> std::io::Result<()> {
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => asked.push(byte),
+            Err(_) => break,
+        }
+    }
+    let asked = String::from_utf8(asked).unwrap();
+    let path = asked.split(' ').nth(1).unwrap_or_default().to_owned();
+    heard.lock().unwrap().push(asked);
+    match says.get(&path) {
+        Some(Says::Bytes(bytes)) => stream.write_all(bytes).await,
+        Some(Says::Endless(bytes, piece, pause)) => {
+            stream.write_all(bytes).await?;
+            loop {
+                stream.write_all(piece).await?;
+                tokio::time::sleep(*pause).await;
+            }
+        }
+        None => {
+            let none = b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 5\r\n\r\nnone\n";
+            stream.write_all(none).await
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What the agent may read of the web.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use anyhow::Context;
+use windlass_core::approval_rules::{ApprovalAction, ApprovalRule};
+use windlass_tools::{Environments, WebCapability, WebEgress, WebRules, WebSettings};
+
+use crate::config::Config;
+
+/// The capability and the tool that it brings.
+pub(super) const NAME: &str = "web_fetch";
+
+/// Tells whether models are offered it.
+pub(super) fn is_enabled(config: &Config) -> bool {
+    config.web.enabled.unwrap_or(true)
+}
+
+/// Makes what reads pages, and the way to them.
+pub(super) fn of(
+    config: &Config,
+    environments: &Environments,
+) -> anyhow::Result<(WebCapability, WebEgress)> {
+    let rules = rules(config, &[])?;
+    let egress = egress(config, Arc::clone(&rules))?;
+    let settings = WebSettings::default();
+    let capability = WebCapability::new(environments.clone(), rules, settings);
+    Ok((capability, egress))
+}
+
+/// Returns what the operator says of hosts and networks, with further hosts that are opened.
+pub(super) fn rules(config: &Config, opened: &[String]) -> anyhow::Result<Arc<WebRules>> {
+    let allow = [config.web.allow.as_slice(), opened].concat();
+    let rules = WebRules::parse(&allow, &config.web.deny);
+    let rules = rules.context("[web] of the configuration cannot be obeyed")?;
+    Ok(Arc::new(rules))
+}
+
+/// Makes the way out of tools.
+pub(super) fn egress(config: &Config, rules: Arc<WebRules>) -> anyhow::Result<WebEgress> {
+    let mut egress = WebEgress::new(rules);
+    if let Some(file) = &config.ca_file {
+        let shown = file.display();
+        let pem = fs::read(file).with_context(|| format!("{shown} cannot be read"))?;
+        let trusting = egress.with_certificates(&pem).map_err(anyhow::Error::msg);
+        egress = trusting.with_context(|| format!("{shown} cannot be used"))?;
+    }
+    Ok(egress)
+}
+
+/// Returns the rules by which nobody is asked about pages of hosts that the operator names.
+///
+/// Rules go by the letters of an address. Only what begins with the whole name of the host and a slash is that host whatever follows, so
+/// nothing is said of wildcards, prefixes and networks: calls that they open are asked about.
+pub(super) fn approvals(allow: &[String]) -> impl Iterator<Item = ApprovalRule> {
+    let hosts = allow.iter().filter(|host| !host.contains(['*', '/']));
+    let urls = hosts.flat_map(|host| {
+        let of = |scheme: &str| {
+            [
+                format!("{scheme}://{host}"),
+                format!("{scheme}://{host}/**"),
+            ]
+        };
+        [of("https"), of("http")].concat()
+    });
+    urls.map(|url| ApprovalRule {
+        tool: NAME.to_owned(),
+        arguments: BTreeMap::from([("url".to_owned(), url)]),
+        command: None,
+        action: ApprovalAction::Allow,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_core::approval_rules::ApprovalRules;
+    use windlass_core::tools::{ToolCall, ToolPolicy};
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_about_a_host_that_is_named_and_about_no_other() {
+        let allow = [
+            "docs.rs",
+            "127.0.0.1:8080",
+            "*.open.example",
+            "10.0.0.0/8",
+            "https://a.example/b",
+        ];
+        let rules = ApprovalRules {
+            default: None,
+            rules: approvals(&allow.map(str::to_owned)).collect(),
+        };
+        let asked = |url: &str| {
+            let call = ToolCall {
+                id: "c".to_owned(),
+                name: NAME.to_owned(),
+                arguments: json!({ "url": url }),
+            };
+            rules.action_on(&call, ToolPolicy::RequiresApproval)
+        };
+        for url in [
+            "https://docs.rs",
+            "https://docs.rs/",
+            "http://docs.rs/a/b?c=d",
+            "http://127.0.0.1:8080/x",
+        ] {
+            assert_eq!(asked(url), ApprovalAction::Allow, "{url}");
+        }
+        for url in [
+            "https://docs.rs.evil.example/",
+            "https://docs.rs@evil.example/",
+            "https://docs.rs:x@evil.example/",
+            "https://docs.rs\\@evil.example/",
+            "https://evil.example/https://docs.rs/",
+            "https://docs.rs:8080/",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:80801/",
+            "https://x.open.example/",
+            "https://evil.example?.open.example/",
+            "http://10.0.0.1/",
+            "https://a.example/b/../c",
+        ] {
+            assert_eq!(asked(url), ApprovalAction::Ask, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_obeyed_is_told() {
+        let read = |text: &str| {
+            let config = Config::parse(text, std::path::Path::new("")).unwrap();
+            of(&config, &Environments::new()).map(drop)
+        };
+        read("[web]\nallow = ['docs.rs', '10.0.0.0/8']\ndeny = ['*']").unwrap();
+        for (text, named) in [
+            ("[web]\nallow = ['10.0.0.0/99']", "10.0.0.0/99"),
+            ("[web]\nallow = ['*']", "private network"),
+            ("[web]\ndeny = ['a b']", "a b"),
+        ] {
+            let told = format!("{:#}", read(text).unwrap_err());
+            assert!(told.contains("[web]") && told.contains(named), "{told}");
+        }
+    }
+}
