@@ -44,6 +44,19 @@ pub struct BackendPlan {
     pub allows_all: bool,
 }
 
+/// When a history is made shorter by itself, and by how much. Tokens are estimated, so the reserve is also for what estimates miss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionPlan {
+    /// How many tokens a request and its answer may have together.
+    pub window_tokens: u64,
+    /// How many of them are kept free for the answer.
+    pub reserve_tokens: u64,
+    /// How many of the newest messages stay whole, in tokens.
+    pub keep_recent_tokens: u64,
+    /// How many tokens the system prompt and the tools take.
+    pub prompt_tokens: u64,
+}
+
 /// The configuration of a turn, as far as the machine needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnPlan {
@@ -75,6 +88,8 @@ pub struct TurnPlan {
     pub backend: Option<BackendPlan>,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Arc<ApprovalRules>,
+    /// How the history is made shorter when it no longer fits; `None` is never.
+    pub compaction: Option<CompactionPlan>,
 }
 
 impl Default for TurnPlan {
@@ -94,6 +109,7 @@ impl Default for TurnPlan {
             limits: Limits::default(),
             backend: None,
             approvals: Arc::default(),
+            compaction: None,
         }
     }
 }

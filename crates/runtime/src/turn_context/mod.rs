@@ -1,6 +1,7 @@
 //! What a turn works with: records, layers, capabilities and model, resolved once.
 
 mod capabilities;
+mod compaction;
 mod offer;
 mod prompt;
 mod records;
@@ -22,7 +23,7 @@ use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{ModelId, SessionId};
-use windlass_turn::{BackendPlan, TurnPlan};
+use windlass_turn::{BackendPlan, CompactionPlan, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
@@ -194,6 +195,9 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         ..LlmCallConfig::default()
     };
     let tools = Digest128::of_json(&call_config.tools);
+    let compaction = compaction::settings(settings.compaction, &contributions)?;
+    let compaction = compaction
+        .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &call_config));
     let offer = inner.offers.shared(tools, call_config);
     let carrier = request.backend.as_ref().map(|name| BackendPlan {
         name: name.clone(),
@@ -206,6 +210,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             &model,
             request.backend.as_deref(),
             &settings.approvals,
+            compaction.as_ref(),
         ),
         // A backend says which model it works with once it runs.
         model: match &carrier {
@@ -227,6 +232,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         limits: settings.limits,
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
+        compaction,
     };
     let context = TurnContext {
         plan,
@@ -250,14 +256,15 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     })
 }
 
-/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, and what is allowed. Never
-/// the key.
+/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, what is allowed, and when the
+/// history is made shorter. Never the key.
 fn digest(
     system_prompt: &str,
     tools: Digest128,
     model: &ModelWithProvider,
     backend: Option<&str>,
     approvals: &ApprovalRules,
+    compaction: Option<&CompactionPlan>,
 ) -> String {
     let mut named = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
@@ -268,6 +275,11 @@ fn digest(
     }
     if !approvals.is_empty() {
         named = format!("{named}\0{}", Digest128::of_json(approvals));
+    }
+    if let Some(plan) = compaction {
+        let (window, reserve) = (plan.window_tokens, plan.reserve_tokens);
+        let kept = plan.keep_recent_tokens;
+        named = format!("{named}\0compaction {window} {reserve} {kept}");
     }
     Digest128::of(named.as_bytes()).to_string()
 }
