@@ -102,7 +102,15 @@ mod tests {
 
     #[test]
     fn it_has_every_key_that_is_read_and_no_other() {
-        let tables = ["approvals", "limits", "runs", "shell", "retention", "tools"];
+        let tables = [
+            "approvals",
+            "compaction",
+            "limits",
+            "runs",
+            "shell",
+            "retention",
+            "tools",
+        ];
         let named = ["providers", "backends", "environments"];
         let mut known = read("");
         known.retain(|key| !tables.contains(&key.as_str()) && !named.contains(&key.as_str()));

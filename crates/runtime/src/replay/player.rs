@@ -165,7 +165,8 @@ impl Player {
             controls,
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.thread.session_id(), asked).await?;
+        let assembled = assemble(&self.inner, self.thread.session_id(), asked);
+        let assembled = Box::pin(assembled).await?;
         let mut context = assembled.context;
         // A window that was not known then, or is another today, makes nothing shorter in a turn that went on without.
         if !self.compacts() {

@@ -39,7 +39,7 @@ pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     let mut player = Player {
         plan: TurnPlan {
             backend: backend::plan(seed),
-            compaction: (seed % 3 == 0).then_some(CompactionPlan {
+            compaction: seed.is_multiple_of(3).then_some(CompactionPlan {
                 window_tokens: 300,
                 reserve_tokens: 100,
                 keep_recent_tokens: seed % 50,

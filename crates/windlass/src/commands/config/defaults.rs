@@ -16,6 +16,7 @@ pub(super) fn layer() -> Layer {
         .with(&["models"], none.clone())
         .with(&["tools", "disabled"], none)
         .with(&["approvals", "default"], "ask")
+        .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto");
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
