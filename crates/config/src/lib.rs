@@ -46,6 +46,8 @@ pub struct Config {
     pub web: Web,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Approvals,
+    /// When a conversation is made shorter by itself for the model.
+    pub compaction: Compaction,
     /// Directories that threads can work in beside `local`, by the names that clients use.
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// What the daemon keeps of files that turns change.
@@ -284,6 +286,19 @@ pub struct Web {
     pub allow: Vec<String>,
     /// Hosts and networks of which nothing is read.
     pub deny: Vec<String>,
+}
+
+/// When a conversation is made shorter by itself for the model; what is not set follows from the model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Compaction {
+    /// Whether it is; where nothing is said, it is.
+    pub enabled: Option<bool>,
+    /// How many tokens a request and its answer may have together, whatever the model.
+    pub window_tokens: Option<u64>,
+    /// How many of them are kept free for the answer, at most half.
+    pub reserve_tokens: Option<u64>,
 }
 
 /// Which calls run, which are asked about, and which are refused. The most careful rule that matches wins: `deny`, then `ask`, then `allow`.

@@ -438,6 +438,11 @@ pub trait LlmDriver: Send + Sync {
         Ok(None)
     }
 
+    /// Returns how many tokens a request to a model and its answer may have together; `None` when that is not known.
+    fn context_window(&self, _model: &str) -> Option<u64> {
+        None
+    }
+
     /// Frees what is held for a session that is removed.
     fn forget_session(&self, _session_id: SessionId) {}
 }

@@ -202,4 +202,8 @@ impl LlmDriver for ModelDriver {
         }
         Ok(Some(models))
     }
+
+    fn context_window(&self, model: &str) -> Option<u64> {
+        crate::windows::window_of(model)
+    }
 }

@@ -217,6 +217,15 @@ impl LlmDriver for FallbackDriver {
         }
     }
 
+    /// Whoever answers must be able to read the whole.
+    fn context_window(&self, model: &str) -> Option<u64> {
+        let window = |link: &FallbackLink| {
+            let model = link.model.as_deref().unwrap_or(model);
+            link.driver.context_window(model)
+        };
+        self.links.iter().filter_map(window).min()
+    }
+
     fn forget_session(&self, session_id: SessionId) {
         for link in self.links.iter() {
             link.driver.forget_session(session_id);

@@ -74,6 +74,7 @@ pub mod prices;
 mod prompt;
 mod register;
 pub mod settings;
+mod windows;
 
 pub use api::Api;
 pub use drivers::ModelDriver;
@@ -81,3 +82,4 @@ pub use fallback::{FallbackDriver, FallbackLink};
 pub use model::{model, model_with};
 pub use register::register_drivers;
 pub use settings::ModelSettings;
+pub use windows::window_of;

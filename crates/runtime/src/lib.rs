@@ -67,6 +67,7 @@
 //! | `agent_instructions` | `/AGENTS.md` of the session's files in the prompt of every turn |
 //! | `skills` | instructions in `/.agents/skills/{name}/SKILL.md`, read on demand |
 //! | `session`, `session_storage` | the session's title and facts; values and secrets by name |
+//! | `compaction` | a history that is made shorter by itself when it no longer fits the model's window |
 //! | `infinity_context` | a search of the whole conversation |
 //! | `stateless_todo_list`, `current_time` | a plan; the time |
 //! | `loop_detection` | a guard against calls that repeat |
@@ -164,7 +165,7 @@ pub use runtime::{
 };
 #[cfg(feature = "typed-tools")]
 pub use schemars;
-pub use settings::{RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
+pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSettings, TakesUp};
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;

@@ -49,6 +49,19 @@ pub enum TakesUp {
     AtBuild,
 }
 
+/// When the history is made shorter by itself. What is not set follows from the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CompactionSettings {
+    /// How many tokens a request and its answer may have together. Unset it is what the driver says of the model, or 64,000 where
+    /// it does not know.
+    pub window_tokens: Option<u64>,
+    /// How many of them are kept free for the answer, at most half. Unset it is the longest answer that is asked for, or a fifth of
+    /// the window, and a twentieth for what estimates miss.
+    pub reserve_tokens: Option<u64>,
+    /// How many of the newest messages stay whole, in tokens.
+    pub keep_recent_tokens: Option<u64>,
+}
+
 /// What an operator can set for a whole runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeSettings {
@@ -90,6 +103,8 @@ pub struct RuntimeSettings {
     pub approvals: Arc<ApprovalRules>,
     /// How many bytes of the conversation a backend is told that does not know it.
     pub backend_history_bytes: usize,
+    /// When the history of a session is made shorter by itself; `None` is never, unless its capability `compaction` says so.
+    pub compaction: Option<CompactionSettings>,
 }
 
 impl Default for RuntimeSettings {
@@ -113,6 +128,7 @@ impl Default for RuntimeSettings {
             idle_time: Some(Duration::from_secs(600)),
             approvals: Arc::default(),
             backend_history_bytes: 256 * 1024,
+            compaction: None,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
-    ContextCompactedData, Decision as Verdict, Event, EventData, ToolCompletedData, ToolStatus,
-    TurnOutline, TurnStartedData,
+    ContextCompactedData, Decision as Verdict, Event, EventData, LlmGenerationData,
+    ToolCompletedData, ToolStatus, TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::mcp::DiscoveredTools;
@@ -17,7 +17,8 @@ use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use crate::fits::{Fit, Misfit};
 use crate::run::LimitWait;
 use crate::state::{
-    Act, Answered, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+    Act, Answered, Call, CallState, Compaction, CompactionTries, Measured, Phase, Queued, Reason,
+    Text, Thread, Turn, TurnEnd,
 };
 
 /// What the model reads of a call whose result was lost.
@@ -27,6 +28,9 @@ pub(crate) const REPAIRED: &str =
 /// What the model reads before a summary.
 const SUMMARY: &str =
     "This is a summary of the conversation so far, which stands in its place:\n\n";
+/// The same, where the message that the turn is about comes after it and was worked on before.
+const SUMMARY_OF_WORK: &str = "This is a summary of the conversation so far, which stands in its place. It covers the work on the \
+message that follows it, which is not to be done again:\n\n";
 
 impl Thread {
     /// Moves the state on by one event. One that does not fit leaves the state as it is, and the thread cannot go on.
@@ -71,6 +75,7 @@ impl Thread {
                     last_run: None,
                     limit_waits: 0,
                     settled: Vec::new(),
+                    tries: CompactionTries::default(),
                 });
             }
             EventData::InputQueued(data) => {
@@ -201,12 +206,14 @@ impl Thread {
             EventData::TurnFailed(data) => self.end_turn(data.turn_id),
             EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
             EventData::SessionRewound(data) => self.rewind(data.to_turn),
-            EventData::ContextCompacting(_) => {
+            EventData::ContextCompacting(data) => {
                 if let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) {
-                    let started_at = event.ts;
+                    let kept = data.kept_messages;
+                    turn.tries.since_call += u32::from(kept.is_some());
                     turn.phase = Phase::Compacting(Compaction {
                         exec_id,
-                        started_at,
+                        started_at: event.ts,
+                        kept,
                     });
                 }
             }
@@ -261,8 +268,9 @@ impl Thread {
             }
             // The session is the parent's.
             EventData::SessionForked(_) => self.session = None,
-            // `show` keeps what people see of these.
-            EventData::TurnSteered(_) | EventData::LlmGeneration(_) => {}
+            EventData::LlmGeneration(data) => self.measure(data),
+            // `show` keeps what people see of it.
+            EventData::TurnSteered(_) => {}
             // The events beside them say what becomes of the turn and its calls.
             EventData::SessionActivated(_)
             | EventData::SessionIdled(_)
@@ -355,6 +363,7 @@ impl Thread {
         for message in turn.steered.drain(..) {
             self.history.push(message);
         }
+        turn.tries.since_call = 0;
         turn.iterations = iteration;
         turn.open_reason = Some(exec_id);
         turn.phase = Phase::Reasoning(Reason {
@@ -453,10 +462,28 @@ impl Thread {
         }
     }
 
-    /// The model reads the summary from now on; people still have everything.
+    /// Keeps in mind how long a request was. A summary's own request says nothing of those that follow.
+    fn measure(&mut self, data: &LlmGenerationData) {
+        let phase = self.turn.as_ref().map(|turn| &turn.phase);
+        let usage = data.metadata.usage.filter(|usage| usage.input_tokens > 0);
+        if let (Some(Phase::Reasoning(_)), Some(usage)) = (phase, usage) {
+            self.measured = Some(Measured {
+                tokens: usage.input_tokens.into(),
+                messages: self.history.context().len(),
+            });
+        }
+    }
+
+    /// The model reads the summary from now on, and what stayed whole; people still have everything.
     fn compacted(&mut self, event: &Event, data: &ContextCompactedData) {
+        let mut input = None;
         if let Some(turn) = &mut self.turn {
             turn.phase = Phase::Between;
+            turn.tries.failed = match &data.error {
+                Some(_) => turn.tries.failed + 1,
+                None => 0,
+            };
+            input = Some(turn.input_message_id);
             if let Some(usage) = &data.usage {
                 turn.llm_calls += 1;
                 turn.usage.get_or_insert_default().add(usage);
@@ -464,14 +491,21 @@ impl Thread {
             }
         }
         if let Some(summary) = &data.summary {
+            let kept = data.kept_messages.unwrap_or(0);
+            let input = input.and_then(|input| self.history.outside(kept, input));
+            let words = match input {
+                Some(_) => SUMMARY_OF_WORK,
+                None => SUMMARY,
+            };
             let message = Message::from_parts(
                 MessageId::from_uuid(event.id.uuid()),
                 MessageRole::User,
-                vec![ContentPart::text(format!("{SUMMARY}{summary}"))],
+                vec![ContentPart::text(format!("{words}{summary}"))],
                 event.ts,
             );
-            self.history.summarise(event.seq(), message);
+            self.history.summarise(event.seq(), message, input, kept);
             self.session = None;
+            self.measured = None;
         }
     }
 
@@ -489,6 +523,7 @@ impl Thread {
         self.dangling.clear();
         self.answered.clear();
         self.session = None;
+        self.measured = None;
     }
 
     /// Returns what was decided about a call of the running turn.

@@ -18,13 +18,14 @@ mod input;
 mod plan;
 mod prompt;
 mod run;
+mod size;
 mod state;
 mod transcript;
 
 pub use decision::{Command, Decision, Rejected};
 pub use fits::Misfit;
 pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
-pub use plan::{BackendPlan, Limits, ToolSpec, TurnPlan};
+pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;
 pub use run::{KnownSession, LimitWait, Run};
 pub use state::{

@@ -45,6 +45,19 @@ pub struct BackendPlan {
     pub allows_all: bool,
 }
 
+/// When a history is made shorter by itself, and by how much. Tokens are estimated, so the reserve is also for what estimates miss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionPlan {
+    /// How many tokens a request and its answer may have together.
+    pub window_tokens: u64,
+    /// How many of them are kept free for the answer.
+    pub reserve_tokens: u64,
+    /// How many of the newest messages stay whole, in tokens.
+    pub keep_recent_tokens: u64,
+    /// How many tokens the system prompt and the tools take.
+    pub prompt_tokens: u64,
+}
+
 /// The configuration of a turn, as far as the machine needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnPlan {
@@ -78,6 +91,8 @@ pub struct TurnPlan {
     pub approvals: Arc<ApprovalRules>,
     /// What MCP servers offer; `None` where nobody asked them.
     pub discovered: Option<Arc<DiscoveredTools>>,
+    /// How the history is made shorter when it no longer fits; `None` is never.
+    pub compaction: Option<CompactionPlan>,
 }
 
 impl Default for TurnPlan {
@@ -98,6 +113,7 @@ impl Default for TurnPlan {
             backend: None,
             approvals: Arc::default(),
             discovered: None,
+            compaction: None,
         }
     }
 }

@@ -43,6 +43,17 @@ pub struct Thread {
     pub(crate) session: Option<KnownSession>,
     /// What MCP servers offered when they were last asked. Shared, because every decision starts from a copy.
     pub(crate) discovered: Arc<DiscoveredTools>,
+    /// What the provider counted in the newest request.
+    pub(crate) measured: Option<Measured>,
+}
+
+/// How long a request was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// As the provider counts.
+    pub(crate) tokens: u64,
+    /// How many messages of the conversation it had.
+    pub(crate) messages: usize,
 }
 
 /// Where a turn has ended.
@@ -123,6 +134,17 @@ pub struct Turn {
     pub(crate) limit_waits: u32,
     /// What was decided about calls of a backend that has yet to ask for them again.
     pub(crate) settled: Vec<Settled>,
+    /// How often the history was to be made shorter by itself.
+    pub(crate) tries: CompactionTries,
+}
+
+/// How often a turn tried to make the history shorter by itself: it does not try again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CompactionTries {
+    /// Since the last model call.
+    pub(crate) since_call: u32,
+    /// Those in a row that failed.
+    pub(crate) failed: u32,
 }
 
 /// What a turn is doing.
@@ -149,6 +171,16 @@ pub struct Compaction {
     pub exec_id: ExecId,
     /// When it began.
     pub started_at: DateTime<Utc>,
+    /// How many of the newest messages stay whole; `None` where somebody asked for it, and the turn is about nothing else.
+    pub kept: Option<usize>,
+}
+
+impl Compaction {
+    /// Tells whether nobody asked for it.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        self.kept.is_some()
+    }
 }
 
 /// A model call.
@@ -368,6 +400,7 @@ impl Thread {
             answered_before: SharedList::default(),
             session: None,
             discovered: Arc::default(),
+            measured: None,
         }
     }
 

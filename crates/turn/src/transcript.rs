@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::history::History;
 use windlass_core::message::Message;
 use windlass_core::shared_list::SharedList;
+use windlass_core::typed_id::MessageId;
 
 /// A summary in the place of what was said before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,17 @@ struct Summary {
     /// How many messages it stands for.
     messages: usize,
     text: Arc<Message>,
+    /// One of them that is read whole all the same: what the turn is about that was running then.
+    input: Option<Arc<Message>>,
+}
+
+impl Summary {
+    /// The summary and what came after it.
+    fn before(&self, whole: &History) -> History {
+        let later = whole.page(self.messages, whole.len()).cloned();
+        let head = std::iter::once(Arc::clone(&self.text)).chain(self.input.clone());
+        head.chain(later).collect()
+    }
 }
 
 /// A conversation: whole for people, and as far as the model reads it. Both grow by the same messages, so neither is
@@ -50,15 +62,37 @@ impl Transcript {
         self.whole.push(message);
     }
 
-    /// Lets a summary stand for everything that was said so far.
-    pub(crate) fn summarise(&mut self, seq: u64, text: Message) {
-        let (messages, text) = (self.whole.len(), Arc::new(text));
-        self.short = Some(History::from_iter([Arc::clone(&text)]));
-        self.summaries.push(Summary {
+    /// Returns how many messages of what the model reads stand before those that were said since: a summary, and what the
+    /// turn was about in which it was made.
+    pub(crate) fn head(&self) -> usize {
+        let summary = self.summaries.last();
+        summary.map_or(0, |summary| 1 + usize::from(summary.input.is_some()))
+    }
+
+    /// Returns a message that the model reads and that is not among so many of the newest.
+    pub(crate) fn outside(&self, newest: usize, id: MessageId) -> Option<Arc<Message>> {
+        let context = self.context();
+        let mut older = context.page(0, context.len().saturating_sub(newest));
+        older.find(|message| message.id == id).cloned()
+    }
+
+    /// Lets a summary stand for everything that was said so far, but for one message and so many of the newest.
+    pub(crate) fn summarise(
+        &mut self,
+        seq: u64,
+        text: Message,
+        input: Option<Arc<Message>>,
+        kept: usize,
+    ) {
+        let kept = kept.min(self.context().len().saturating_sub(self.head()));
+        let summary = Summary {
             seq,
-            messages,
-            text,
-        });
+            messages: self.whole.len() - kept,
+            text: Arc::new(text),
+            input,
+        };
+        self.short = Some(summary.before(&self.whole));
+        self.summaries.push(summary);
     }
 
     /// Returns the conversation as it was at a record, when it had so many messages.
@@ -68,12 +102,7 @@ impl Transcript {
             .summaries
             .truncated(made.take_while(|summary| summary.seq <= seq).count());
         let whole = self.whole.truncated(messages);
-        let short = summaries.last().map(|summary| {
-            let later = whole.page(summary.messages, whole.len()).cloned();
-            std::iter::once(Arc::clone(&summary.text))
-                .chain(later)
-                .collect()
-        });
+        let short = summaries.last().map(|summary| summary.before(&whole));
         Self {
             whole,
             short,

@@ -3,6 +3,7 @@
 mod agent_instructions;
 mod ask_user;
 mod btw;
+mod compaction;
 mod current_time;
 mod infinity_context;
 mod loop_detection;
@@ -48,6 +49,7 @@ pub use crate::message_filter::MessageFilterProvider;
 pub use agent_instructions::AgentInstructionsCapability;
 pub use ask_user::AskUserCapability;
 pub use btw::BtwCapability;
+pub use compaction::{CompactionCapability, CompactionConfig};
 pub use current_time::CurrentTimeCapability;
 pub use infinity_context::InfinityContextCapability;
 pub use loop_detection::LoopDetectionCapability;

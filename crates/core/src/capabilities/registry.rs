@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::{
     AgentInstructionsCapability, AskUserCapability, BtwCapability, Capability,
-    CurrentTimeCapability, InfinityContextCapability, LoopDetectionCapability,
-    MessageMetadataCapability, NoopCapability, SessionCapability, SessionFileSystemCapability,
-    SessionStorageCapability, SkillsCapability, StatelessTodoListCapability, TestMathCapability,
+    CompactionCapability, CurrentTimeCapability, InfinityContextCapability,
+    LoopDetectionCapability, MessageMetadataCapability, NoopCapability, SessionCapability,
+    SessionFileSystemCapability, SessionStorageCapability, SkillsCapability,
+    StatelessTodoListCapability, TestMathCapability,
 };
 
 /// The capabilities of a platform. Clones share the capabilities themselves.
@@ -35,6 +36,7 @@ impl CapabilityRegistry {
         registry.register(AgentInstructionsCapability);
         registry.register(BtwCapability);
         registry.register(AskUserCapability);
+        registry.register(CompactionCapability);
         registry.register(CurrentTimeCapability::default());
         registry.register(InfinityContextCapability);
         registry.register(LoopDetectionCapability);

@@ -445,6 +445,8 @@ payloads! {
     ContextCompactingData { message_count: usize, ;
         /// Whether nobody asked for it.
         auto: bool,
+        /// How many of the newest messages stay whole; all are summarised where somebody asked for it.
+        kept_messages: usize,
     }
     /// The history was made shorter.
     ContextCompactedData { messages_before: usize, messages_after: usize, ; summary: String,
@@ -456,6 +458,8 @@ payloads! {
         error: String,
         /// Whether somebody stopped it; then everything is as it was.
         interrupted: bool,
+        /// How many of the newest messages the model still reads whole after the summary.
+        kept_messages: usize,
     }
     /// A backend is to carry the turn: its intent, before its process starts.
     BackendStartedData { backend: String, iteration: usize, session: SessionChoice, prompt: BackendPrompt, attempts: Attempts, ;

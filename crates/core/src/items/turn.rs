@@ -206,6 +206,12 @@ impl TurnView {
                     self.usage.get_or_insert_default().add(usage);
                 }
             }
+            EventData::ContextCompacted(data) => {
+                if let Some(usage) = &data.usage {
+                    self.llm_call_count += 1;
+                    self.usage.get_or_insert_default().add(usage);
+                }
+            }
             EventData::BackendStarted(data) => {
                 self.iterations = self.iterations.max(data.iteration);
             }

@@ -179,6 +179,10 @@ impl LlmDriver for RecordingDriver {
         self.inner.list_models().await
     }
 
+    fn context_window(&self, model: &str) -> Option<u64> {
+        self.inner.context_window(model)
+    }
+
     fn forget_session(&self, session_id: SessionId) {
         self.inner.forget_session(session_id);
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::events::{Event, EventData, LlmGenerationData, ToolStatus};
+use windlass_core::events::{
+    ContextCompactedData, Event, EventData, LlmGenerationData, ToolStatus,
+};
 use windlass_core::message::Message;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
@@ -19,6 +21,9 @@ pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
             EventData::ReasonThinkingCompleted(_) => {}
             EventData::LlmGeneration(data) => generation = Some(data),
             EventData::OutputMessageCompleted(data) => message = Some(&data.message),
+            EventData::ContextCompacted(data) => {
+                return Some(end_of_summary(exec_id, generation?, data));
+            }
             EventData::ReasonCompleted(data) if data.success => {
                 let answer = Box::new(answer(generation?, message?, &rest[place + 1..]));
                 return Some(Input::ModelFinished { exec_id, answer });
@@ -30,6 +35,36 @@ pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
         }
     }
     None
+}
+
+/// A summary stands in the record that it made, and what was sent for it in that of the call.
+fn end_of_summary(
+    exec_id: ExecId,
+    generation: &LlmGenerationData,
+    data: &ContextCompactedData,
+) -> Input {
+    let metadata = generation.metadata.clone();
+    match &data.summary {
+        Some(summary) => Input::ModelFinished {
+            exec_id,
+            answer: Box::new(Answer {
+                text: summary.clone(),
+                metadata,
+                prompt: Some(generation.prompt.clone()),
+                ..Answer::default()
+            }),
+        },
+        None => Input::ModelFailed {
+            exec_id,
+            failure: Failure {
+                code: String::new(),
+                message: data.error.clone().unwrap_or_default(),
+                user_message: String::new(),
+                fields: None,
+            },
+            metadata: Box::new(metadata),
+        },
+    }
 }
 
 fn answer(generation: &LlmGenerationData, message: &Message, after: &[Arc<Event>]) -> Answer {

@@ -114,6 +114,7 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         | EventData::ToolCallTimeout(_)
         | EventData::ToolCallCanceled(_)
         | EventData::UserInputCanceled(_)
+        | EventData::ContextCompacted(_)
         | EventData::TurnFailed(_) => Input::Timer.into(),
         EventData::TurnResumed(_) => Input::Recover.into(),
         EventData::TurnReleased(_) => Input::Release.into(),

@@ -133,7 +133,7 @@ impl Player {
                 reason: Some(reason),
                 ..
             } if reason == PROCESS_STOPPED => self.context = None,
-            Input::ModelFinished { answer, .. } => {
+            Input::ModelFinished { answer, .. } if answer.prompt.is_none() => {
                 if let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) {
                     let scope = StepScope {
                         inner: &self.inner,
@@ -186,8 +186,28 @@ impl Player {
             discovery: Discovery::Recorded(self.discovered()),
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.thread.session_id(), asked).await?;
-        Ok(Arc::new(assembled.context))
+        let assembled = assemble(&self.inner, self.thread.session_id(), asked);
+        let assembled = Box::pin(assembled).await?;
+        let mut context = assembled.context;
+        // A window that was not known then, or is another today, makes nothing shorter in a turn that went on without.
+        if !self.compacts() {
+            context.plan.compaction = None;
+        }
+        Ok(Arc::new(context))
+    }
+
+    /// Tells whether the turn that begins here made its history shorter by itself, or would have had to.
+    fn compacts(&self) -> bool {
+        let rest = &self.events[self.at..];
+        let begins = |event: &Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
+        let begun = rest.iter().find(|event| begins(event));
+        let turn_id = begun.and_then(|event| event.context.turn_id);
+        let mut turn = rest.iter().filter(|event| event.context.turn_id == turn_id);
+        turn.any(|event| match &event.data {
+            EventData::ContextCompacting(data) => data.auto == Some(true),
+            EventData::TurnFailed(data) => data.error_code.as_deref() == Some("context_full"),
+            _ => false,
+        })
     }
 
     /// Compares what the machine says now with the record, and moves on by the record.

@@ -101,6 +101,11 @@ impl ModelCall {
         } = scope;
         let turn_id = thread.turn().map(|turn| turn.id);
         let (history, prompt) = prompt_view::of(scope, iteration);
+        // Whoever asks to see what was sent finds the same messages under the same ids.
+        let history = match &context.plan.compaction {
+            Some(plan) => plan.cut(&history),
+            None => history,
+        };
         let request = LlmRequest {
             session_id: thread.session_id(),
             turn_id,
@@ -127,18 +132,18 @@ impl ModelCall {
         }
     }
 
-    /// Lets the model summarise what it reads of the conversation, without any tool.
+    /// Lets the model summarise what it reads of the conversation, but for what stays whole, without any tool.
     pub(crate) fn summary(scope: &StepScope<'_>, exec_id: ExecId) -> Self {
         let StepScope {
             context, thread, ..
         } = scope;
-        let mut history = thread.context().clone();
-        history.push(Arc::new(Message::user(SUMMARISE)));
+        let mut history = thread.to_summarise(context.plan.compaction.as_ref());
         let prompt = PromptRef {
-            message_count: history.len(),
-            last_message_id: thread.context().last().map(|message| message.id),
-            digest: thread.context().digest().to_string(),
+            message_count: history.len() + 1,
+            last_message_id: history.last().map(|message| message.id),
+            digest: history.digest().to_string(),
         };
+        history.push(Arc::new(Message::user(SUMMARISE)));
         let config = LlmCallConfig {
             tools: Vec::new(),
             ..(*context.offer.config).clone()

@@ -1,6 +1,7 @@
 //! What a turn works with: records, layers, capabilities and model, resolved once.
 
 mod capabilities;
+mod compaction;
 mod discovered;
 mod offer;
 mod prompt;
@@ -24,7 +25,7 @@ use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{ModelId, SessionId};
-use windlass_turn::{BackendPlan, TurnPlan};
+use windlass_turn::{BackendPlan, CompactionPlan, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
@@ -212,6 +213,9 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         ..LlmCallConfig::default()
     };
     let tools = Digest128::of_json(&call_config.tools);
+    let compaction = compaction::settings(settings.compaction, &contributions)?;
+    let compaction = compaction
+        .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &call_config));
     let offer = inner.offers.shared(tools, call_config);
     let carrier = request.backend.as_ref().map(|name| BackendPlan {
         name: name.clone(),
@@ -224,6 +228,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             &model,
             request.backend.as_deref(),
             &settings.approvals,
+            compaction.as_ref(),
         ),
         // A backend says which model it works with once it runs.
         model: match &carrier {
@@ -246,6 +251,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
         discovered,
+        compaction,
     };
     let context = TurnContext {
         plan,
@@ -269,14 +275,15 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     })
 }
 
-/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, and what is allowed. Never
-/// the key.
+/// Names the configuration: what the model is told and offered, which model it is, who carries the turn in its place, what is allowed, and when the
+/// history is made shorter. Never the key.
 fn digest(
     system_prompt: &str,
     tools: Digest128,
     model: &ModelWithProvider,
     backend: Option<&str>,
     approvals: &ApprovalRules,
+    compaction: Option<&CompactionPlan>,
 ) -> String {
     let mut named = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
@@ -287,6 +294,11 @@ fn digest(
     }
     if !approvals.is_empty() {
         named = format!("{named}\0{}", Digest128::of_json(approvals));
+    }
+    if let Some(plan) = compaction {
+        let (window, reserve) = (plan.window_tokens, plan.reserve_tokens);
+        let kept = plan.keep_recent_tokens;
+        named = format!("{named}\0compaction {window} {reserve} {kept}");
     }
     Digest128::of(named.as_bytes()).to_string()
 }

@@ -10,6 +10,7 @@
 mod agents;
 mod bad_input;
 mod cancellation;
+mod compaction;
 mod context;
 mod durability;
 mod errors;

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, assert_sound, text};
+use windlass_runtime::CompactionSettings;
+
+use crate::support::{Daemon, Setup, assert_sound, text};
 
 #[tokio::test]
 async fn a_compaction_is_a_turn_with_one_item_and_the_model_goes_on_from_the_summary() {
@@ -161,4 +163,47 @@ async fn a_fork_goes_on_from_the_summary_of_its_parent() {
     let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
     daemon.say(&fork, "go on").await;
     assert!(daemon.model.told()[0].contains("They talked."));
+}
+
+#[tokio::test]
+async fn a_turn_that_would_not_fit_shows_that_the_history_was_made_shorter_and_goes_on() {
+    let setup = Setup {
+        runtime: Box::new(|settings| {
+            settings.compaction = Some(CompactionSettings {
+                window_tokens: Some(50_000),
+                reserve_tokens: Some(1_000),
+                keep_recent_tokens: Some(0),
+            });
+        }),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let thread = daemon.thread(json!({})).await;
+    daemon.model.count(49_900);
+    daemon.say(&thread, "hello").await;
+    daemon.model.count(100);
+    let since = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
+    let mut events = daemon.events(&thread, since).await;
+    daemon.say(&thread, "go on").await;
+    let frames = events.until("turn.completed").await;
+    assert_sound(&frames, since);
+    let compaction: Vec<_> = frames
+        .iter()
+        .filter(|frame| frame.data["payload"]["item"]["kind"] == "context_compaction")
+        .collect();
+    let names: Vec<_> = compaction.iter().map(|it| it.event.as_str()).collect();
+    assert_eq!(names, ["item.started", "item.completed"]);
+    assert_eq!(compaction[0].data["payload"]["auto"], true);
+    let done = &compaction[1].data["payload"];
+    let messages = (&done["messages_before"], &done["messages_after"]);
+    assert_eq!(messages, (&json!(3), &json!(2)));
+    let turn = &frames.last().unwrap().data["payload"]["turn"];
+    assert_eq!(turn["status"], "completed");
+    assert_eq!(turn["usage"]["input_tokens"], 200, "both calls count");
+    let told = daemon.model.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("They talked."), "{told:?}");
+    assert_eq!(told[1], "user: go on");
+    let detail = daemon.detail(&thread).await;
+    assert_eq!(detail["items"][0]["detail"], "hello");
 }

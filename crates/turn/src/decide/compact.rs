@@ -1,4 +1,4 @@
-//! Making the history shorter for the model: a turn of one step.
+//! Making the history shorter for the model: a turn of one step, or a step before a model call.
 
 use windlass_core::events::{
     ContextCompactedData, ContextCompactingData, LlmGenerationMetadata, TokenUsage, TurnStartedData,
@@ -57,10 +57,11 @@ impl Draft<'_> {
             ContextCompactingData {
                 message_count,
                 auto: Some(false),
+                kept_messages: None,
             },
         );
         if message_count == 0 {
-            self.record_compacted(exec_id, 0, None, &LlmGenerationMetadata::default());
+            self.record_compacted(exec_id, None, &LlmGenerationMetadata::default());
             self.complete_turn();
         }
         Ok(())
@@ -91,8 +92,17 @@ impl Draft<'_> {
             return self.compaction_failed(exec_id, &failure, metadata);
         }
         self.record_generation(exec_id, &[], metadata.clone(), prompt);
-        self.record_compacted(exec_id, 1, Some(text), &metadata);
-        self.complete_turn();
+        let is_auto = self.is_auto(exec_id);
+        self.record_compacted(exec_id, Some(text), &metadata);
+        match is_auto {
+            true => self.go_on(),
+            false => self.complete_turn(),
+        }
+    }
+
+    fn is_auto(&self, exec_id: ExecId) -> bool {
+        let compaction = self.running_compaction(exec_id);
+        compaction.is_some_and(|compaction| compaction.is_auto())
     }
 
     pub(super) fn compaction_failed(
@@ -102,10 +112,13 @@ impl Draft<'_> {
         metadata: LlmGenerationMetadata,
     ) {
         self.finished = Some(exec_id);
-        let usage = metadata.usage;
+        let (usage, is_auto) = (metadata.usage, self.is_auto(exec_id));
         self.record_generation(exec_id, &[], metadata, None);
         self.leave_history(&Unchanged::Failed(&failure.message), usage);
-        self.fail_turn(failure);
+        match is_auto {
+            true => self.start_reason_after(Some(&failure.message)),
+            false => self.fail_turn(failure),
+        }
     }
 
     /// Ends a compaction that changes nothing.
@@ -116,6 +129,7 @@ impl Draft<'_> {
         let Compaction {
             exec_id,
             started_at,
+            kept,
         } = *compaction;
         let messages = self.thread.context().len();
         let (error, interrupted) = match why {
@@ -128,11 +142,12 @@ impl Draft<'_> {
                 messages_before: messages,
                 messages_after: messages,
                 summary: None,
-                auto: Some(false),
+                auto: Some(kept.is_some()),
                 started_at: Some(started_at),
                 usage,
                 error,
                 interrupted,
+                kept_messages: None,
             },
         );
     }
@@ -140,22 +155,27 @@ impl Draft<'_> {
     fn record_compacted(
         &mut self,
         exec_id: ExecId,
-        messages_after: usize,
         summary: Option<String>,
         metadata: &LlmGenerationMetadata,
     ) {
-        let started_at = self.running_compaction(exec_id);
+        let compaction = self.running_compaction(exec_id);
+        let kept = compaction.and_then(|compaction| compaction.kept);
+        let whole = kept.unwrap_or(0);
+        let input = self.turn().map(|turn| turn.input_message_id);
+        let input = input.and_then(|input| self.thread.history.outside(whole, input));
+        let head = usize::from(summary.is_some()) + usize::from(input.is_some());
         self.record_step(
             exec_id,
             ContextCompactedData {
                 messages_before: self.thread.context().len(),
-                messages_after,
+                messages_after: head + whole,
                 summary,
-                auto: Some(false),
-                started_at: started_at.map(|compaction| compaction.started_at),
+                auto: Some(kept.is_some()),
+                started_at: compaction.map(|compaction| compaction.started_at),
                 usage: metadata.usage,
                 error: None,
                 interrupted: None,
+                kept_messages: kept,
             },
         );
     }

@@ -14,6 +14,7 @@ mod quota;
 mod reason;
 mod recover;
 mod rewind;
+mod room;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;

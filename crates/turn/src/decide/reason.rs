@@ -15,6 +15,7 @@ use windlass_core::message::{
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
 
+use super::room::Room;
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
 use crate::input::{Answer, Failure, Moment, RequestedCall, Tail};
@@ -112,20 +113,32 @@ impl Draft<'_> {
 
     /// Makes the next model call.
     pub(super) fn start_reason(&mut self) {
+        self.start_reason_after(None);
+    }
+
+    /// The same, after an attempt to make the history shorter failed.
+    pub(super) fn start_reason_after(&mut self, failure: Option<&str>) {
         let done = self.turn().map_or(0, |turn| turn.iterations);
-        self.call_model(done + 1);
+        self.call_model(done + 1, failure);
     }
 
     /// Makes the newest model call again. It is the same one of the turn, under a new step: a turn that was
     /// disturbed may do as much as one that was not.
     pub(super) fn repeat_reason(&mut self) {
         let newest = self.turn().map_or(1, |turn| turn.iterations);
-        self.call_model(newest);
+        self.call_model(newest, None);
     }
 
-    fn call_model(&mut self, iteration: usize) {
-        let exec_id = ExecId::from_uuid(self.new_uuid());
-        self.record_step(exec_id, ReasonStartedData { iteration });
+    /// Calls the model, or makes the history shorter first.
+    fn call_model(&mut self, iteration: usize, failure: Option<&str>) {
+        match self.room() {
+            Room::Enough => {
+                let exec_id = ExecId::from_uuid(self.new_uuid());
+                self.record_step(exec_id, ReasonStartedData { iteration });
+            }
+            Room::Shorten { kept } => self.start_compaction(kept),
+            Room::Full => self.fail_turn(&self.context_full(failure)),
+        }
     }
 
     pub(super) fn running_reason(&self, exec_id: ExecId) -> Result<&Reason, Rejected> {

@@ -64,6 +64,8 @@ pub(crate) enum Step {
     ResultFails(&'static str),
     /// The model answers and used so many tokens.
     ModelUsing(&'static [(&'static str, &'static str)], u32),
+    /// The model answers to a request in which the provider counted so many tokens.
+    ModelRead(&'static [(&'static str, &'static str)], u32),
     /// The process dies and another one goes on.
     Crash,
     /// The process stops in order.
@@ -399,6 +401,16 @@ impl World {
                 if let Input::ModelFinished { answer, .. } = &mut input {
                     answer.metadata.usage = Some(TokenUsage {
                         output_tokens: tokens,
+                        ..TokenUsage::default()
+                    });
+                }
+                input
+            }
+            Step::ModelRead(calls, tokens) => {
+                let mut input = self.answer("hello", calls, None);
+                if let Input::ModelFinished { answer, .. } = &mut input {
+                    answer.metadata.usage = Some(TokenUsage {
+                        input_tokens: tokens,
                         ..TokenUsage::default()
                     });
                 }

@@ -83,6 +83,7 @@ impl Agent<'_> {
             max_waiting_inputs: Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)),
             recovery: self.recovery,
             approvals: Arc::new(configured::approvals(self.config)?),
+            compaction: configured::compaction(&self.config.compaction),
             ..RuntimeSettings::default()
         };
         let settings = configured::with_limits_of(settings, &self.config.tools);

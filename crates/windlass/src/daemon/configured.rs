@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_protocol::{CreateEnvironment, EnvironmentPolicy, NetworkPolicy};
-use windlass_runtime::RuntimeSettings;
+use windlass_runtime::{CompactionSettings, RuntimeSettings};
 
 use super::web;
 use crate::config::{self, Config};
@@ -63,6 +63,15 @@ fn action(configured: config::ApprovalAction) -> ApprovalAction {
         config::ApprovalAction::Ask => ApprovalAction::Ask,
         config::ApprovalAction::Deny => ApprovalAction::Deny,
     }
+}
+
+/// Returns when conversations are made shorter by themselves; `None` is never.
+pub(super) fn compaction(config: &config::Compaction) -> Option<CompactionSettings> {
+    (config.enabled != Some(false)).then_some(CompactionSettings {
+        window_tokens: config.window_tokens,
+        reserve_tokens: config.reserve_tokens,
+        keep_recent_tokens: None,
+    })
 }
 
 /// Lets the configuration change how much tools may use.

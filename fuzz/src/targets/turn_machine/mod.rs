@@ -145,9 +145,28 @@ impl Owner {
         let idles = |event: &Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
         if events.iter().any(idles) {
             self.witness.check_transcript(self.thread.history());
+            self.witness.check_transcript(self.thread.context());
         }
+        self.check_sent();
         self.check_concurrency();
         events.len()
+    }
+
+    /// What a model is sent has every call with its result, whole or as far as it is summarised.
+    fn check_sent(&self) {
+        let plan = self.plan.compaction.as_ref();
+        match self.thread.turn().map(|turn| &turn.phase) {
+            Some(Phase::Reasoning(reason)) if reason.text_started.is_none() => {
+                let context = self.thread.context();
+                let sent = plan.map_or_else(|| context.clone(), |plan| plan.cut(context));
+                self.witness.check_transcript(&sent);
+            }
+            Some(Phase::Compacting(_)) => {
+                self.witness
+                    .check_transcript(&self.thread.to_summarise(plan));
+            }
+            _ => {}
+        }
     }
 
     /// What the owner runs is what the thread says should run.
@@ -346,6 +365,7 @@ mod tests {
     fn the_driver_reaches_everything_that_a_turn_records() {
         let mut reached = BTreeSet::new();
         let mut ends = BTreeSet::new();
+        let mut kept = BTreeSet::new();
         for n in 0..1_000 {
             let owner = play(&SplitMix64::of_iteration(0, n).bytes(200));
             for event in &owner.events {
@@ -353,12 +373,16 @@ mod tests {
                 if let EventData::TurnFailed(failed) = &event.data {
                     ends.extend(failed.error_code.clone());
                 }
+                if let EventData::ContextCompacted(data) = &event.data {
+                    kept.insert(data.kept_messages.filter(|_| data.summary.is_some()));
+                }
             }
         }
         assert_eq!(Vec::from_iter(&reached), REACHED);
         let codes = [
             "backend_resume_refused",
             "backend_server",
+            "context_full",
             "crashed",
             "empty_summary",
             "max_iterations",
@@ -367,5 +391,9 @@ mod tests {
             "turn_timeout",
         ];
         assert_eq!(Vec::from_iter(&ends), codes);
+        assert!(
+            kept.contains(&Some(0)) && kept.contains(&Some(2)),
+            "{kept:?}"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::tools::{SideEffectClass, ToolPolicy};
-use windlass_turn::{BackendPlan, Limits, ToolSpec, TurnPlan};
+use windlass_turn::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 
 use crate::targets::bytes::Bytes;
 
@@ -35,6 +35,12 @@ pub(super) fn plan(bytes: &mut Bytes<'_>) -> TurnPlan {
         backend: bytes.one_in(3).then(|| BackendPlan {
             name: "agent".to_owned(),
             allows_all: bytes.one_in(4),
+        }),
+        compaction: bytes.one_in(3).then(|| CompactionPlan {
+            window_tokens: 120,
+            reserve_tokens: 20 + bytes.below(40) as u64,
+            keep_recent_tokens: bytes.below(80) as u64,
+            prompt_tokens: bytes.below(20) as u64,
         }),
         ..TurnPlan::default()
     }

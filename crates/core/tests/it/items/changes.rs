@@ -407,6 +407,7 @@ fn compaction_is_an_item_of_its_step() {
     let compacting = ContextCompactingData {
         message_count: 19,
         auto: Some(false),
+        kept_messages: None,
     };
     let compacted = ContextCompactedData {
         messages_before: 19,
@@ -417,6 +418,7 @@ fn compaction_is_an_item_of_its_step() {
         usage: None,
         error: None,
         interrupted: None,
+        kept_messages: None,
     };
     check(
         |journal| {

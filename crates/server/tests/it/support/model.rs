@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
@@ -24,6 +24,8 @@ pub(crate) struct FakeModel {
     requests: Arc<Mutex<Vec<LlmRequest>>>,
     open: watch::Sender<bool>,
     breaks_summaries: Arc<AtomicBool>,
+    /// How many tokens it says a request has.
+    counts: Arc<AtomicU32>,
 }
 
 impl Default for FakeModel {
@@ -32,6 +34,7 @@ impl Default for FakeModel {
             requests: Arc::default(),
             open: watch::Sender::new(false),
             breaks_summaries: Arc::default(),
+            counts: Arc::new(AtomicU32::new(100)),
         }
     }
 }
@@ -68,6 +71,11 @@ impl FakeModel {
     /// Lets slow answers go on.
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
+    }
+
+    /// Says how many tokens it counts in each request from now on.
+    pub(crate) fn count(&self, tokens: u32) {
+        self.counts.store(tokens, Ordering::SeqCst);
     }
 
     /// Lets requests for summaries fail.
@@ -190,7 +198,7 @@ impl LlmDriver for FakeModel {
         self.requests.lock().unwrap().push(request);
         let mut pieces: VecDeque<Piece> = pieces?.into();
         let done = LlmCompletionMetadata {
-            prompt_tokens: Some(100),
+            prompt_tokens: Some(self.counts.load(Ordering::SeqCst)),
             completion_tokens: Some(20),
             ..LlmCompletionMetadata::default()
         };

@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 use uuid::Uuid;
 use windlass_core::events::{
-    Decision as Verdict, Event, EventData, ToolOutputDeltaData, ToolStatus,
+    Decision as Verdict, Event, EventData, TokenUsage, ToolOutputDeltaData, ToolStatus,
 };
 use windlass_core::message::InputMessage;
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
-    Answer, Call, CallState, Decision, Failure, Input, Moment, OnBusy, Phase, Rejected,
-    RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Answer, Call, CallState, CompactionPlan, Decision, Failure, Input, Moment, OnBusy, Phase,
+    Rejected, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
@@ -39,6 +39,12 @@ pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     let mut player = Player {
         plan: TurnPlan {
             backend: backend::plan(seed),
+            compaction: seed.is_multiple_of(3).then_some(CompactionPlan {
+                window_tokens: 300,
+                reserve_tokens: 100,
+                keep_recent_tokens: seed % 50,
+                prompt_tokens: 10,
+            }),
             ..plan()
         },
         thread: Thread::new(SessionId::from_seed(1)),
@@ -167,6 +173,10 @@ impl Player<'_> {
                 let refusal = self.one_in(8).then(|| "no such tool".to_owned());
                 answer.calls.push(RequestedCall { call, refusal });
             }
+            answer.metadata.usage = self.one_in(4).then(|| TokenUsage {
+                input_tokens: 250,
+                ..TokenUsage::default()
+            });
             answer.metadata.provider = self.one_in(2).then(|| "provider".to_owned());
             let answer = Box::new(answer);
             Input::ModelFinished { exec_id, answer }
@@ -276,7 +286,8 @@ impl Player<'_> {
     fn model(&self) -> Option<(ExecId, String)> {
         match &self.thread.turn()?.phase {
             Phase::Reasoning(reason) => Some((reason.exec_id, reason.text.joined())),
-            Phase::Between | Phase::Acting(_) | Phase::Compacting(_) => None,
+            Phase::Compacting(compaction) => Some((compaction.exec_id, String::new())),
+            Phase::Between | Phase::Acting(_) => None,
             Phase::Backend(_) | Phase::Limited(_) => None,
         }
     }

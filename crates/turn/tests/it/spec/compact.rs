@@ -150,3 +150,320 @@ fn what_a_summary_cost_is_counted() {
     let all = world.thread.usage().map(|usage| usage.output_tokens);
     assert_eq!(all, Some(12));
 }
+
+mod by_itself {
+    //! Nobody asks for it: the next model call would not fit.
+
+    use windlass_core::events::TokenUsage;
+    use windlass_turn::{CompactionPlan, Input, TurnPlan};
+
+    use super::*;
+    use crate::world::Step::{Done, ModelRead};
+
+    const WORK: &str = "user This is a summary of the conversation so far, which stands in its place. It covers the work on the \
+        message that follows it, which is not to be done again:\n\nthey met";
+    /// The provider counted more than there is room for.
+    const FULL: u32 = 900;
+
+    fn small(keep_recent_tokens: u64) -> TurnPlan {
+        TurnPlan {
+            compaction: Some(CompactionPlan {
+                window_tokens: 1_000,
+                reserve_tokens: 200,
+                keep_recent_tokens,
+                prompt_tokens: 10,
+            }),
+            ..plan()
+        }
+    }
+
+    fn long(bytes: usize) -> &'static str {
+        Box::leak("x".repeat(bytes).into_boxed_str())
+    }
+
+    fn compacted(world: &World) -> (usize, usize, Option<usize>, Option<bool>) {
+        let EventData::ContextCompacted(data) = world.last("context.compacted") else {
+            panic!("another event")
+        };
+        let (before, after) = (data.messages_before, data.messages_after);
+        (before, after, data.kept_messages, data.auto)
+    }
+
+    fn failed_with(world: &World) -> String {
+        let EventData::TurnFailed(data) = world.last("turn.failed") else {
+            panic!("another event")
+        };
+        data.error_code.clone().unwrap_or_default()
+    }
+
+    #[test]
+    fn off_is_off() {
+        let given = [Say("hi"), ModelRead(&[], u32::MAX)];
+        let started = [
+            "turn.started",
+            "input.message",
+            "session.activated",
+            "reason.started",
+            "=> model",
+        ];
+        check(plan(), &given, Say(long(10_000_000)), &started);
+    }
+
+    #[test]
+    fn what_fits_is_left_as_it_is() {
+        let given = [Say("hi"), ModelRead(&[], 750), Say("more")];
+        let world = World::after(small(100), &given);
+        assert_eq!(world.pending(), ["=> model"]);
+        assert_eq!(world.count("context.compacting"), 0);
+    }
+
+    #[test]
+    fn a_turn_that_would_not_fit_begins_with_a_summary() {
+        let given = [Say("hi"), ModelRead(&[], FULL)];
+        let begun = [
+            "turn.started",
+            "input.message",
+            "session.activated",
+            "context.compacting",
+            "=> summarise",
+        ];
+        check(small(0), &given, Say("more"), &begun);
+        let given = [&given[..], &[Say("more")]].concat();
+        let then = [
+            "llm.generation",
+            "context.compacted",
+            "reason.started",
+            "=> model",
+        ];
+        check(small(0), &given, Model("they met", &[]), &then);
+
+        let given = [&given[..], &[Model("they met", &[])]].concat();
+        let world = World::after(small(0), &given);
+        assert_eq!(world.context(), [SUMMARY, "user more"]);
+        assert_eq!(compacted(&world), (3, 2, Some(1), Some(true)));
+        let world = World::after(small(100), &given);
+        assert_eq!(world.context(), [SUMMARY, "agent hello", "user more"]);
+        let folded = Thread::fold(
+            world.thread.session_id(),
+            world.events.iter().map(|event| &**event),
+        );
+        assert_eq!(folded.as_ref(), Ok(&world.thread));
+    }
+
+    #[test]
+    fn without_a_count_of_the_provider_the_words_are_counted() {
+        let given = [Say(long(1_800)), Model("hello", &[]), Say(long(600))];
+        let world = World::after(small(100), &given);
+        assert_eq!(world.pending(), ["=> summarise"]);
+        assert_eq!(world.thread.to_summarise(None).len(), 2);
+    }
+
+    #[test]
+    fn in_the_middle_of_a_turn_its_input_and_the_newest_pair_stay_whole() {
+        let given = [
+            Say("hi"),
+            Model("hello", &[]),
+            Say("more"),
+            ModelRead(&[("a", "pure"), ("b", "pure")], FULL),
+            Done("b"),
+            Done("a"),
+        ];
+        let world = World::after(small(0), &given);
+        assert_eq!(world.pending(), ["=> summarise"]);
+        let given = [&given[..], &[Model("they met", &[])]].concat();
+        let world = World::after(small(0), &given);
+        let pair = [
+            "agent hello [a] [b]",
+            "tool_result a: \"done\"",
+            "tool_result b: \"done\"",
+        ];
+        let expected = [&[WORK, "user more"][..], &pair].concat();
+        assert_eq!(world.context(), expected);
+        assert_eq!(compacted(&world), (6, 5, Some(3), Some(true)));
+        assert_eq!(world.pending(), ["=> model"]);
+
+        // The next one stands for the first, and the input still stands for itself.
+        let given = [
+            &given[..],
+            &[ModelRead(&[("c", "pure")], FULL), Done("c")],
+            &[Model("they met", &[])],
+        ]
+        .concat();
+        let world = World::after(small(0), &given);
+        let pair = ["agent hello [c]", "tool_result c: \"done\""];
+        let expected = [&[WORK, "user more"][..], &pair].concat();
+        assert_eq!(world.context(), expected);
+        assert_eq!(world.transcript().len(), 8, "people read all");
+    }
+
+    #[test]
+    fn going_back_finds_what_the_model_read_then() {
+        let given = [
+            Say("hi"),
+            Model("hello", &[]),
+            Say("more"),
+            ModelRead(&[("a", "pure")], FULL),
+            Done("a"),
+            Model("they met", &[]),
+            Model("done", &[]),
+            Say("last"),
+            Model("bye", &[]),
+        ];
+        let back = |turn| World::after(small(0), &[&given[..], &[Rewind(turn)]].concat());
+        assert_eq!(back(0).context(), ["user hi", "agent hello"]);
+        let read = [
+            WORK,
+            "user more",
+            "agent hello [a]",
+            "tool_result a: \"done\"",
+            "agent done",
+        ];
+        assert_eq!(back(1).context(), read);
+        let later = [&read[..], &["user last", "agent bye"]].concat();
+        assert_eq!(back(2).context(), later);
+    }
+
+    #[test]
+    fn a_summary_that_is_too_long_is_made_again_with_less_and_then_the_turn_fails() {
+        let given = [Say("hi"), ModelRead(&[], FULL), Say(long(900))];
+        let too_long = long(9_000);
+        let mut world = World::after(small(400), &given);
+        assert_eq!(world.thread.to_summarise(None).len(), 1);
+        let again = [
+            "llm.generation",
+            "context.compacted",
+            "context.compacting",
+            "=> summarise",
+        ];
+        assert_eq!(world.play(Model(too_long, &[])), again);
+        assert_eq!(world.thread.to_summarise(None).len(), 3, "less is kept");
+        let failed = [
+            "llm.generation",
+            "context.compacted",
+            "turn.failed",
+            "session.idled",
+        ];
+        assert_eq!(world.play(Model(too_long, &[])), failed);
+        assert_eq!(failed_with(&world), "context_full");
+
+        let mut world = World::after(small(400), &given);
+        world.play(Model(too_long, &[]));
+        world.play(Model("they met", &[]));
+        assert_eq!(world.context()[0], WORK);
+        assert_eq!(world.context().len(), 2);
+        assert_eq!(world.pending(), ["=> model"]);
+    }
+
+    #[test]
+    fn what_cannot_be_made_shorter_ends_the_turn_with_advice() {
+        let mut tight = small(100);
+        if let Some(compaction) = &mut tight.compaction {
+            compaction.prompt_tokens = 950;
+        }
+        let world = World::after(tight, &[Say("hi")]);
+        assert_eq!(world.count("context.compacting"), 0, "nothing to summarise");
+        assert_eq!(failed_with(&world), "context_full");
+        let EventData::TurnFailed(data) = world.last("turn.failed") else {
+            panic!("another event")
+        };
+        assert!(data.error.contains("larger window"), "{}", data.error);
+    }
+
+    #[test]
+    fn a_compaction_that_fails_is_tried_once_more() {
+        let given = [Say("hi"), ModelRead(&[], 950), Say("more")];
+        let again = [
+            "llm.generation",
+            "context.compacted",
+            "context.compacting",
+            "=> summarise",
+        ];
+        check(small(0), &given, ModelFails, &again);
+        check(small(0), &given, Model(" ", &[]), &again);
+        let given = [&given[..], &[ModelFails, ModelFails]].concat();
+        let world = World::after(small(0), &given);
+        assert_eq!(failed_with(&world), "context_full");
+        assert_eq!(world.context(), world.transcript(), "all is as it was");
+    }
+
+    #[test]
+    fn a_turn_goes_on_without_one_while_an_answer_fits_and_does_not_try_again() {
+        let given = [
+            Say("hi"),
+            ModelRead(&[], 850),
+            Say("more"),
+            ModelFails,
+            ModelFails,
+        ];
+        let world = World::after(small(0), &given);
+        assert_eq!(world.pending(), ["=> model"]);
+        let given = [&given[..], &[ModelRead(&[("a", "pure")], 850), Done("a")]].concat();
+        let world = World::after(small(0), &given);
+        assert_eq!(world.pending(), ["=> model"]);
+        assert_eq!(world.count("context.compacting"), 2);
+    }
+
+    #[test]
+    fn a_crash_a_stop_and_words_meanwhile() {
+        let given = [Say("hi"), ModelRead(&[], FULL), Say("more")];
+        let world = World::after(small(0), &[&given[..], &[Crash]].concat());
+        assert_eq!(world.pending(), ["=> summarise"]);
+        let steered = [Crash, Steer("and this"), Model("they met", &[])];
+        let world = World::after(small(0), &[&given[..], &steered].concat());
+        assert_eq!(world.context(), [SUMMARY, "user more", "user and this"]);
+        assert_eq!(world.pending(), ["=> model"]);
+
+        let stopped = World::after(small(0), &[&given[..], &[Interrupt]].concat());
+        assert_eq!(stopped.context(), stopped.transcript());
+        assert_eq!(stopped.count("turn.cancelled"), 1);
+        let EventData::ContextCompacted(data) = stopped.last("context.compacted") else {
+            panic!("another event")
+        };
+        assert_eq!((data.interrupted, data.auto), (Some(true), Some(true)));
+    }
+
+    #[test]
+    fn what_is_said_meanwhile_counts_too() {
+        let given = [Say("hi"), Model("hello", &[]), Say("more")];
+        let mut world = World::after(small(0), &given);
+        world.play(Steer(long(1_500)));
+        let said = world.play(ModelRead(&[], 700));
+        assert_eq!(said.last().map(String::as_str), Some("=> summarise"));
+    }
+
+    #[test]
+    fn a_message_that_is_larger_than_the_window_is_cut_and_the_journal_keeps_it() {
+        let given = [Say(long(100_000))];
+        let world = World::after(small(0), &given);
+        assert_eq!(world.pending(), ["=> model"]);
+        assert_eq!(world.count("context.compacting"), 0);
+        let plan = small(0);
+        let sent = plan.compaction.unwrap().cut(world.thread.context());
+        let sent = sent.last().and_then(|message| message.text()).unwrap();
+        assert!(sent.len() < 3_000 && sent.contains("left out"), "{sent}");
+        assert_eq!(world.transcript()[0].len(), "user ".len() + 100_000);
+    }
+
+    #[test]
+    fn what_a_summary_used_says_nothing_of_the_next_request() {
+        let mut world = World::after(small(0), &[Say("hi"), ModelRead(&[], FULL), Say("more")]);
+        let exec_id = world.model();
+        let answer = windlass_turn::Answer {
+            text: "they met".to_owned(),
+            metadata: windlass_core::events::LlmGenerationMetadata {
+                usage: Some(TokenUsage {
+                    input_tokens: 5_000,
+                    ..TokenUsage::default()
+                }),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let answer = Box::new(answer);
+        let decision = world
+            .decide(Input::ModelFinished { exec_id, answer })
+            .unwrap();
+        world.take(decision);
+        assert_eq!(world.pending(), ["=> model"]);
+    }
+}

@@ -19,6 +19,7 @@ pub(super) fn layer() -> Layer {
         .with(&["web", "allow"], none.clone())
         .with(&["web", "deny"], none)
         .with(&["approvals", "default"], "ask")
+        .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
         .with(&["checkpoints", "enabled"], true);

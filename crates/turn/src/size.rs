@@ -1,0 +1,293 @@
+//! How many tokens messages take, and how they are cut where they take too many.
+//!
+//! Nobody but the provider knows, so this is an estimate on the careful side: prose has about four bytes for a token, code and
+//! numbers about three.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::bounds::json_bytes;
+use windlass_core::derived_id::derive;
+use windlass_core::history::History;
+use windlass_core::message::{ContentPart, Message, MessageRole};
+use windlass_core::typed_id::MessageId;
+
+use crate::plan::CompactionPlan;
+use crate::state::{Phase, Thread};
+
+const BYTES_PER_TOKEN: u64 = 3;
+/// What a message takes beside its words.
+const TOKENS_PER_MESSAGE: u64 = 8;
+/// What an image takes at most with the providers that say so.
+const TOKENS_PER_IMAGE: u64 = 1_600;
+/// What the question for a summary takes.
+const TOKENS_OF_QUESTION: u64 = 256;
+/// To cut messages further would leave nothing of them.
+const MIN_TOKENS: u64 = 128;
+/// What the remark takes that stands where something was cut.
+const BYTES_OF_REMARK: usize = 160;
+
+impl CompactionPlan {
+    /// Returns how many tokens a text of so many bytes takes.
+    #[must_use]
+    pub fn tokens_of_bytes(bytes: usize) -> u64 {
+        tokens_of_bytes(bytes)
+    }
+
+    /// Returns a conversation as it is sent: a message that alone would take most of the room is cut, with a remark.
+    #[must_use]
+    pub fn cut(&self, history: &History) -> History {
+        let max = self.max_message();
+        if history.iter().all(|message| tokens_of(message) <= max) {
+            return history.clone();
+        }
+        history.iter().map(|message| cut(message, max)).collect()
+    }
+
+    /// How many tokens messages may take.
+    pub(crate) fn room(&self) -> u64 {
+        let taken = self.reserve_tokens.saturating_add(self.prompt_tokens);
+        self.window_tokens.saturating_sub(taken)
+    }
+
+    /// How many tokens one message may take; what is over is cut.
+    fn max_message(&self) -> u64 {
+        (self.room() / 4 * 3).max(MIN_TOKENS)
+    }
+
+    /// How many tokens a message takes as it is sent.
+    pub(crate) fn tokens_of(&self, message: &Message) -> u64 {
+        tokens_of(message).min(self.max_message())
+    }
+}
+
+impl Thread {
+    /// Returns what the running compaction is about: everything but what stays whole. With a plan it fits the window: long messages
+    /// are cut, and if that is not enough, the oldest are left out.
+    #[must_use]
+    pub fn to_summarise(&self, plan: Option<&CompactionPlan>) -> History {
+        let context = self.context();
+        let kept = match self.turn.as_ref().map(|turn| &turn.phase) {
+            Some(Phase::Compacting(compaction)) => compaction.kept.unwrap_or(0),
+            _ => 0,
+        };
+        let older = context.truncated(context.len().saturating_sub(kept));
+        match plan {
+            Some(plan) => fitted(&older, plan.room().saturating_sub(TOKENS_OF_QUESTION)),
+            None => older,
+        }
+    }
+}
+
+fn fitted(history: &History, room: u64) -> History {
+    let total = |max: u64| -> u64 { history.iter().map(|it| tokens_of(it).min(max)).sum() };
+    let mut max = room.max(MIN_TOKENS);
+    while total(max) > room && max / 2 >= MIN_TOKENS {
+        max /= 2;
+    }
+    let messages: Vec<_> = history.iter().map(|message| cut(message, max)).collect();
+    without_oldest(messages, room).into_iter().collect()
+}
+
+/// Leaves out the oldest messages but for the first, which is the summary before, or what all began with. Calls and their results go together.
+fn without_oldest(mut messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
+    let is_result = |message: &Arc<Message>| message.role == MessageRole::ToolResult;
+    let mut total: u64 = messages.iter().map(|message| tokens_of(message)).sum();
+    let first = messages.iter().skip(1).take_while(|it| is_result(it));
+    let first = (1 + first.count()).min(messages.len());
+    let mut end = first;
+    while let Some(message) = messages.get(end) {
+        if total <= room && !is_result(message) {
+            break;
+        }
+        total -= tokens_of(message);
+        end += 1;
+    }
+    let left_out = end - first;
+    if left_out > 0 {
+        let id = derive(messages[first].id.uuid(), 0);
+        let text = format!("({left_out} messages are left out here: they do not fit.)");
+        let remark = Message::from_parts(
+            MessageId::from_uuid(id),
+            MessageRole::User,
+            vec![ContentPart::text(text)],
+            messages[first].created_at,
+        );
+        messages.splice(first..end, [Arc::new(remark)]);
+    }
+    messages
+}
+
+fn tokens_of_bytes(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
+}
+
+fn tokens_of(message: &Message) -> u64 {
+    let parts: u64 = message.content.iter().map(tokens_of_part).sum();
+    let thought = message.thinking.as_ref().map_or(0, String::len)
+        + message.thinking_signature.as_ref().map_or(0, String::len)
+        + message
+            .reasoning_items
+            .iter()
+            .map(json_bytes)
+            .sum::<usize>();
+    TOKENS_PER_MESSAGE + parts + tokens_of_bytes(thought)
+}
+
+fn tokens_of_part(part: &ContentPart) -> u64 {
+    match part {
+        ContentPart::Text(part) => tokens_of_bytes(part.text.len()),
+        ContentPart::Image(_) | ContentPart::ImageFile(_) => TOKENS_PER_IMAGE,
+        ContentPart::ToolCall(call) => {
+            tokens_of_bytes(call.id.len() + call.name.len() + json_bytes(&call.arguments))
+        }
+        ContentPart::ToolResult(result) => {
+            let value = result.result.as_ref().map_or(0, value_bytes);
+            let error = result.error.as_ref().map_or(0, String::len);
+            tokens_of_bytes(result.tool_call_id.len() + value + error)
+        }
+    }
+}
+
+/// A text is sent as it is.
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        value => json_bytes(value),
+    }
+}
+
+/// Returns a message that takes at most so many tokens, as far as words can be cut. It is the same message: only this request shows less of it.
+fn cut(message: &Arc<Message>, max_tokens: u64) -> Arc<Message> {
+    if tokens_of(message) <= max_tokens {
+        return Arc::clone(message);
+    }
+    let share = max_tokens.saturating_sub(TOKENS_PER_MESSAGE) * BYTES_PER_TOKEN;
+    let parts = message.content.len().max(1);
+    let share = usize::try_from(share).unwrap_or(usize::MAX) / parts;
+    let max_bytes = share.saturating_sub(BYTES_OF_REMARK);
+    let mut short = Message::clone(message);
+    // What was thought is only of use whole.
+    (short.thinking, short.thinking_signature) = (None, None);
+    short.reasoning_items = Vec::new();
+    for part in &mut short.content {
+        match part {
+            ContentPart::Text(part) => cut_text(&mut part.text, max_bytes),
+            ContentPart::ToolCall(call) if json_bytes(&call.arguments) > share => {
+                let bytes = json_bytes(&call.arguments);
+                call.arguments =
+                    json!({ "left_out": format!("{bytes} bytes: they do not fit here") });
+            }
+            ContentPart::ToolResult(result) => {
+                if let Some(error) = &mut result.error {
+                    cut_text(error, max_bytes);
+                }
+                if let Some(value) = &mut result.result
+                    && value_bytes(value) > max_bytes
+                {
+                    let mut text = match value.take() {
+                        Value::String(text) => text,
+                        value => value.to_string(),
+                    };
+                    cut_text(&mut text, max_bytes);
+                    *value = Value::String(text);
+                }
+            }
+            ContentPart::ToolCall(_) | ContentPart::Image(_) | ContentPart::ImageFile(_) => {}
+        }
+    }
+    Arc::new(short)
+}
+
+/// Keeps the beginning of a text and a part of its end.
+fn cut_text(text: &mut String, max_bytes: usize) {
+    if text.len() <= max_bytes {
+        return;
+    }
+    let mut head = max_bytes / 4 * 3;
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    let mut tail = text.len() - max_bytes / 4;
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    let left_out = tail - head;
+    let remark = format!(
+        "\n[{left_out} bytes are left out here: the message is too long for the model's window]\n"
+    );
+    text.replace_range(head..tail, &remark);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(history: &History) -> Vec<String> {
+        let texts = history.iter().map(|message| match message.text() {
+            Some(text) => text.to_owned(),
+            None => format!("{:?}", message.role),
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn what_is_cut_keeps_its_beginning_its_end_and_its_id_and_is_no_longer_than_it_may_be() {
+        let words = format!("begin{}end", "ä".repeat(10_000));
+        let call = Message::tool_result("c", Some(json!({ "out": words })), None);
+        for message in [Message::user(&words), call] {
+            let message = Arc::new(message);
+            let short = cut(&message, 500);
+            assert!(tokens_of(&short) <= 500, "{}", tokens_of(&short));
+            assert_eq!(short.id, message.id);
+            let text = serde_json::to_string(&short.content).unwrap();
+            for part in ["begin", "end", "bytes are left out"] {
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_not_touched() {
+        let message = Arc::new(Message::user("short"));
+        assert!(Arc::ptr_eq(&cut(&message, 500), &message));
+        let plan = CompactionPlan {
+            window_tokens: 1_000,
+            reserve_tokens: 100,
+            keep_recent_tokens: 100,
+            prompt_tokens: 100,
+        };
+        let history: History = [message].into_iter().collect();
+        assert_eq!(plan.cut(&history), history);
+    }
+
+    #[test]
+    fn the_longest_are_cut_first_and_then_the_oldest_are_left_out_in_pairs() {
+        let long = "x".repeat(30_000);
+        let history = History::from(vec![
+            Message::user("first"),
+            Message::user(&long),
+            Message::user("last"),
+        ]);
+        let short = fitted(&history, 1_000);
+        assert_eq!(short.len(), 3);
+        assert!(short.iter().map(|it| tokens_of(it)).sum::<u64>() <= 1_000);
+
+        let call = windlass_core::tools::ToolCall {
+            id: "c".to_owned(),
+            name: "read".to_owned(),
+            arguments: json!({}),
+        };
+        let mut messages = vec![Message::user("first")];
+        for _ in 0..50 {
+            messages.push(Message::assistant_with_tools("", vec![call.clone()]));
+            messages.push(Message::tool_result("c", Some(json!(long)), None));
+        }
+        let short = fitted(&History::from(messages), 1_000);
+        assert!(short.iter().map(|it| tokens_of(it)).sum::<u64>() <= 1_000 + 32);
+        let shown = shown(&short);
+        assert_eq!(shown[0], "first");
+        assert!(shown[1].contains("messages are left out"), "{shown:?}");
+        assert_eq!(shown[2], "Agent", "a result without its call");
+    }
+}
