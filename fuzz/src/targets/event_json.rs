@@ -192,8 +192,8 @@ mod tests {
                 }
             }
         }
-        // `subagent.completed` wants a text where `tool.completed` wants parts, and `backend.started` a word where `reason.started` wants
-        // an object.
-        assert_eq!(decoded, EVENT_TYPES.len() - 2);
+        // `subagent.completed` wants a text where `tool.completed` wants parts, `backend.started` a word where `reason.started` wants
+        // an object, and `tools.discovered` tools where `llm.generation` wants their names.
+        assert_eq!(decoded, EVENT_TYPES.len() - 3);
     }
 }
