@@ -317,7 +317,11 @@ fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
     // Nobody answers, so the turn ends by the cancel or not at all.
     let unanswered = model.asked();
     let busy = json!({ "prompt": "me too", "thread_id": thread });
-    assert_eq!(caller.refused("run_agent", &busy), "turn_active");
+    let refused = caller.tool("run_agent", &busy)["structuredContent"].clone();
+    assert_eq!(
+        (&refused["error"]["code"], &refused["thread_id"]),
+        (&json!("turn_active"), &json!(thread))
+    );
     caller.notify("notifications/cancelled", &json!({ "requestId": 999 }));
     caller.notify("notifications/cancelled", &json!({ "requestId": id }));
     assert_eq!(end_of_turn(&mut caller, &thread), "interrupted");
@@ -334,6 +338,26 @@ fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
     );
     assert_eq!(answer["result"]["content"][0]["text"], "here", "{answer}");
     assert_eq!(caller.leave(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_turn_that_fails_says_why_and_in_which_thread() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut caller = Caller::start(&home, &[]);
+    let params = json!({ "name": "run_agent", "arguments": { "prompt": "hello" } });
+    let id = caller.ask("tools/call", &params);
+    model.refuse(401, "the key is wrong");
+    let answer = caller.read();
+    assert_eq!(answer["id"], id);
+    let (result, data) = (&answer["result"], &answer["result"]["structuredContent"]);
+    assert_eq!(result["isError"], true, "{result}");
+    assert_eq!(
+        (&data["error"]["code"], &data["status"]),
+        (&json!("auth"), &json!("failed"))
+    );
+    let said = text(&result["content"][0]["text"]);
+    assert!(said.contains(&text(&data["thread_id"])), "{said}");
 }
 
 /// Returns the processes that carry out the long command.

@@ -56,8 +56,8 @@ impl Tools {
     pub(super) async fn run(
         &self,
         wanted: RunAgent,
-        mut progress: Progress,
-        mut canceled: watch::Receiver<bool>,
+        progress: Progress,
+        canceled: watch::Receiver<bool>,
     ) -> Result<Option<Value>, Refusal> {
         if wanted.prompt.trim().is_empty() {
             return Err(Refusal::new("prompt_required", "the prompt is blank"));
@@ -66,13 +66,26 @@ impl Tools {
             Some(id) => self.earlier(id, &wanted).await?,
             None => self.new_thread(&wanted).await?,
         };
+        let id = thread.id.clone();
+        let done = self.run_on(thread, &wanted, progress, canceled).await;
+        // Whoever knows the thread can go on with it.
+        Ok(done.unwrap_or_else(|refusal| Some(refusal.result_with(json!({ "thread_id": id })))))
+    }
+
+    async fn run_on(
+        &self,
+        thread: Thread,
+        wanted: &RunAgent,
+        mut progress: Progress,
+        mut canceled: watch::Receiver<bool>,
+    ) -> Result<Option<Value>, Refusal> {
         if *canceled.borrow() {
             return Ok(None);
         }
         let path = format!("/v1/threads/{}", thread.id);
         let detail: ThreadDetail = self.link.client().get(&path).await?;
         let events = Follower::after(&self.link, &thread.id, detail.latest_seq).await?;
-        let turn = self.started(&thread, &wanted).await?;
+        let turn = self.started(&thread, wanted).await?;
         progress.tell(&format!("thread {}", thread.id));
         let turn = Watched {
             tools: self,
