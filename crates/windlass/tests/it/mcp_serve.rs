@@ -341,6 +341,30 @@ fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
 }
 
 #[test]
+fn a_turn_that_a_killed_server_left_goes_on_with_the_next_call() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut caller = Caller::start(&home, &[]);
+    let params = json!({
+        "name": "run_agent",
+        "arguments": { "prompt": "hello" },
+        "_meta": { "progressToken": 7 },
+    });
+    caller.ask("tools/call", &params);
+    let thread = text(&caller.read()["params"]["message"]).replace("thread ", "");
+    let unanswered = model.asked();
+    caller.child.kill().unwrap();
+    caller.child.wait().unwrap();
+    drop(unanswered);
+
+    let mut caller = Caller::start(&home, &[]);
+    let go_on = json!({ "prompt": "again", "thread_id": thread });
+    assert_eq!(caller.refused("run_agent", &go_on), "turn_active");
+    model.answer(&Answer::text(&["here"]));
+    assert_eq!(end_of_turn(&mut caller, &thread), "completed");
+}
+
+#[test]
 fn a_turn_that_fails_says_why_and_in_which_thread() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());
