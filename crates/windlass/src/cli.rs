@@ -18,6 +18,7 @@ use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
 use crate::commands::demo::Demo;
 use crate::commands::doctor::Doctor;
+use crate::commands::mcp::Mcp;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::runs::Runs;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Serves threads to an editor that speaks the Agent Client Protocol, over standard input and output.
     Acp(Acp),
+    /// Serves threads and runs to other agents as tools of the Model Context Protocol.
+    Mcp(Mcp),
     /// Shows what agents did.
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.

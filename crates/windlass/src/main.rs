@@ -17,6 +17,7 @@ mod own_file;
 mod private_file;
 mod reach;
 mod sandbox;
+mod stdio_rpc;
 mod talk;
 mod terminal;
 mod trust;
@@ -52,6 +53,7 @@ async fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Acp(acp) => acp.carry_out(workspace, config).await,
+        Command::Mcp(mcp) => mcp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
         Command::Store(store) => store.carry_out().await,

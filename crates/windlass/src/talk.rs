@@ -17,7 +17,7 @@ use crate::reach::{Link, explained};
 use crate::terminal::{Answer, Asked, Colour, FRAME, Questions, Screen, asked};
 
 /// The tool that asks people; it is not offered where nobody can answer.
-const ASKING_TOOL: &str = "request_user_input";
+pub(crate) const ASKING_TOOL: &str = "request_user_input";
 /// What such a question gets for an answer where nobody is there.
 const NOBODY: &str =
     "Nobody is here to answer. Decide by yourself, or end and say what is to be decided.";
@@ -365,7 +365,7 @@ impl Watch<'_> {
 }
 
 /// Answers each question of a request with the word that nobody is there.
-fn unanswered(request: &Value) -> Value {
+pub(crate) fn unanswered(request: &Value) -> Value {
     let questions = request["questions"].as_array().into_iter().flatten();
     let answers: Vec<_> = questions
         .map(|question| {

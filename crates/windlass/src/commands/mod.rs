@@ -6,6 +6,7 @@ pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod mcp;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod runs;

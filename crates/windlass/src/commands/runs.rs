@@ -1,7 +1,7 @@
 //! `windlass runs`: what agents did, read from the data of a daemon, whether one runs on it or not.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,13 +157,7 @@ impl Runs {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let opened = SqliteStore::open_read_only(SqliteOptions::new(&directory)).await;
-        let store = opened.with_context(|| format!("cannot read {}", printable(&directory)))?;
-        let turns = OwnTurns {
-            journal: Arc::new(store.journal()),
-            queries: Arc::new(store.queries()),
-        };
-        let runs = AllRuns::new(Arc::new(store.runs()), Some(turns), RunLimits::default());
+        let runs = opened(&directory).await?;
         let mut out = std::io::stdout();
         match self.word {
             Verb::List {
@@ -208,6 +202,24 @@ impl Runs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Opens the runs of a data directory, whether a daemon works on it or not.
+async fn opened(directory: &Path) -> anyhow::Result<AllRuns> {
+    let opened = SqliteStore::open_read_only(SqliteOptions::new(directory)).await;
+    let store = opened.with_context(|| format!("cannot read {}", printable(directory)))?;
+    let turns = OwnTurns {
+        journal: Arc::new(store.journal()),
+        queries: Arc::new(store.queries()),
+    };
+    let limits = RunLimits::default();
+    Ok(AllRuns::new(Arc::new(store.runs()), Some(turns), limits))
+}
+
+/// Returns the newest runs of a data directory.
+pub(crate) async fn newest(directory: &Path, limit: usize) -> anyhow::Result<Vec<RunSummary>> {
+    let found = list(&opened(directory).await?, None, None, limit).await?;
+    Ok(found.iter().map(|run| run.summary().clone()).collect())
 }
 
 /// Lists the newest runs that are wanted.

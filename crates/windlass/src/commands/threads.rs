@@ -213,7 +213,8 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
+/// Shows a conversation as text.
+pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     let thread = &detail.thread;
     writeln!(out, "conversation {}", thread.id)?;
     writeln!(out, "in           {}", one_line(&thread.workspace))?;

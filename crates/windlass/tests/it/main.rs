@@ -16,6 +16,7 @@ mod http_page;
 mod kept;
 mod killed;
 mod mcp;
+mod mcp_serve;
 mod operations;
 mod out_of_reach;
 mod own_runs;

@@ -3,7 +3,6 @@
 mod prompt;
 mod session;
 mod updates;
-mod wire;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,19 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
 use crate::cli::{note, or_current};
 use crate::data;
 use crate::reach::{Link, Purpose, Reach};
+use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
 use session::Session;
-use wire::{Failure, Incoming, Peer};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u32 = 1;
-/// How long a line may be.
-const MAX_LINE: usize = 32 * 1024 * 1024;
+/// There is no such session.
+const NO_SESSION: i32 = -32002;
 
 /// Serves threads as an agent of the Agent Client Protocol, over standard input and output.
 #[derive(Args)]
@@ -88,9 +86,9 @@ impl Acp {
 impl Agent {
     /// Answers until standard input ends.
     async fn serve(self: &Arc<Self>) -> Result<()> {
-        let mut lines = BufReader::new(tokio::io::stdin());
+        let mut lines = Lines::on_stdin();
         let mut work = JoinSet::new();
-        while let Some(line) = next_line(&mut lines).await? {
+        while let Some(line) = lines.next().await? {
             match Incoming::read(&line) {
                 Ok(Incoming::Request { id, method, params }) => {
                     let agent = Arc::clone(self);
@@ -195,7 +193,11 @@ impl Agent {
         let id = params["sessionId"].as_str().unwrap_or_default();
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.get(id).cloned();
-        session.ok_or_else(|| Failure::no_session(id))
+        session.ok_or_else(|| {
+            let message =
+                format!("there is no session `{id}`; make one with session/new, or load it");
+            Failure::new(NO_SESSION, message)
+        })
     }
 }
 
@@ -229,36 +231,5 @@ fn tell_of_servers(params: &Value) {
     let servers = params["mcpServers"].as_array();
     if servers.is_some_and(|servers| !servers.is_empty()) {
         note("the MCP servers of the client are not used: Windlass has no MCP yet");
-    }
-}
-
-/// Reads the next line that says something; `None` at the end.
-async fn next_line(lines: &mut BufReader<tokio::io::Stdin>) -> Result<Option<String>> {
-    loop {
-        let mut line = Vec::new();
-        loop {
-            let piece = lines.fill_buf().await?;
-            if piece.is_empty() {
-                break;
-            }
-            let end = piece.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(piece.len(), |end| end + 1);
-            line.extend_from_slice(&piece[..taken]);
-            lines.consume(taken);
-            anyhow::ensure!(
-                line.len() <= MAX_LINE,
-                "a line of the client is longer than {MAX_LINE} bytes"
-            );
-            if end.is_some() {
-                break;
-            }
-        }
-        if line.is_empty() {
-            return Ok(None);
-        }
-        let text = String::from_utf8_lossy(&line);
-        if !text.trim().is_empty() {
-            return Ok(Some(text.into_owned()));
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::wire::Failure;
+use crate::stdio_rpc::Failure;
 
 /// Puts the blocks of a prompt together. What the client was told that it cannot send is refused.
 pub(super) fn text(blocks: &Value) -> Result<String, Failure> {

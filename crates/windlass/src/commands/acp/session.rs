@@ -12,9 +12,9 @@ use windlass_protocol::{
 };
 
 use super::updates::{Updates, asked_for, past};
-use super::wire::{Failure, Peer};
 use crate::follow::{self, Follower, Next};
 use crate::reach::Link;
+use crate::stdio_rpc::{Failure, Peer};
 
 /// Nobody in an editor can answer the questions of this tool: the protocol has no word for them.
 const NOT_OFFERED: [&str; 1] = ["request_user_input"];
@@ -73,7 +73,7 @@ impl Session {
                 continue;
             }
             for update in past(item) {
-                peer.update(id, update);
+                send_update(peer, id, update);
             }
         }
         let mut session = Self::on(link, detail.thread.clone());
@@ -212,7 +212,7 @@ impl Session {
                 calls.insert(item_id.clone(), event.payload["tool"].clone());
             }
             if let Some(update) = updates.of(&event) {
-                peer.update(self.id(), update);
+                send_update(peer, self.id(), update);
             }
             if event.event == EventName::ApprovalRequired.as_str() && asked.is_open(&event) {
                 let item_id = event.payload["item_id"].as_str().unwrap_or(&item_id);
@@ -268,6 +268,12 @@ impl Session {
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells the client of something in a session.
+fn send_update(peer: &Peer, session_id: &str, update: Value) {
+    let params = json!({ "sessionId": session_id, "update": update });
+    peer.notify("session/update", params);
 }
 
 /// Which approvals wait for an answer.

@@ -127,6 +127,15 @@ impl Model {
         self.runtime.block_on(exchange.stream(&events)).unwrap();
     }
 
+    /// Refuses the next request.
+    #[track_caller]
+    pub(crate) fn refuse(&mut self, status: u16, message: &str) {
+        let exchange = self.asked();
+        let body = Wire::Anthropic.error(status, message).to_string();
+        let answered = exchange.answer(status, &[], &body);
+        self.runtime.block_on(answered).unwrap();
+    }
+
     /// Answers the next request.
     #[track_caller]
     pub(crate) fn answer(&mut self, answer: &Answer) -> Value {

@@ -1,17 +1,61 @@
-//! JSON-RPC, a message per line, in both directions.
+//! JSON-RPC over standard input and output, a message per line, in both directions.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::ensure;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use windlass_client::ClientError;
 use windlass_protocol::ErrorCode;
 
+/// How long a line may be.
+const MAX_LINE: usize = 32 * 1024 * 1024;
+
+/// What comes on standard input.
+pub(crate) struct Lines(BufReader<tokio::io::Stdin>);
+
+impl Lines {
+    pub(crate) fn on_stdin() -> Self {
+        Self(BufReader::new(tokio::io::stdin()))
+    }
+
+    /// Reads the next line that says something; `None` at the end.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            let mut line = Vec::new();
+            loop {
+                let piece = self.0.fill_buf().await?;
+                if piece.is_empty() {
+                    break;
+                }
+                let end = piece.iter().position(|byte| *byte == b'\n');
+                let taken = end.map_or(piece.len(), |end| end + 1);
+                line.extend_from_slice(&piece[..taken]);
+                self.0.consume(taken);
+                ensure!(
+                    line.len() <= MAX_LINE,
+                    "a line of the client is longer than {MAX_LINE} bytes"
+                );
+                if end.is_some() {
+                    break;
+                }
+            }
+            if line.is_empty() {
+                return Ok(None);
+            }
+            let text = String::from_utf8_lossy(&line);
+            if !text.trim().is_empty() {
+                return Ok(Some(text.into_owned()));
+            }
+        }
+    }
+}
+
 /// What the client says.
-pub(super) enum Incoming {
+pub(crate) enum Incoming {
     Request {
         id: Value,
         method: String,
@@ -29,7 +73,7 @@ pub(super) enum Incoming {
 }
 
 impl Incoming {
-    pub(super) fn read(line: &str) -> Result<Self, Failure> {
+    pub(crate) fn read(line: &str) -> Result<Self, Failure> {
         let mut message: Value = serde_json::from_str(line)
             .map_err(|error| Failure::new(-32700, format!("this is no JSON: {error}")))?;
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
@@ -51,14 +95,14 @@ impl Incoming {
 /// Why a request is not done.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     code: i32,
     message: String,
     data: Option<Value>,
 }
 
 impl Failure {
-    fn new(code: i32, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -66,25 +110,20 @@ impl Failure {
         }
     }
 
-    pub(super) fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self::new(-32602, message)
     }
 
-    pub(super) fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(-32603, message)
     }
 
-    pub(super) fn unknown_method(method: &str) -> Self {
+    pub(crate) fn unknown_method(method: &str) -> Self {
         Self::new(-32601, format!("there is no method `{method}`"))
     }
 
-    pub(super) fn no_session(id: &str) -> Self {
-        let message = format!("there is no session `{id}`; make one with session/new, or load it");
-        Self::new(-32002, message)
-    }
-
     /// Adds the stable name of what went wrong.
-    pub(super) fn with_code(mut self, code: &str) -> Self {
+    pub(crate) fn with_code(mut self, code: &str) -> Self {
         self.data = Some(json!({ "code": code }));
         self
     }
@@ -110,7 +149,7 @@ impl From<anyhow::Error> for Failure {
 
 /// The client: what is written to it, and what it was asked.
 #[derive(Clone)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     lines: mpsc::UnboundedSender<Line>,
     asked: Arc<Mutex<HashMap<u64, oneshot::Sender<Option<Value>>>>>,
     next: Arc<AtomicU64>,
@@ -123,7 +162,7 @@ enum Line {
 }
 
 impl Peer {
-    pub(super) fn on_stdout() -> Self {
+    pub(crate) fn on_stdout() -> Self {
         let (lines, queue) = mpsc::unbounded_channel();
         tokio::spawn(write(queue));
         Self {
@@ -133,7 +172,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn answer(&self, id: Value, answer: Result<Value, Failure>) {
+    pub(crate) fn answer(&self, id: Value, answer: Result<Value, Failure>) {
         let message = match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             Err(failure) => {
@@ -147,17 +186,13 @@ impl Peer {
         self.say(message);
     }
 
-    /// Tells of something in a session.
-    pub(super) fn update(&self, session_id: &str, update: Value) {
-        self.say(json!({
-            "jsonrpc": "2.0",
-            "method": "session/update",
-            "params": { "sessionId": session_id, "update": update },
-        }));
+    /// Tells the client something.
+    pub(crate) fn notify(&self, method: &str, params: Value) {
+        self.say(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
     /// Asks the client something; `None` when it cannot say.
-    pub(super) async fn ask(&self, method: &str, params: Value) -> Option<Value> {
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Option<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         self.open().insert(id, answer);
@@ -165,7 +200,7 @@ impl Peer {
         answered.await.ok().flatten()
     }
 
-    pub(super) fn answered(&self, id: &Value, answer: Option<Value>) {
+    pub(crate) fn answered(&self, id: &Value, answer: Option<Value>) {
         let asked = id.as_u64().and_then(|id| self.open().remove(&id));
         if let Some(asked) = asked {
             let _ = asked.send(answer);
@@ -173,7 +208,7 @@ impl Peer {
     }
 
     /// Waits until everything is written.
-    pub(super) async fn flushed(&self) {
+    pub(crate) async fn flushed(&self) {
         let (mark, written) = oneshot::channel();
         if self.lines.send(Line::Mark(mark)).is_ok() {
             let _ = written.await;

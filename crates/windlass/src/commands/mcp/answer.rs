@@ -1,0 +1,151 @@
+//! What a tool answers: bounded, and with nothing in it that could act on a terminal.
+
+use serde_json::{Value, json};
+use windlass_client::ClientError;
+use windlass_core::bounds::lines;
+
+/// How many bytes of text, and how many of data, an answer has.
+pub(super) const LIMIT: usize = 64 * 1024;
+
+/// Why a tool did not do what it was asked, for the model that asked.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    code: String,
+    message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// An argument is wrong.
+    pub(super) fn field(message: impl Into<String>) -> Self {
+        Self::new("invalid_field", message)
+    }
+
+    pub(super) fn result(&self) -> Value {
+        self.result_with(json!({}))
+    }
+
+    /// The same with what else is known.
+    pub(super) fn result_with(&self, mut data: Value) -> Value {
+        let message = beginning(&lines(&self.message), LIMIT);
+        let code = lines(&self.code);
+        let mut text = format!("error ({code}): {message}");
+        if let Some(thread) = data["thread_id"].as_str() {
+            text.push_str(&format!("\nthread_id: {thread}"));
+        }
+        data["error"] = json!({ "code": code, "message": message });
+        let content = json!([{ "type": "text", "text": text }]);
+        json!({ "content": content, "structuredContent": data, "isError": true })
+    }
+}
+
+impl From<ClientError> for Refusal {
+    fn from(error: ClientError) -> Self {
+        let code = error.code().map_or("internal", |code| code.as_str());
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new("internal", crate::cli::words(&error))
+    }
+}
+
+/// Answers with data, which a client that knows only text reads as text.
+pub(super) fn data(data: Value) -> Value {
+    let data = clean(data);
+    let content = json!([{ "type": "text", "text": data.to_string() }]);
+    json!({ "content": content, "structuredContent": data, "isError": false })
+}
+
+/// Answers with texts.
+pub(super) fn texts(texts: &[&str]) -> Value {
+    let content = texts
+        .iter()
+        .map(|text| json!({ "type": "text", "text": text }));
+    json!({ "content": content.collect::<Vec<_>>(), "isError": false })
+}
+
+/// Spells out what could act on a terminal in all texts of a value.
+pub(super) fn clean(value: Value) -> Value {
+    match value {
+        Value::String(text) => lines(&text).into_owned().into(),
+        Value::Array(items) => items.into_iter().map(clean).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| (lines(&name).into_owned(), clean(value)));
+            Value::Object(fields.collect())
+        }
+        other => other,
+    }
+}
+
+/// Takes entries as long as there is room; tells whether some were left out.
+pub(super) fn as_many_as_fit(entries: impl IntoIterator<Item = Value>) -> (Vec<Value>, bool) {
+    let (mut taken, mut size) = (Vec::new(), 0);
+    for entry in entries {
+        let entry = clean(entry);
+        size += entry.to_string().len() + 1;
+        if size > LIMIT {
+            return (taken, true);
+        }
+        taken.push(entry);
+    }
+    (taken, false)
+}
+
+/// Cuts a text after its beginning, and says so.
+pub(super) fn beginning(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let end = (0..=limit).rfind(|at| text.is_char_boundary(*at));
+    let end = end.unwrap_or(0);
+    let left = text.len() - end;
+    format!("{}\n[{left} bytes more are left out]", &text[..end])
+}
+
+/// Cuts a text before its end, and says so.
+pub(super) fn end(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let begin = (text.len() - limit..).find(|at| text.is_char_boundary(*at));
+    let begin = begin.unwrap_or(0);
+    format!(
+        "[{begin} bytes before this are left out]\n{}",
+        &text[begin..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_letters_and_it_is_told() {
+        assert_eq!(beginning("ääää", 8), "ääää");
+        assert_eq!(beginning("ääää", 5), "ää\n[4 bytes more are left out]");
+        assert_eq!(end("ääää", 8), "ääää");
+        assert_eq!(end("ääää", 5), "[4 bytes before this are left out]\nää");
+    }
+
+    #[test]
+    fn entries_are_taken_while_there_is_room_and_clean() {
+        let entry = json!({ "a": "x\u{1b}[2J".to_owned() + &"y".repeat(LIMIT / 3) });
+        let (taken, is_more) = as_many_as_fit(vec![entry; 5]);
+        assert_eq!((taken.len(), is_more), (2, true));
+        assert!(
+            taken[0]["a"].as_str().unwrap().starts_with("x\\u{1b}[2J"),
+            "{taken:?}"
+        );
+        assert_eq!(as_many_as_fit([json!(1)]), (vec![json!(1)], false));
+    }
+}

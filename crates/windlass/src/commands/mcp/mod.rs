@@ -1,0 +1,239 @@
+//! `windlass mcp serve`: other agents work with threads and runs of Windlass by tools of the Model Context Protocol, over standard input and
+//! output.
+
+mod answer;
+mod look;
+mod run_agent;
+mod tools;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::cli::{or_current, printable};
+use crate::data;
+use crate::reach::{Link, Purpose, Reach};
+use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
+use answer::Refusal;
+use run_agent::Progress;
+use tools::Tools;
+
+/// The versions of the protocol that are spoken, the newest first.
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// How many calls may be open at once.
+const MAX_CALLS: usize = 32;
+/// How long calls have to end once nobody speaks any more.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What a client reads when it connects.
+const INSTRUCTIONS: &str = "Windlass runs AI agents and records what they do. run_agent gives an agent something to do and waits for its answer; \
+its thread_id goes on with the same conversation. The other tools only look.";
+
+/// Serves threads and runs to other agents.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass mcp serve
+  windlass mcp serve --workspace src --model openai/gpt-5-mini
+  claude mcp add windlass -- windlass mcp serve")]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    word: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Serves tools over standard input and output: run_agent, list_threads, show_thread, thread_events, list_runs.
+    Serve(Serve),
+}
+
+/// Serves tools over standard input and output.
+#[derive(Args)]
+#[command(after_help = "\
+Another agent starts this command by itself. In the file where it keeps its servers:
+
+  { \"mcpServers\": { \"windlass\": { \"command\": \"windlass\", \"args\": [\"mcp\", \"serve\"] } } }
+
+Agents work in the directory of --workspace (default: the current one) or below it, and only threads from there are shown. Nobody can be asked, so
+calls that change something are refused unless the approval rules of the configuration allow them; --yes allows everything.")]
+struct Serve {
+    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
+    data: Option<PathBuf>,
+    /// The model that answers where the caller names none, as `provider/model`.
+    #[arg(long, env = "WINDLASS_MODEL")]
+    model: Option<String>,
+    /// The agent of others that carries the turns where the caller names none, such as `claude-code`.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Allows everything without asking.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Mcp {
+    pub(crate) async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let Verb::Serve(serve) = self.word;
+        serve.carry_out(workspace, config).await
+    }
+}
+
+impl Serve {
+    async fn carry_out(
+        self,
+        workspace: Option<PathBuf>,
+        config: Option<&Path>,
+    ) -> Result<ExitCode> {
+        let named = or_current(workspace)?;
+        let workspace = named.canonicalize();
+        let workspace =
+            workspace.with_context(|| format!("{} cannot be worked in", printable(&named)))?;
+        let data = data::directory(self.data)?;
+        let reach = Reach {
+            data: data.clone(),
+            config: config.map(Path::to_owned),
+            model: self.model.clone(),
+            workspace: workspace.clone(),
+            purpose: Purpose::Work,
+        };
+        let link = Arc::new(Link::open(reach).await?);
+        let tools = Tools {
+            link: Arc::clone(&link),
+            data,
+            workspace,
+            model: self.model,
+            backend: self.backend,
+            is_all_allowed: self.yes,
+        };
+        let service = Arc::new(Service {
+            tools,
+            peer: Peer::on_stdout(),
+            calls: Mutex::default(),
+        });
+        let served = service.serve().await;
+        service.peer.flushed().await;
+        link.leave().await;
+        served.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// What all requests share.
+struct Service {
+    tools: Tools,
+    peer: Peer,
+    /// The calls that are open, by the ids of their requests, and how to cancel each.
+    calls: Mutex<HashMap<String, watch::Sender<bool>>>,
+}
+
+impl Service {
+    /// Answers until standard input ends.
+    async fn serve(self: &Arc<Self>) -> Result<()> {
+        let mut work = JoinSet::new();
+        let served = self.read(&mut work).await;
+        // Nobody waits for an agent any more; its turn is kept as far as it is.
+        for cancel in self.calls().values() {
+            cancel.send_replace(true);
+        }
+        let ended = async { while work.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE, ended).await;
+        work.shutdown().await;
+        served
+    }
+
+    async fn read(self: &Arc<Self>, work: &mut JoinSet<()>) -> Result<()> {
+        let mut lines = Lines::on_stdin();
+        while let Some(line) = lines.next().await? {
+            match Incoming::read(&line) {
+                Ok(Incoming::Request { id, .. }) if !(id.is_string() || id.is_number()) => {
+                    let failure = Failure::new(-32600, "an id is a text or a number");
+                    self.peer.answer(Value::Null, Err(failure));
+                }
+                Ok(Incoming::Request { id, method, params }) => match method.as_str() {
+                    "tools/call" => self.begin(id, params, work),
+                    _ => self.peer.answer(id, self.answer(&method, &params)),
+                },
+                Ok(Incoming::Notification { method, params }) => {
+                    if method == "notifications/cancelled"
+                        && let Some(cancel) = self.calls().get(&params["requestId"].to_string())
+                    {
+                        cancel.send_replace(true);
+                    }
+                }
+                // The client is asked nothing.
+                Ok(Incoming::Answer { .. }) => {}
+                Err(failure) => self.peer.answer(Value::Null, Err(failure)),
+            }
+            while work.try_join_next().is_some() {}
+        }
+        Ok(())
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Result<Value, Failure> {
+        match method {
+            "initialize" => Ok(initialized(params)),
+            "ping" => Ok(json!({})),
+            "tools/list" => Ok(json!({ "tools": self.tools.list() })),
+            _ => Err(Failure::unknown_method(method)),
+        }
+    }
+
+    /// Begins a call. One that is canceled has no answer.
+    fn begin(self: &Arc<Self>, id: Value, params: Value, work: &mut JoinSet<()>) {
+        let key = id.to_string();
+        let (cancel, canceled) = watch::channel(false);
+        {
+            let mut calls = self.calls();
+            if calls.contains_key(&key) {
+                let failure = Failure::new(-32600, "a request with this id is open");
+                return self.peer.answer(id, Err(failure));
+            }
+            if calls.len() >= MAX_CALLS {
+                let message = format!("{MAX_CALLS} calls are open already");
+                let refusal = Refusal::new("limit_reached", message);
+                return self.peer.answer(id, Ok(refusal.result()));
+            }
+            calls.insert(key.clone(), cancel);
+        }
+        let service = Arc::clone(self);
+        work.spawn(async move {
+            let progress = Progress::new(&service.peer, &params["_meta"]["progressToken"]);
+            let answer = service.tools.call(&params, progress, canceled).await;
+            service.calls().remove(&key);
+            if let Some(answer) = answer.transpose() {
+                service.peer.answer(id, answer);
+            }
+        });
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<bool>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What this server can do, in the version that the client asks for, else in the newest.
+fn initialized(params: &Value) -> Value {
+    let asked = params["protocolVersion"].as_str();
+    let version = VERSIONS.into_iter().find(|version| asked == Some(version));
+    json!({
+        "protocolVersion": version.unwrap_or(VERSIONS[0]),
+        "capabilities": { "tools": {} },
+        "serverInfo": {
+            "name": "windlass",
+            "title": "Windlass",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "instructions": INSTRUCTIONS,
+    })
+}

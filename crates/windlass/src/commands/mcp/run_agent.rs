@@ -1,0 +1,356 @@
+//! `run_agent`: one turn, from its prompt to its end.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use uuid::Uuid;
+use windlass_core::bounds::lines;
+use windlass_protocol::{
+    EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
+    ThreadDetail, Turn,
+};
+
+use super::answer::{LIMIT, Refusal, beginning, clean, texts};
+use super::look::cut;
+use super::tools::{RunAgent, Tools};
+use crate::follow::{self, Follower, Next};
+use crate::stdio_rpc::Peer;
+use crate::talk::{ASKING_TOOL, unanswered};
+use crate::terminal::{about, asked};
+
+/// How many refused calls an answer lists.
+const MAX_REFUSED: usize = 20;
+/// Why calls are refused.
+const NOBODY: &str =
+    "nobody is here to ask; the operator's approval rules or `windlass mcp serve --yes` allow it";
+
+/// Tells the caller how far a call is, where it wants to know.
+pub(super) struct Progress {
+    peer: Peer,
+    token: Option<Value>,
+    count: u64,
+}
+
+impl Progress {
+    pub(super) fn new(peer: &Peer, token: &Value) -> Self {
+        let is_token = token.is_string() || token.is_number();
+        Self {
+            peer: peer.clone(),
+            token: is_token.then(|| token.clone()),
+            count: 0,
+        }
+    }
+
+    fn tell(&mut self, message: &str) {
+        let Some(token) = &self.token else { return };
+        self.count += 1;
+        let params =
+            json!({ "progressToken": token, "progress": self.count, "message": cut(message) });
+        self.peer.notify("notifications/progress", params);
+    }
+}
+
+impl Tools {
+    /// Gives an agent something to do; `None` where the caller does not want to know any more.
+    pub(super) async fn run(
+        &self,
+        wanted: RunAgent,
+        progress: Progress,
+        canceled: watch::Receiver<bool>,
+    ) -> Result<Option<Value>, Refusal> {
+        if wanted.prompt.trim().is_empty() {
+            return Err(Refusal::new("prompt_required", "the prompt is blank"));
+        }
+        let thread = match &wanted.thread_id {
+            Some(id) => self.earlier(id, &wanted).await?,
+            None => self.new_thread(&wanted).await?,
+        };
+        let id = thread.id.clone();
+        let done = self.run_on(thread, &wanted, progress, canceled).await;
+        // Whoever knows the thread can go on with it.
+        Ok(done.unwrap_or_else(|refusal| Some(refusal.result_with(json!({ "thread_id": id })))))
+    }
+
+    async fn run_on(
+        &self,
+        thread: Thread,
+        wanted: &RunAgent,
+        mut progress: Progress,
+        mut canceled: watch::Receiver<bool>,
+    ) -> Result<Option<Value>, Refusal> {
+        if *canceled.borrow() {
+            return Ok(None);
+        }
+        let path = format!("/v1/threads/{}", thread.id);
+        let detail: ThreadDetail = self.link.client().get(&path).await?;
+        let events = Follower::after(&self.link, &thread.id, detail.latest_seq).await?;
+        let turn = self.started(&thread, wanted).await?;
+        progress.tell(&format!("thread {}", thread.id));
+        let turn = Watched {
+            tools: self,
+            thread,
+            turn_id: turn.id,
+            events,
+            answer: String::new(),
+            calls: HashMap::new(),
+            open: Vec::new(),
+            refused: Vec::new(),
+        };
+        turn.watched(&mut progress, &mut canceled).await
+    }
+
+    async fn new_thread(&self, wanted: &RunAgent) -> Result<Thread, Refusal> {
+        let cwd = self.cwd(wanted.cwd.as_deref())?;
+        let environment = self.link.environment(&cwd).await?;
+        let body = json!({
+            "environments": [{ "environment_id": environment, "cwd": cwd }],
+            "model": wanted.model.as_ref().or(self.model.as_ref()),
+            "backend": wanted.backend.as_ref().or(self.backend.as_ref()),
+        });
+        Ok(self.link.client().post("/v1/threads", &body).await?)
+    }
+
+    async fn earlier(&self, id: &str, wanted: &RunAgent) -> Result<Thread, Refusal> {
+        if wanted.cwd.is_some() || wanted.backend.is_some() {
+            let message = "a thread keeps its directory and its agent: leave cwd and backend out";
+            return Err(Refusal::field(message));
+        }
+        let thread = self.thread(id).await?.thread;
+        self.check_roots(&thread).await?;
+        Ok(follow::resume(&self.link, id).await?)
+    }
+
+    /// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
+    async fn started(&self, thread: &Thread, wanted: &RunAgent) -> Result<Turn, Refusal> {
+        let mut body = json!({
+            "prompt": wanted.prompt,
+            // Whatever was allowed in the thread: somebody else is at work now.
+            "auto_approve": self.is_all_allowed,
+            "disallowed_tools": [ASKING_TOOL],
+        });
+        if let (Some(model), Some(_)) = (&wanted.model, &wanted.thread_id) {
+            body["model"] = model.as_str().into();
+        }
+        if thread.mode == Mode::Yolo && !self.is_all_allowed {
+            body["mode"] = Mode::Agent.as_str().into();
+        }
+        let path = format!("/v1/threads/{}/turns", thread.id);
+        let key = Uuid::new_v4().to_string();
+        loop {
+            let client = self.link.client();
+            match client.post_once::<ThreadAndTurn>(&path, &body, &key).await {
+                Err(error) if error.is_lost() => self.link.again().await?,
+                started => return Ok(started?.turn),
+            }
+        }
+    }
+}
+
+/// A turn that a caller waits for.
+struct Watched<'a> {
+    tools: &'a Tools,
+    thread: Thread,
+    turn_id: String,
+    events: Follower,
+    /// What the agent said last.
+    answer: String,
+    /// What is known of the calls, by their items.
+    calls: HashMap<String, Value>,
+    /// What is asked and not answered yet.
+    open: Vec<Question>,
+    /// The calls that were refused.
+    refused: Vec<String>,
+}
+
+struct Question {
+    path: String,
+    answer: Value,
+    /// The call that this refuses.
+    refuses: Option<String>,
+}
+
+impl Watched<'_> {
+    async fn watched(
+        mut self,
+        progress: &mut Progress,
+        canceled: &mut watch::Receiver<bool>,
+    ) -> Result<Option<Value>, Refusal> {
+        let mut is_stopping = false;
+        loop {
+            self.settle().await;
+            let next = tokio::select! {
+                biased;
+                () = cancel_of(canceled), if !is_stopping => {
+                    is_stopping = true;
+                    self.interrupt().await;
+                    continue;
+                }
+                next = self.events.next() => next?,
+            };
+            let Next::Event(event) = next else {
+                self.events.reach_again().await?;
+                if is_stopping {
+                    self.interrupt().await;
+                }
+                continue;
+            };
+            if event.turn_id.as_deref() != Some(&self.turn_id) {
+                continue;
+            }
+            if event.event == EventName::TurnCompleted.as_str() {
+                let turn: Turn = serde_json::from_value(event.payload["turn"].clone())
+                    .map_err(|error| Refusal::new("internal", error.to_string()))?;
+                return Ok((!is_stopping).then(|| self.result(&turn)));
+            }
+            self.take(&event, progress);
+        }
+    }
+
+    /// Takes note of what happened.
+    fn take(&mut self, event: &RuntimeEventEnvelope, progress: &mut Progress) {
+        let is = |name: EventName| event.event == name.as_str();
+        let id = event.payload["id"].as_str().unwrap_or_default();
+        if is(EventName::ItemStarted) {
+            let tool = event.payload["tool"].clone();
+            if !tool.is_null() {
+                progress.tell(&format!("calls {}", named(&tool)));
+            }
+            let item = event.item_id.clone().unwrap_or_default();
+            self.calls.insert(item, tool);
+        } else if is(EventName::ApprovalRequired) {
+            let item = event.payload["item_id"].as_str().unwrap_or_default();
+            let known = self.calls.get(item).filter(|tool| !tool.is_null());
+            let call = named(&asked(&event.payload, known));
+            let is_allowed = self.tools.is_all_allowed;
+            let decision = if is_allowed { "allow" } else { "deny" };
+            self.open.push(Question {
+                path: format!("/v1/approvals/{id}"),
+                answer: json!({ "decision": decision }),
+                refuses: (!is_allowed).then_some(call),
+            });
+        } else if is(EventName::UserInputRequired) {
+            self.open.push(Question {
+                path: format!("/v1/user-input/{}/{id}", self.thread.id),
+                answer: unanswered(&event.payload["request"]),
+                refuses: None,
+            });
+        } else if [
+            EventName::ItemCompleted,
+            EventName::ItemFailed,
+            EventName::ItemInterrupted,
+        ]
+        .into_iter()
+        .any(is)
+            && let Ok(item) = serde_json::from_value::<Item>(event.payload["item"].clone())
+        {
+            self.take_item(item, progress);
+        }
+    }
+
+    fn take_item(&mut self, item: Item, progress: &mut Progress) {
+        let text = item.detail.unwrap_or_default();
+        match item.kind {
+            ItemKind::AgentMessage if !text.trim().is_empty() => {
+                progress.tell(&format!("says {text}"));
+                self.answer = text;
+            }
+            ItemKind::AgentMessage | ItemKind::UserMessage => {}
+            ItemKind::AgentReasoning => progress.tell("thought"),
+            _ => {
+                let how = match item.status {
+                    Status::Completed => "done",
+                    Status::Interrupted | Status::Canceled => "stopped",
+                    _ => "failed",
+                };
+                let tool = self.calls.get(&item.id).filter(|tool| !tool.is_null());
+                let what = tool.map_or(item.summary, named);
+                progress.tell(&format!("{how}: {what}"));
+            }
+        }
+    }
+
+    /// Answers what is asked: nobody else does.
+    async fn settle(&mut self) {
+        while let Some(question) = self.open.pop() {
+            let client = self.tools.link.client();
+            match client.post::<Value>(&question.path, &question.answer).await {
+                Ok(_) => self.refused.extend(question.refuses),
+                // Another daemon is reached while the events are waited for, and asks it too.
+                Err(error) if error.is_lost() => return self.open.push(question),
+                // Somebody else was faster.
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn interrupt(&self) {
+        let (thread, turn) = (&self.thread.id, &self.turn_id);
+        let path = format!("/v1/threads/{thread}/turns/{turn}/interrupt");
+        // One that has ended in the meantime needs no stop.
+        let client = self.tools.link.client();
+        let _ = client.post::<Value>(&path, &json!({})).await;
+    }
+
+    fn result(&self, turn: &Turn) -> Value {
+        let answer = beginning(&lines(&self.answer), LIMIT);
+        let listed = self.refused.iter().take(MAX_REFUSED);
+        let data = clean(json!({
+            "thread_id": self.thread.id,
+            "turn_id": turn.id,
+            "status": turn.status,
+            "usage": turn.usage,
+            "refused": listed.collect::<Vec<_>>(),
+            "refused_count": self.refused.len(),
+        }));
+        let refusal = match turn.status {
+            Status::Completed => None,
+            Status::Interrupted | Status::Canceled => {
+                Some(Refusal::new("interrupted", "somebody stopped the turn"))
+            }
+            _ => {
+                let code = turn.error_code.as_deref().unwrap_or("internal");
+                let cause = turn.error.as_deref().unwrap_or("the turn failed");
+                Some(Refusal::new(code, cause))
+            }
+        };
+        let mut result = match refusal {
+            Some(refusal) => refusal.result_with(data),
+            None => {
+                let mut about = format!("thread_id: {}", self.thread.id);
+                if let Some(usage) = &turn.usage {
+                    let (read, written) = (usage.input_tokens, usage.output_tokens);
+                    about.push_str(&format!("\ntokens: {read} read, {written} written"));
+                }
+                for call in data["refused"].as_array().into_iter().flatten() {
+                    let call = call.as_str().unwrap_or_default();
+                    about.push_str(&format!("\nrefused: {call} ({NOBODY})"));
+                }
+                let left = self.refused.len().saturating_sub(MAX_REFUSED);
+                if left > 0 {
+                    about.push_str(&format!("\nrefused: {left} calls more"));
+                }
+                let said = match answer.is_empty() {
+                    true => "[the agent said nothing]",
+                    false => &answer,
+                };
+                let mut result = texts(&[said, &about]);
+                result["structuredContent"] = data;
+                result
+            }
+        };
+        result["structuredContent"]["answer"] = answer.into();
+        result
+    }
+}
+
+/// Waits until the call is canceled. The other end lives as long as the call.
+async fn cancel_of(canceled: &mut watch::Receiver<bool>) {
+    let _ = canceled.wait_for(|is_canceled| *is_canceled).await;
+}
+
+/// Names a call in a line: the tool, and what it is about.
+fn named(tool: &Value) -> String {
+    let name = tool["name"].as_str().unwrap_or("a tool");
+    cut(format!("{name} {}", about(&tool["input"])).trim_end())
+}
