@@ -105,7 +105,11 @@ impl Draft<'_> {
     /// Does the first step of a turn.
     pub(super) fn start_work(&mut self) {
         match self.plan().backend {
-            Some(_) => self.begin_backend(),
+            // What a backend uses is known when it has ended.
+            Some(_) => match self.budget_failure() {
+                Some(failure) => self.fail_turn(&failure),
+                None => self.begin_backend(),
+            },
             None => self.start_reason(),
         }
     }
@@ -124,6 +128,9 @@ impl Draft<'_> {
     }
 
     fn call_model(&mut self, iteration: usize) {
+        if let Some(failure) = self.budget_failure() {
+            return self.fail_turn(&failure);
+        }
         let exec_id = ExecId::from_uuid(self.new_uuid());
         self.record_step(exec_id, ReasonStartedData { iteration });
     }
