@@ -60,8 +60,7 @@ impl Budget {
         }
     }
 
-    /// Says which limit does not let another model call begin. A limit that is smaller than what a call sets aside lets one
-    /// call begin, if nothing is used yet.
+    /// Says which limit does not let another model call begin.
     #[must_use]
     pub fn refuses_call(&self, spent: &Spent, reserve: &Reserve) -> Option<Refused> {
         let reserve = spent.reserve(reserve);
@@ -74,16 +73,7 @@ impl Budget {
             (Limit::Seconds, self.seconds, spent.millis / 1000, 0),
         ]
         .into_iter()
-        .find_map(|(limit, allowed, used, reserve)| {
-            let allowed = allowed?;
-            let fits = used < allowed && used.saturating_add(reserve.min(allowed)) <= allowed;
-            (!fits).then_some(Refused {
-                limit,
-                allowed,
-                used,
-                reserve,
-            })
-        })
+        .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
     }
 
     /// Says whether another tool call does not fit.
@@ -149,14 +139,14 @@ pub struct Spent {
 
 impl Spent {
     /// Takes a model call that came to an end. One that was cut off, or whose provider does not count, counts as what is set
-    /// aside for a call; one that its provider failed costs nothing.
+    /// aside for a call; one that failed before it said anything costs nothing.
     pub fn add_call(&mut self, call: &LlmGenerationMetadata) {
         self.model_calls += 1;
         // Whoever makes a call says who served it. A call that was cut off has nobody to say so.
         let was_cut_off = !call.success && call.provider.is_none();
         match &call.usage {
             Some(usage) => self.add_usage(usage),
-            None if call.success || was_cut_off => {
+            None if call.success || was_cut_off || call.time_to_first_token_ms.is_some() => {
                 self.uncounted += 1;
                 self.unpriced += 1;
             }
@@ -264,6 +254,21 @@ pub struct Refused {
     pub used: u64,
     /// How much another call would set aside.
     pub reserve: u64,
+}
+
+impl Refused {
+    /// Says whether a call does not fit that may use so much. A limit that is smaller than that lets one call begin, if nothing
+    /// is used yet.
+    #[must_use]
+    pub fn of(limit: Limit, allowed: u64, used: u64, reserve: u64) -> Option<Self> {
+        let fits = used < allowed && used.saturating_add(reserve.min(allowed)) <= allowed;
+        (!fits).then_some(Self {
+            limit,
+            allowed,
+            used,
+            reserve,
+        })
+    }
 }
 
 impl fmt::Display for Refused {

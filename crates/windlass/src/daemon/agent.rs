@@ -18,8 +18,8 @@ use windlass_runtime::{
 };
 use windlass_server::Models;
 
-use super::configured;
 use super::tools::Tools;
+use super::{budget, configured};
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
@@ -78,12 +78,17 @@ impl Agent<'_> {
             max_waiting_inputs: Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)),
             recovery: self.recovery,
             approvals: Arc::new(configured::approvals(self.config)?),
+            budgets: budget::budgets(&self.config.budget)?,
+            reserve: budget::reserve(&self.config.budget)?,
             ..RuntimeSettings::default()
         };
         let settings = configured::with_limits_of(settings, &self.config.tools);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
-        let backends =
+        let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
+        if let Some(allowance) = budget::allowance(&self.config.budget, store).await? {
+            backends = backends.with_allowance(Arc::new(allowance));
+        }
         let builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
