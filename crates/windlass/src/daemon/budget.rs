@@ -7,8 +7,8 @@ use windlass_runtime::{DayAllowance, DayLimits, SqliteStore, SystemWorld, Thread
 use crate::config::Budget;
 
 /// What is set aside for a model call when nobody says otherwise.
-const RESERVE_USD: f64 = 0.02;
-const RESERVE_TOKENS: u64 = 4_000;
+pub(crate) const RESERVE_USD: f64 = 0.02;
+pub(crate) const RESERVE_TOKENS: u64 = 4_000;
 
 /// Returns what a turn and a thread may use.
 pub(super) fn budgets(budget: &Budget) -> Result<Budgets> {
