@@ -51,7 +51,7 @@ impl Replay {
         // A whole configuration is made inside: too much for the caller's own future.
         Box::pin(async {
             let player = Player::load(&self.runtime.inner, self.session_id, self.until).await?;
-            player.play().await
+            Box::pin(player.play()).await
         })
         .await
     }

@@ -1,5 +1,6 @@
 //! How much turns may use.
 
+use serde_json::json;
 use windlass_core::budget::{Budget, Budgets, Reserve};
 use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
 use windlass_turn::{Failure, Input, TurnPlan};
@@ -52,11 +53,16 @@ fn failed(world: &World) -> &TurnFailedData {
 fn exceeded(world: &World) -> (String, u64, u64, u64) {
     let failed = failed(world);
     assert_eq!(failed.error_code.as_deref(), Some("budget_exceeded"));
-    let fields = failed.error_fields.as_ref().unwrap();
-    let number = |name: &str| fields[name].as_u64().unwrap();
-    let limit = fields["limit"].as_str().unwrap().to_owned();
-    assert!(failed.error.contains(&limit), "{}", failed.error);
-    (limit, number("allowed"), number("used"), number("reserve"))
+    let fields = json!(failed.error_fields);
+    let number = |name: &str| fields[name].as_u64();
+    let numbers = (number("allowed"), number("used"), number("reserve"));
+    let (Some(limit), (Some(allowed), Some(used), Some(reserve))) =
+        (fields["limit"].as_str(), numbers)
+    else {
+        panic!("{fields} does not say which limit it was")
+    };
+    assert!(failed.error.contains(limit), "{}", failed.error);
+    (limit.to_owned(), allowed, used, reserve)
 }
 
 const STOPPED: &[&str] = &[
