@@ -36,6 +36,8 @@ pub struct Config {
     pub unknown_models: UnknownModels,
     /// How much clients of the daemon may ask for.
     pub limits: Limits,
+    /// How much turns, threads and a day may use.
+    pub budget: Budget,
     /// How the daemon traces runs.
     pub runs: Runs,
     /// What commands of the daemon's agent may use.
@@ -231,6 +233,37 @@ pub struct Limits {
     pub waiting_inputs: Option<usize>,
     /// How long a turn waits for somebody, in seconds.
     pub wait_seconds: Option<u64>,
+}
+
+/// How much turns, threads and a day may use; what is not set is not limited.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// US dollars of one turn.
+    pub turn_usd: Option<f64>,
+    /// Tokens of one turn, read and written.
+    pub turn_tokens: Option<u64>,
+    /// Model calls of one turn.
+    pub turn_model_calls: Option<u64>,
+    /// Tool calls of one turn.
+    pub turn_tool_calls: Option<u64>,
+    /// Seconds of one turn, waits included.
+    pub turn_seconds: Option<u64>,
+    /// US dollars of all turns of a thread.
+    pub thread_usd: Option<f64>,
+    /// Tokens of all turns of a thread.
+    pub thread_tokens: Option<u64>,
+    /// US dollars of all threads in a day.
+    pub day_usd: Option<f64>,
+    /// Tokens of all threads in a day.
+    pub day_tokens: Option<u64>,
+    /// US dollars of the threads of one agent's token in a day.
+    pub token_day_usd: Option<f64>,
+    /// US dollars that are set aside for a model call before it begins, at the least.
+    pub reserve_usd: Option<f64>,
+    /// Tokens that are set aside for a model call before it begins, at the least.
+    pub reserve_tokens: Option<u64>,
 }
 
 /// How the daemon traces runs; what is not set stays as it is.

@@ -113,6 +113,9 @@ pub enum AgentLoopError {
     /// A limit that the operator set is reached; nothing was changed.
     #[error("Quota exceeded: {0}")]
     QuotaExceeded(QuotaExceeded),
+    /// What sessions may use together is used up: the text says which limit, and what to do.
+    #[error("Budget used up: {0}")]
+    BudgetExceeded(String),
     /// The journal cannot be written or read now; nothing was acknowledged.
     #[error("Store unavailable: {0}")]
     StoreUnavailable(String),

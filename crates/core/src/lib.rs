@@ -8,6 +8,7 @@ pub mod approval_rules;
 pub mod atoms;
 pub mod backend;
 pub mod bounds;
+pub mod budget;
 pub mod capabilities;
 pub mod capability_types;
 pub mod command;

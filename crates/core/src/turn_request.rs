@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::budget::Budgets;
 use crate::message::{Controls, InputMessage, Message};
 use crate::tool_types::{BuiltinTool, ClientSideTool, ToolDefinition, ToolPolicy};
 use crate::turn_environment::TurnEnvironment;
@@ -55,6 +56,9 @@ pub struct TurnRequest {
     /// Whose work the turn is, where it is not the operator's: what it leaves behind is kept apart from that of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// How much the turn, and its thread with it, may use, where that is less than the host allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
 }
 
 /// What a caller wants to find on the records that begin and end its turn.
@@ -280,6 +284,7 @@ mod tests {
             "tools": [{"name": "t", "description": "", "parameters": {}, "deferrable": "automatic"}],
             "environment": {"environment_id": "local", "cwd": "/srv", "write": false, "shell": false},
             "labels": {"provider": "p", "request_digest": "d"}, "backend": "b",
+            "budgets": {"turn": {"tokens": 1}, "thread": {"micro_usd": 2}},
         })
     }
 
@@ -302,7 +307,14 @@ mod tests {
                 assert!(read.is_err(), "{request}");
             }
         }
-        for place in ["", "/environment", "/labels", "/tools/0"] {
+        for place in [
+            "",
+            "/environment",
+            "/labels",
+            "/tools/0",
+            "/budgets",
+            "/budgets/turn",
+        ] {
             let mut request = whole();
             request.pointer_mut(place).unwrap()["of_a_newer_version"] = json!(true);
             let read = serde_json::from_value::<TurnRequest>(request);

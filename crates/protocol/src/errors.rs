@@ -113,6 +113,8 @@ codes! {
     UnsupportedKind = "unsupported_kind", 422;
     /// A configured limit is reached.
     LimitReached = "limit_reached", 429;
+    /// What all threads, or those of the token, may use together in a day is used up.
+    BudgetExceeded = "budget_exceeded", 429;
     /// Something went wrong inside.
     Internal = "internal", 500;
     /// Files were restored only in part.

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod answers;
+pub mod budgets;
 pub mod environments;
 pub mod errors;
 pub mod events;
@@ -25,6 +26,7 @@ pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
     RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
 };
+pub use budgets::Budget;
 pub use environments::{
     CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
     TurnEnvironmentParams,

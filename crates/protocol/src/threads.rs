@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{PendingApproval, PendingUserInput};
+use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
 use crate::mode::Mode;
@@ -85,6 +86,9 @@ pub struct Thread {
     /// The agent of others that carries its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// How much it and each of its turns may use, where that is less than the operator allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.
@@ -187,6 +191,8 @@ pub struct CreateThread {
     pub on_restart: Option<OnRestart>,
     /// The agent of others that carries its turns, such as `claude-code`; absent is the daemon's own.
     pub backend: Option<String>,
+    /// How much it and each of its turns may use.
+    pub budget: Option<Budget>,
 }
 
 /// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.
@@ -220,6 +226,8 @@ pub struct PatchThread {
     pub environments: Option<Vec<TurnEnvironmentParams>>,
     /// What becomes of an open turn when the daemon starts again.
     pub on_restart: Option<OnRestart>,
+    /// How much it and each of its turns may use, in place of what was set before; `{}` is as much as the operator allows.
+    pub budget: Option<Budget>,
 }
 
 /// The answer of `POST …/fork`.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::budgets::Budget;
 use crate::environments::TurnEnvironmentParams;
 use crate::items::Item;
 use crate::mode::Mode;
@@ -178,6 +179,9 @@ pub struct StartTurn {
     /// Tools that this turn does not have: names or globs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disallowed_tools: Option<Vec<String>>,
+    /// How much the turn may use, where that is less than its thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 /// The body of `POST …/steer`.

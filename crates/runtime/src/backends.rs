@@ -24,6 +24,7 @@ use windlass_store::{
     Queries,
 };
 
+use crate::allowance::Allowance;
 use crate::journal_views::{JournalEvents, JournalMessages};
 
 fn unsupported(what: &str) -> AgentLoopError {
@@ -229,6 +230,8 @@ pub struct RuntimeBackends {
     pub journal: Arc<dyn Journal>,
     /// What answers about the threads and turns of the journal, for lists and for forks at a turn.
     pub queries: Option<Arc<dyn Queries>>,
+    /// What all sessions may use together; without it, nobody is asked.
+    pub allowance: Option<Arc<dyn Allowance>>,
     /// Files, where the platform's factory should not make them.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
     /// The views that came with the journal: what is still one of these needs no copy.
@@ -278,6 +281,7 @@ impl RuntimeBackends {
             connection_resolver: None,
             journal,
             queries: None,
+            allowance: None,
             file_system: None,
             views: Views { messages, events },
         }
@@ -297,6 +301,12 @@ impl RuntimeBackends {
                  RuntimeBackends::with_queries",
             )
         })
+    }
+    /// Sets who is asked before every model call.
+    #[must_use]
+    pub fn with_allowance(mut self, allowance: Arc<dyn Allowance>) -> Self {
+        self.allowance = Some(allowance);
+        self
     }
     /// Sets the harnesses.
     #[must_use]

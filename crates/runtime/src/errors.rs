@@ -67,6 +67,7 @@ fn code(error: &AgentLoopError) -> &'static str {
         AgentLoopError::HarnessNotFound(_) | AgentLoopError::AgentNotFound(_) => "configuration",
         AgentLoopError::EnvironmentNotFound(_) => "environment_not_found",
         AgentLoopError::QuotaExceeded(_) => "quota_exceeded",
+        AgentLoopError::BudgetExceeded(_) => "budget_exceeded",
         AgentLoopError::Internal(_) => "internal",
         _ => error.kind().as_str(),
     }

@@ -119,6 +119,7 @@
 //! ```
 
 mod agent_backends;
+mod allowance;
 mod backends;
 mod builder;
 mod builders;
@@ -143,6 +144,7 @@ mod turn_result;
 mod world;
 
 pub use agent_backends::{BackendHost, BackendRequest};
+pub use allowance::{Allowance, AllowanceCall, CallUsage, DayAllowance, DayLimits};
 pub use backends::{
     EventBus, RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeMessageStore,
     RuntimeProviderStore, RuntimeSessionStore, SessionProgress,

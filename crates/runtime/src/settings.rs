@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::approval_rules::ApprovalRules;
+use windlass_core::budget::{Budgets, Reserve};
 use windlass_turn::Limits;
 
 /// How often and how patiently a failed model call is tried again.
@@ -87,6 +88,11 @@ pub struct RuntimeSettings {
     pub max_tool_result_bytes: usize,
     /// How much a session may hold.
     pub limits: Limits,
+    /// How much a turn and a thread may use. What a turn itself asks for
+    /// ([`TurnRequest::budgets`](windlass_core::turn_request::TurnRequest::budgets)) can only be less.
+    pub budgets: Budgets,
+    /// What is set aside for a model call before it begins, at the least.
+    pub reserve: Reserve,
     /// How failed model calls are tried again.
     pub retry: RetryPolicy,
     /// When turns of an earlier life are taken up.
@@ -121,6 +127,8 @@ impl Default for RuntimeSettings {
             max_answer_calls: 256,
             max_tool_result_bytes: 64 * 1024,
             limits: Limits::default(),
+            budgets: Budgets::default(),
+            reserve: Reserve::default(),
             retry: RetryPolicy::default(),
             takes_up: TakesUp::default(),
             recovery: RecoveryPolicy::default(),

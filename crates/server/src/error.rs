@@ -136,6 +136,9 @@ impl From<AgentLoopError> for ApiError {
                 let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
                 Self::limit(quota.what, limit)
             }
+            AgentLoopError::BudgetExceeded(_) => {
+                Self::new(ErrorCode::BudgetExceeded, error.to_string())
+            }
             AgentLoopError::StoreUnavailable(_) => {
                 tracing::error!(%error, "the store is unavailable");
                 Self::new(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::budget::Spent;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
@@ -61,6 +62,7 @@ impl Thread {
                     llm_calls: 0,
                     tool_calls: 0,
                     usage: None,
+                    spent: Spent::default(),
                     first_token_at: None,
                     last_message_id: None,
                     resumes: 0,
@@ -128,6 +130,7 @@ impl Thread {
                 if let Some(turn) = &mut self.turn {
                     turn.tool_calls += 1;
                 }
+                self.spend(|spent| spent.tool_calls += 1);
                 self.with_call(event, |call| {
                     call.started_at = Some(event.ts);
                     call.state = CallState::Running {
@@ -202,9 +205,9 @@ impl Thread {
                     turn.is_released = true;
                 }
             }
-            EventData::TurnCompleted(data) => self.end_turn(data.turn_id),
-            EventData::TurnFailed(data) => self.end_turn(data.turn_id),
-            EventData::TurnCancelled(data) => self.end_turn(data.turn_id),
+            EventData::TurnCompleted(data) => self.end_turn(event, data.turn_id),
+            EventData::TurnFailed(data) => self.end_turn(event, data.turn_id),
+            EventData::TurnCancelled(data) => self.end_turn(event, data.turn_id),
             EventData::SessionRewound(data) => self.rewind(data.to_turn),
             EventData::ContextCompacting(data) => {
                 if let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) {
@@ -268,7 +271,10 @@ impl Thread {
             }
             // The session is the parent's.
             EventData::SessionForked(_) => self.session = None,
-            EventData::LlmGeneration(data) => self.measure(data),
+            EventData::LlmGeneration(data) => {
+                self.measure(data);
+                self.spend(|spent| spent.add_call(&data.metadata));
+            }
             // `show` keeps what people see of it.
             EventData::TurnSteered(_) => {}
             // The events beside them say what becomes of the turn and its calls.
@@ -333,6 +339,13 @@ impl Thread {
             }
             _ => {}
         }
+    }
+
+    /// Counts something that the turn, and its thread with it, has used.
+    pub(crate) fn spend(&mut self, count: impl Fn(&mut Spent)) {
+        let of_turn = self.turn.as_mut().map(|turn| &mut turn.spent);
+        of_turn.into_iter().for_each(&count);
+        count(&mut self.spent);
     }
 
     /// A turn's own input, and what is said outside of turns, stands at once; a steer waits for the next model call.
@@ -440,11 +453,13 @@ impl Thread {
     }
 
     /// What was said to the turn and never read stays in the conversation.
-    fn end_turn(&mut self, turn_id: TurnId) {
+    fn end_turn(&mut self, event: &Event, turn_id: TurnId) {
         self.queue.retain(|queued| queued.turn_id != turn_id);
         if self.turn.as_ref().is_some_and(|turn| turn.id == turn_id)
             && let Some(turn) = self.turn.take()
         {
+            let took = (event.ts - turn.started_at).num_milliseconds();
+            self.spent.millis += u64::try_from(took).unwrap_or_default();
             // What was said without the backend, and what it did not read, it does not know.
             if let (Some(session), Some(_)) = (&mut self.session, &turn.last_run) {
                 session.messages = self.history.len();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::approval_rules::ApprovalRules;
+use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
 
@@ -85,6 +86,10 @@ pub struct TurnPlan {
     pub needs_output: bool,
     /// How much the session may hold.
     pub limits: Limits,
+    /// How much the turn and its thread may use.
+    pub budgets: Budgets,
+    /// What is set aside for a model call before it begins, at the least.
+    pub reserve: Reserve,
     /// The whole agent that carries the turn; `None` is our own loop of model and tools.
     pub backend: Option<BackendPlan>,
     /// Which calls run, which are asked about, and which are refused.
@@ -110,6 +115,8 @@ impl Default for TurnPlan {
             wait_timeout: None,
             needs_output: false,
             limits: Limits::default(),
+            budgets: Budgets::default(),
+            reserve: Reserve::default(),
             backend: None,
             approvals: Arc::default(),
             discovered: None,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use windlass_core::budget::Spent;
 use windlass_core::error::WaitingFor;
 use windlass_core::events::{Event, TokenUsage, TurnOutline};
 use windlass_core::history::History;
@@ -28,6 +29,8 @@ pub struct Thread {
     pub(crate) is_cut: bool,
     pub(crate) history: Transcript,
     pub(crate) usage: Option<TokenUsage>,
+    /// What its turns have used of their budgets; of the time, only turns that have ended.
+    pub(crate) spent: Spent,
     pub(crate) started_at: Option<DateTime<Utc>>,
     pub(crate) turn: Option<Turn>,
     pub(crate) queue: VecDeque<Queued>,
@@ -106,6 +109,8 @@ pub struct Turn {
     pub tool_calls: usize,
     /// What it used.
     pub usage: Option<TokenUsage>,
+    /// What it has used of its budget, without the time.
+    pub spent: Spent,
     /// When the first text came.
     pub first_token_at: Option<DateTime<Utc>>,
     /// The newest message of the agent.
@@ -391,6 +396,7 @@ impl Thread {
             is_cut: false,
             history: Transcript::default(),
             usage: None,
+            spent: Spent::default(),
             started_at: None,
             turn: None,
             queue: VecDeque::new(),
@@ -445,6 +451,11 @@ impl Thread {
     #[must_use]
     pub fn usage(&self) -> Option<TokenUsage> {
         self.usage
+    }
+    /// Returns what its turns have used of their budgets. Of the time, only turns that have ended count.
+    #[must_use]
+    pub fn spent(&self) -> &Spent {
+        &self.spent
     }
     /// Returns the session that the last backend has of the conversation.
     #[must_use]

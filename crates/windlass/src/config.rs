@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 pub(crate) use windlass_config::{
-    ApprovalAction, ApprovalRule, BackendEntry, BackendHome, BackendKind, Checkpoints, Compaction,
-    Config, EnvironmentEntry, EnvironmentNetwork, Layer, Layers, Limits, Origin, Provider,
-    Retention, Runs, Sandbox, Shell, Tools, UnknownModels,
+    ApprovalAction, ApprovalRule, BackendEntry, BackendHome, BackendKind, Budget, Checkpoints,
+    Compaction, Config, EnvironmentEntry, EnvironmentNetwork, Layer, Layers, Limits, Origin,
+    Provider, Retention, Runs, Sandbox, Shell, Tools, UnknownModels,
 };
 
 use crate::cli::{note, printable};

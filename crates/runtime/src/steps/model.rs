@@ -22,6 +22,7 @@ use windlass_core::typed_id::ExecId;
 
 use super::prompt_view;
 use super::side_call::silent;
+use crate::allowance::Held;
 use crate::panics::caught;
 use crate::settings::RetryPolicy;
 use crate::thread::StepScope;
@@ -83,6 +84,8 @@ pub(crate) struct ModelCall {
     started_at: DateTime<Utc>,
     first_piece_at: Option<DateTime<Utc>>,
     guardrails: Vec<Box<dyn OutputGuardrailRun>>,
+    /// What is set aside for it.
+    held: Option<Held>,
     text: String,
     thinking: Option<String>,
     thinking_signature: Option<String>,
@@ -171,7 +174,13 @@ impl ModelCall {
         connecting: Connecting,
     ) -> Self {
         let StepScope { inner, context, .. } = scope;
+        let held = Held::of(scope, exec_id);
+        let connecting = match &held {
+            Some(held) => allowed(held, connecting),
+            None => connecting,
+        };
         Self {
+            held,
             exec_id,
             is_shown: true,
             world: Arc::clone(&inner.world),
@@ -348,8 +357,11 @@ impl ModelCall {
     fn finish(&mut self, done: LlmCompletionMetadata) -> Progress {
         self.state = State::Ended;
         let retry = done.retry_metadata.clone();
+        let usage = done.usage();
+        let held = self.held.iter_mut();
+        held.for_each(|held| held.finished(usage.as_ref()));
         let metadata = LlmGenerationMetadata {
-            usage: done.usage(),
+            usage,
             success: true,
             model: done
                 .model
@@ -393,6 +405,10 @@ impl ModelCall {
 
     fn fail(&mut self, error: AgentLoopError) -> Progress {
         self.state = State::Ended;
+        // What it has said, it was paid for.
+        if self.first_piece_at.is_none() {
+            self.held.iter_mut().for_each(Held::failed);
+        }
         let metadata = LlmGenerationMetadata {
             model: self.request.config.model.clone(),
             success: false,
@@ -453,4 +469,13 @@ fn arm(
 fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
     let (driver, request) = (Arc::clone(driver), request.clone());
     Box::pin(async move { driver.stream(request).await })
+}
+
+/// Connects once what the call may use is set aside.
+fn allowed(held: &Held, connecting: Connecting) -> Connecting {
+    let asking = held.asking();
+    Box::pin(async move {
+        asking.await?;
+        connecting.await
+    })
 }

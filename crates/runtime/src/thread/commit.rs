@@ -14,6 +14,7 @@ use super::actor::Actor;
 use super::mail::Mail;
 use super::masking::RealCalls;
 use super::slot::Slot;
+use crate::allowance::{AllowanceCall, CallUsage};
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -56,6 +57,7 @@ impl Actor {
         let (events, commands) = self.thread.commit(decision);
         if !events.is_empty() {
             self.inner.figures.observe(&events);
+            self.settle_runs(&events);
             self.tail_recorded_in(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
@@ -86,6 +88,28 @@ impl Actor {
             message_id,
             events,
         })
+    }
+
+    /// Tells whoever allows it what the runs of backends have used: that is known when they have ended.
+    fn settle_runs(&self, events: &[Arc<Event>]) {
+        let Some(allowance) = &self.inner.backends.allowance else {
+            return;
+        };
+        let context = self.context.as_ref();
+        for event in events {
+            if let (EventData::BackendCompleted(data), Some(exec_id)) =
+                (&event.data, event.context.exec_id)
+                && let Some(usage) = &data.usage
+            {
+                let call = AllowanceCall {
+                    exec_id,
+                    owner: context.and_then(|context| context.owner.clone()),
+                    at: event.ts,
+                    reserve: self.inner.settings.reserve,
+                };
+                allowance.settle(&call, CallUsage::Known(usage));
+            }
+        }
     }
 
     fn tail_recorded_in(&mut self, events: &[Arc<Event>]) {

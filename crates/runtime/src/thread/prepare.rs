@@ -9,14 +9,16 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::Controls;
 use windlass_core::session::SessionStatus;
-use windlass_core::typed_id::TurnId;
+use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_turn::Input;
 
 use super::actor::Actor;
 use super::commit::Accepted;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::waiters::Ticket;
+use crate::allowance::{AllowanceCall, CallUsage};
 use crate::errors::to_failure;
+use crate::inner::Inner;
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
@@ -59,8 +61,12 @@ impl Preparing {
             tool_timeout,
             discovery,
         };
+        let is_new = !matches!(purpose, Purpose::Recover);
         let making = Box::pin(async move {
             let assembled = assemble(&inner, session_id, asked).await?;
+            if is_new {
+                check_allowance(&inner, &assembled.context).await?;
+            }
             Ok(Arc::new(assembled.context))
         });
         Self { purpose, making }
@@ -326,4 +332,22 @@ fn input_of(submission: &Submission) -> Input {
             timeout: submission.turn_timeout,
         },
     }
+}
+
+/// Refuses a turn that a backend would carry once nothing is left of what sessions may use together. The backend makes its model
+/// calls itself, so this is the only time to ask.
+async fn check_allowance(inner: &Inner, context: &TurnContext) -> Result<()> {
+    let allowance = inner.backends.allowance.as_ref();
+    let Some(allowance) = allowance.filter(|_| context.backend.is_some()) else {
+        return Ok(());
+    };
+    let call = AllowanceCall {
+        exec_id: ExecId::from_uuid(inner.world.uuid()),
+        owner: context.owner.clone(),
+        at: inner.world.now(),
+        reserve: inner.settings.reserve,
+    };
+    allowance.reserve(&call).await?;
+    allowance.settle(&call, CallUsage::Nothing);
+    Ok(())
 }

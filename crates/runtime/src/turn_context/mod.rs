@@ -248,6 +248,11 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         needs_output: request.needs_output,
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
+        budgets: match &request.budgets {
+            Some(asked) => settings.budgets.narrowed_by(asked),
+            None => settings.budgets,
+        },
+        reserve: settings.reserve,
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
         discovered,

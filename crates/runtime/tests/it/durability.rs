@@ -152,17 +152,17 @@ async fn a_session_that_somebody_else_has_claimed_is_refused_once_and_then_taken
 }
 
 /// One life of a process: what runs in it is gone when it ends.
-struct Life(Option<tokio::runtime::Runtime>);
+pub(crate) struct Life(Option<tokio::runtime::Runtime>);
 
 impl Life {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build();
         Self(Some(runtime.unwrap()))
     }
-    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+    pub(crate) fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.0.as_ref().unwrap().block_on(future)
     }
 }

@@ -9,6 +9,7 @@
 
 mod agents;
 mod bad_input;
+mod budgets;
 mod cancellation;
 mod compaction;
 mod context;

@@ -8,7 +8,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_protocol::{CreateThread, RECORD_SCHEMA_VERSION, Thread};
 use windlass_runtime::SessionBuilder;
 
-use super::Asked;
+use super::{Asked, budget};
 use crate::environments::inside;
 use crate::error::{ApiError, Result};
 use crate::settings::Access;
@@ -78,6 +78,7 @@ impl Asked {
             agent: self.caller.agent().map(str::to_owned),
             approvals_remembered: false,
             backend,
+            budget: budget::checked(request.budget)?,
         })
     }
 

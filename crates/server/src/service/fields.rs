@@ -23,11 +23,11 @@ macro_rules! fields {
 fields! {
     wire::CreateThread: "model" "model_provider" "model_provider_id" "workspace" "mode" "allow_shell" "trust_mode"
         "auto_approve" "archived" "system_prompt" "task_id" "title" "reasoning_effort" "dynamic_tools" "environments" "on_restart"
-        "backend";
+        "backend" "budget";
     wire::PatchThread: "archived" "allow_shell" "trust_mode" "auto_approve" "model" "mode" "title" "system_prompt"
-        "workspace" "reasoning_effort" "dynamic_tools" "environments" "on_restart";
+        "workspace" "reasoning_effort" "dynamic_tools" "environments" "on_restart" "budget";
     wire::StartTurn: "prompt" "input_summary" "model" "mode" "allow_shell" "trust_mode" "auto_approve" "dynamic_tools"
-        "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools";
+        "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools" "budget";
     wire::SteerTurn: "prompt";
     wire::ForkThread: "turn_id" "model";
     wire::UndoThread: "depth";

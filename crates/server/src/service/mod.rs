@@ -4,6 +4,7 @@
 //! what it needs to know of the request; whether the caller may ask at all is settled before, by [`rules`].
 
 mod approvals;
+mod budget;
 mod compact;
 mod create;
 mod detail;

@@ -5,8 +5,8 @@ use windlass_core::events::SessionUpdatedData;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
-use super::Asked;
 use super::create::filled;
+use super::{Asked, budget as budgets};
 use crate::environments::LOCAL;
 use crate::error::{ApiError, Result};
 use crate::external;
@@ -88,6 +88,7 @@ impl Asked {
             dynamic_tools,
             environments,
             on_restart,
+            budget,
         } = request;
         set(&mut thread.archived, archived);
         set(&mut thread.allow_shell, allow_shell);
@@ -101,6 +102,12 @@ impl Asked {
         set_text(&mut thread.system_prompt, system_prompt);
         set_text(&mut thread.reasoning_effort, reasoning_effort);
         thread.on_restart = on_restart.or(thread.on_restart);
+        if budget.is_some() {
+            let after = budgets::checked(budget)?;
+            let before = thread.budget.as_ref();
+            self.caller.check_raise(before, after.as_ref())?;
+            thread.budget = after;
+        }
         if let Some(model) = model {
             if model.trim().is_empty() {
                 return Err(ApiError::new(

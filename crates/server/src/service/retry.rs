@@ -13,9 +13,9 @@ use windlass_protocol::{
 };
 use windlass_store::queries::TurnRow;
 
-use super::Asked;
 use super::fork::Cut;
 use super::start::{TurnPurpose, said};
+use super::{Asked, budget};
 use crate::environments::{TurnTools, inside};
 use crate::error::{ApiError, Result};
 use crate::threads::FoundThread;
@@ -209,6 +209,7 @@ impl Asked {
             system_prompt: thread.system_prompt.clone(),
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             owner: thread.agent.clone(),
+            budgets: budget::of_turn(thread, None)?,
             ..recorded
         };
         for tool in idle_tools {

@@ -9,7 +9,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::{ErrorCode, Mode, OnRestart, StartTurn, Thread, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions};
 
-use super::Asked;
+use super::{Asked, budget};
 use crate::error::{ApiError, Result};
 use crate::external;
 use crate::ids;
@@ -83,6 +83,7 @@ impl Asked {
             labels: self.labels(thread),
             backend: carrier.map(str::to_owned),
             owner: thread.agent.clone(),
+            budgets: budget::of_turn(thread, request.budget)?,
         };
         let effort = request
             .reasoning_effort

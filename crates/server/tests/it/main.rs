@@ -3,6 +3,7 @@
 
 mod answers;
 mod attacks;
+mod budgets;
 mod compact;
 mod decided_again;
 mod environments;

@@ -136,6 +136,12 @@ impl Draft<'_> {
                 self.close_call(call.exec_id, ToolStatus::Error, result, None);
                 continue;
             }
+            if let Some(refusal) = self.refused_by_budget() {
+                // It never began, so it is not counted either.
+                let result = ToolResult::failure(&call.call.id, refusal);
+                self.close_call(call.exec_id, ToolStatus::Cancelled, result, None);
+                continue;
+            }
             let class_is_free = class.is_none_or(|class| !busy_classes.contains(&class));
             busy_classes.extend(class);
             if !class_is_free

@@ -193,7 +193,7 @@ impl Draft<'_> {
             input_message_id,
             input_content: None,
             config: Some(self.plan().digest.clone()),
-            deadline: self.after(timeout.or(self.plan().turn_timeout)),
+            deadline: self.deadline(timeout),
             outline: Some(outline),
             discovered: self.offered_digest(),
         });

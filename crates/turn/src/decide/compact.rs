@@ -46,10 +46,14 @@ impl Draft<'_> {
             input_message_id: message.id,
             input_content: None,
             config: Some(self.plan().digest.clone()),
-            deadline: self.after(self.plan().turn_timeout),
+            deadline: self.deadline(None),
             outline: Some(outline),
             discovered: None,
         });
+        if let Some(failure) = self.budget_failure() {
+            self.fail_turn(&failure);
+            return Ok(());
+        }
         let exec_id = ExecId::from_uuid(self.new_uuid());
         let message_count = self.thread.context().len();
         self.record_step(

@@ -175,16 +175,18 @@ impl Draft<'_> {
         let now = self.now();
         if turn.deadline.is_some_and(|deadline| deadline <= now) {
             let took = millis(turn.started_at, now);
-            self.stop_steps(
-                "cancelled: the turn ran out of time",
-                WaitEndCause::TurnEnded,
-            );
-            return self.fail_turn(&Failure {
+            let timed_out = || Failure {
                 code: "turn_timeout".to_owned(),
                 message: format!("The turn timed out after {took} ms"),
                 user_message: "The turn ran out of time.".to_owned(),
                 fields: None,
-            });
+            };
+            let failure = self.time_failure().unwrap_or_else(timed_out);
+            self.stop_steps(
+                "cancelled: the turn ran out of time",
+                WaitEndCause::TurnEnded,
+            );
+            return self.fail_turn(&failure);
         }
         let is_due = |call: &&Call| call.state.expires_at().is_some_and(|at| at <= now);
         if matches!(&turn.phase, Phase::Limited(wait) if wait.until <= now) {

@@ -1,6 +1,18 @@
-//! How much a session may hold.
+//! How much a session may hold, and how much its turns may use.
+//!
+//! Budgets are checked before a step begins, against what is recorded and what the step may use: never in the middle of one.
+//! A turn that may make no further model call fails with the code `budget_exceeded`; what it has done stays, so that the next
+//! turn goes on from there once the limit is raised. A tool call that does not fit is refused, and the model reads why: it
+//! can still say what it has found.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use windlass_core::budget::{Budget, Limit, Refused, Spent};
 use windlass_core::error::QuotaExceeded;
+
+use super::reason::millis;
 
 use crate::decision::Rejected;
 use crate::draft::Draft;
@@ -58,5 +70,89 @@ impl Draft<'_> {
                 subject,
             })
         })
+    }
+
+    /// Says why the budget lets no further model call begin.
+    pub(super) fn budget_failure(&self) -> Option<Failure> {
+        let reserve = &self.plan().reserve;
+        let mut budgets = self.budgets().into_iter();
+        budgets.find_map(|(scope, budget, spent)| {
+            let refused = budget.refuses_call(&spent, reserve)?;
+            Some(budget_exceeded(scope, &refused))
+        })
+    }
+
+    /// Says why the budget lets no further tool call begin, as the model reads it.
+    pub(super) fn refused_by_budget(&self) -> Option<String> {
+        let mut budgets = self.budgets().into_iter();
+        budgets.find_map(|(scope, budget, spent)| {
+            let Refused { allowed, .. } = budget.refuses_tool_call(&spent)?;
+            Some(format!(
+                "not run: the {scope}'s budget of {allowed} tool calls is used up. Make no more calls; say what you have \
+                 found and what is left to do"
+            ))
+        })
+    }
+
+    /// Says that a turn which is stopped for its time had a budget of that much.
+    pub(super) fn time_failure(&self) -> Option<Failure> {
+        let mut budgets = self.budgets().into_iter();
+        budgets.find_map(|(scope, budget, spent)| {
+            let (allowed, used) = (budget.seconds?, spent.millis / 1000);
+            let refused = Refused {
+                limit: Limit::Seconds,
+                allowed,
+                used,
+                reserve: 0,
+            };
+            (used >= allowed).then(|| budget_exceeded(scope, &refused))
+        })
+    }
+
+    /// Returns when a turn that begins now is stopped: by its own time, or by that of a budget.
+    pub(super) fn deadline(&self, timeout: Option<Duration>) -> Option<DateTime<Utc>> {
+        let timeout = timeout.or(self.plan().turn_timeout);
+        let left = |(_, budget, spent): (_, &Budget, Spent)| {
+            let span = Duration::from_secs(budget.seconds?);
+            Some(span.saturating_sub(Duration::from_millis(spent.millis)))
+        };
+        let budgets = self.budgets().into_iter().filter_map(left);
+        self.after(budgets.chain(timeout).min())
+    }
+
+    /// Returns the budgets that count for the turn, and what is used of each by now.
+    fn budgets(&self) -> [(&'static str, &Budget, Spent); 2] {
+        let turn = self.turn();
+        let mut of_turn = turn.map_or_else(Spent::default, |turn| turn.spent);
+        let mut of_thread = self.thread.spent;
+        let took = turn.map_or(0, |turn| millis(turn.started_at, self.now()));
+        of_turn.millis += took;
+        of_thread.millis += took;
+        let budgets = &self.plan().budgets;
+        [
+            ("turn", &budgets.turn, of_turn),
+            ("thread", &budgets.thread, of_thread),
+        ]
+    }
+}
+
+fn budget_exceeded(scope: &str, refused: &Refused) -> Failure {
+    let limit = format!("{scope}_{}", refused.limit.as_str());
+    let fields = [
+        ("limit", json!(limit)),
+        ("allowed", json!(refused.allowed)),
+        ("used", json!(refused.used)),
+        ("reserve", json!(refused.reserve)),
+    ];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value));
+    Failure {
+        code: "budget_exceeded".to_owned(),
+        message: format!(
+            "The {scope}'s budget is used up: {limit}: {refused}. Raise {limit} and say \"go on\": the work goes on from here"
+        ),
+        user_message: format!(
+            "The {scope}'s budget is used up ({limit}). Raise it and say \"go on\"."
+        ),
+        fields: Some(fields.into_iter().collect()),
     }
 }

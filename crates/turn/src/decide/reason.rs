@@ -106,7 +106,11 @@ impl Draft<'_> {
     /// Does the first step of a turn.
     pub(super) fn start_work(&mut self) {
         match self.plan().backend {
-            Some(_) => self.begin_backend(),
+            // What a backend uses is known when it has ended.
+            Some(_) => match self.budget_failure() {
+                Some(failure) => self.fail_turn(&failure),
+                None => self.begin_backend(),
+            },
             None => self.start_reason(),
         }
     }
@@ -129,8 +133,11 @@ impl Draft<'_> {
         self.call_model(newest, None);
     }
 
-    /// Calls the model, or makes the history shorter first.
+    /// Calls the model, or makes the history shorter first; either is paid for.
     fn call_model(&mut self, iteration: usize, failure: Option<&str>) {
+        if let Some(failure) = self.budget_failure() {
+            return self.fail_turn(&failure);
+        }
         match self.room() {
             Room::Enough => {
                 let exec_id = ExecId::from_uuid(self.new_uuid());

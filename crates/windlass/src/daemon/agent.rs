@@ -18,10 +18,8 @@ use windlass_runtime::{
 };
 use windlass_server::Models;
 
-use super::configured;
-use super::mcp;
 use super::tools::Tools;
-use super::web;
+use super::{budget, configured, mcp, web};
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
@@ -84,12 +82,17 @@ impl Agent<'_> {
             recovery: self.recovery,
             approvals: Arc::new(configured::approvals(self.config)?),
             compaction: configured::compaction(&self.config.compaction),
+            budgets: budget::budgets(&self.config.budget)?,
+            reserve: budget::reserve(&self.config.budget)?,
             ..RuntimeSettings::default()
         };
         let settings = configured::with_limits_of(settings, &self.config.tools);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
-        let backends =
+        let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
+        if let Some(allowance) = budget::allowance(&self.config.budget, store).await? {
+            backends = backends.with_allowance(Arc::new(allowance));
+        }
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)

@@ -2,6 +2,7 @@
 //! where none runs.
 
 pub(crate) mod agent;
+pub(crate) mod budget;
 pub(crate) mod made_token;
 pub(crate) mod secrets_key;
 

@@ -5,6 +5,7 @@ mod acp;
 mod asking;
 mod backends;
 mod backups;
+mod budgets;
 mod cli_page;
 mod config;
 mod data;

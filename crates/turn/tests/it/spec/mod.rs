@@ -1,6 +1,7 @@
 mod approvals;
 mod backend;
 mod backend_crashes;
+mod budget;
 mod busy;
 mod calls;
 mod compact;

@@ -6,6 +6,7 @@ use windlass_tools::{CheckpointLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
+use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
 
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
@@ -22,6 +23,7 @@ pub(super) fn layer() -> Layer {
         .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
+        .with(&["budget", "reserve_usd"], RESERVE_USD)
         .with(&["checkpoints", "enabled"], true);
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
     let numbers = [
@@ -48,6 +50,7 @@ pub(super) fn layer() -> Layer {
             u64::try_from(WAITING_INPUTS).ok(),
         ),
         ("limits", "wait_seconds", Some(WAIT.as_secs())),
+        ("budget", "reserve_tokens", Some(RESERVE_TOKENS)),
         ("runs", "grace_ms", millis(rpc.grace)),
         ("runs", "lease_ms", millis(rpc.lease)),
         (

@@ -1,0 +1,421 @@
+//! How much work may use, what it has used, and whether one more model call fits.
+//!
+//! Money is counted in millionths of a US dollar, so that sums are exact. [`Spent`] is a plain sum of what was recorded: two
+//! of them can be added, and one can be handed on to whoever works under the same budget.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::events::{LlmGenerationMetadata, TokenUsage};
+
+const MICROS: f64 = 1_000_000.0;
+
+/// Turns US dollars into millionths, rounded up: a hard limit counts what it cannot split as spent.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and no sum of money comes near"
+)]
+pub fn micro_usd(usd: f64) -> u64 {
+    // A price list knows no half millionths; what is left over there is noise of the floating point.
+    (usd * MICROS - 1e-3).ceil().max(0.0) as u64
+}
+
+/// How much work may use; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// Model calls, those included that were cut off and made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_calls: Option<u64>,
+    /// Tool calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u64>,
+    /// Tokens, read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money, in millionths of a US dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+    /// Seconds from the beginning of a turn to its end, waits included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+impl Budget {
+    /// Returns the smaller of two limits each.
+    #[must_use]
+    pub fn narrowed_by(&self, other: &Self) -> Self {
+        fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+            a.into_iter().chain(b).min()
+        }
+        Self {
+            model_calls: least(self.model_calls, other.model_calls),
+            tool_calls: least(self.tool_calls, other.tool_calls),
+            tokens: least(self.tokens, other.tokens),
+            micro_usd: least(self.micro_usd, other.micro_usd),
+            seconds: least(self.seconds, other.seconds),
+        }
+    }
+
+    /// Says which limit does not let another model call begin.
+    #[must_use]
+    pub fn refuses_call(&self, spent: &Spent, reserve: &Reserve) -> Option<Refused> {
+        let reserve = spent.reserve(reserve);
+        let spent_usd = spent.micro_usd(&reserve);
+        let spent_tokens = spent.tokens(&reserve);
+        [
+            (Limit::Usd, self.micro_usd, spent_usd, reserve.micro_usd),
+            (Limit::Tokens, self.tokens, spent_tokens, reserve.tokens),
+            (Limit::ModelCalls, self.model_calls, spent.model_calls, 0),
+            (Limit::Seconds, self.seconds, spent.millis / 1000, 0),
+        ]
+        .into_iter()
+        .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
+    }
+
+    /// Says whether another tool call does not fit.
+    #[must_use]
+    pub fn refuses_tool_call(&self, spent: &Spent) -> Option<Refused> {
+        let (allowed, used) = (self.tool_calls?, spent.tool_calls);
+        (used >= allowed).then_some(Refused {
+            limit: Limit::ToolCalls,
+            allowed,
+            used,
+            reserve: 0,
+        })
+    }
+}
+
+/// How much a turn may use, and how much all turns of its thread together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budgets {
+    /// One turn.
+    pub turn: Budget,
+    /// All turns of the thread.
+    pub thread: Budget,
+}
+
+impl Budgets {
+    /// Returns the smaller of two limits each.
+    #[must_use]
+    pub fn narrowed_by(&self, other: &Self) -> Self {
+        Self {
+            turn: self.turn.narrowed_by(&other.turn),
+            thread: self.thread.narrowed_by(&other.thread),
+        }
+    }
+}
+
+/// What is set aside for one model call before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reserve {
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// Money, in millionths of a US dollar.
+    pub micro_usd: u64,
+}
+
+/// What work has used, as recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// Model calls that came to an end, good or bad.
+    pub model_calls: u64,
+    /// Tool calls that began.
+    pub tool_calls: u64,
+    /// How long turns took, in milliseconds.
+    pub millis: u64,
+    tokens: u64,
+    micro_usd: u64,
+    /// Calls of which nobody knows the tokens, and calls of which nobody knows the price.
+    uncounted: u64,
+    unpriced: u64,
+    /// What the newest counted call used: the next one reads at least as much.
+    newest: Reserve,
+}
+
+impl Spent {
+    /// Takes a model call that came to an end. One that was cut off, or whose provider does not count, counts as what is set
+    /// aside for a call; one that failed before it said anything costs nothing.
+    pub fn add_call(&mut self, call: &LlmGenerationMetadata) {
+        self.model_calls += 1;
+        // Whoever makes a call says who served it. A call that was cut off has nobody to say so.
+        let was_cut_off = !call.success && call.provider.is_none();
+        match &call.usage {
+            Some(usage) => self.add_usage(usage),
+            None if call.success || was_cut_off || call.time_to_first_token_ms.is_some() => {
+                self.uncounted += 1;
+                self.unpriced += 1;
+            }
+            None => {}
+        }
+    }
+
+    /// Takes what a call used.
+    pub fn add_usage(&mut self, usage: &TokenUsage) {
+        let used = Reserve {
+            tokens: tokens(usage),
+            micro_usd: cost(usage).unwrap_or_default(),
+        };
+        self.unpriced += u64::from(cost(usage).is_none() && used.tokens > 0);
+        self.tokens = self.tokens.saturating_add(used.tokens);
+        self.micro_usd = self.micro_usd.saturating_add(used.micro_usd);
+        self.newest = used;
+    }
+
+    /// Returns what to set aside for the next call: as much as the newest one used, and no less than what is given.
+    #[must_use]
+    pub fn reserve(&self, least: &Reserve) -> Reserve {
+        Reserve {
+            tokens: self.newest.tokens.max(least.tokens),
+            micro_usd: self.newest.micro_usd.max(least.micro_usd),
+        }
+    }
+
+    /// Returns the tokens that were used. A call that nobody counted counts as a reserve.
+    #[must_use]
+    pub fn tokens(&self, reserve: &Reserve) -> u64 {
+        let uncounted = self.uncounted.saturating_mul(reserve.tokens);
+        self.tokens.saturating_add(uncounted)
+    }
+
+    /// Returns the money that was used, in millionths of a US dollar. A call without a price counts as a reserve.
+    #[must_use]
+    pub fn micro_usd(&self, reserve: &Reserve) -> u64 {
+        let unpriced = self.unpriced.saturating_mul(reserve.micro_usd);
+        self.micro_usd.saturating_add(unpriced)
+    }
+}
+
+/// Returns all tokens of a usage.
+#[must_use]
+pub fn tokens(usage: &TokenUsage) -> u64 {
+    u64::from(usage.input_tokens) + u64::from(usage.output_tokens)
+}
+
+/// Returns what a usage cost, in millionths of a US dollar: what the provider says, else what the price list says.
+#[must_use]
+pub fn cost(usage: &TokenUsage) -> Option<u64> {
+    usage
+        .actual_cost_usd
+        .or(usage.estimated_cost_usd)
+        .map(micro_usd)
+}
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Money.
+    Usd,
+    /// Tokens.
+    Tokens,
+    /// Model calls.
+    ModelCalls,
+    /// Tool calls.
+    ToolCalls,
+    /// Seconds.
+    Seconds,
+}
+
+impl Limit {
+    /// Returns its name, as in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Usd => "usd",
+            Self::Tokens => "tokens",
+            Self::ModelCalls => "model_calls",
+            Self::ToolCalls => "tool_calls",
+            Self::Seconds => "seconds",
+        }
+    }
+
+    /// Writes an amount as people read it.
+    fn amount(self, amount: u64) -> String {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "for people")]
+            Self::Usd => format!("{}", amount as f64 / MICROS),
+            _ => amount.to_string(),
+        }
+    }
+}
+
+/// A limit that lets nothing more begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// Which.
+    pub limit: Limit,
+    /// How much it allows.
+    pub allowed: u64,
+    /// How much is used.
+    pub used: u64,
+    /// How much another call would set aside.
+    pub reserve: u64,
+}
+
+impl Refused {
+    /// Says whether a call does not fit that may use so much. A limit that is smaller than that lets one call begin, if nothing
+    /// is used yet.
+    #[must_use]
+    pub fn of(limit: Limit, allowed: u64, used: u64, reserve: u64) -> Option<Self> {
+        let fits = used < allowed && used.saturating_add(reserve.min(allowed)) <= allowed;
+        (!fits).then_some(Self {
+            limit,
+            allowed,
+            used,
+            reserve,
+        })
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = |of| self.limit.amount(of);
+        let (allowed, used) = (amount(self.allowed), amount(self.used));
+        write!(f, "{allowed} allowed, {used} used")?;
+        match self.reserve {
+            0 => Ok(()),
+            reserve => write!(f, ", and the next call may use {}", amount(reserve)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(tokens: u32, usd: Option<f64>) -> TokenUsage {
+        TokenUsage {
+            input_tokens: tokens,
+            estimated_cost_usd: usd,
+            ..TokenUsage::default()
+        }
+    }
+
+    #[test]
+    fn money_is_exact_however_often_it_is_added() {
+        let mut spent = Spent::default();
+        for _ in 0..1000 {
+            spent.add_usage(&used(1, Some(0.1)));
+        }
+        assert_eq!(spent.micro_usd(&Reserve::default()), 100_000_000);
+        assert_eq!(micro_usd(0.000_000_2), 1);
+        assert_eq!(micro_usd(-1.0), 0);
+        assert_eq!(micro_usd(f64::NAN), 0);
+    }
+
+    #[test]
+    fn what_the_provider_says_counts_before_the_price_list() {
+        let usage = TokenUsage {
+            actual_cost_usd: Some(0.5),
+            ..used(1, Some(0.1))
+        };
+        assert_eq!(cost(&usage), Some(500_000));
+    }
+
+    #[test]
+    fn a_call_without_a_price_counts_as_a_reserve() {
+        let mut spent = Spent::default();
+        spent.add_usage(&used(10, None));
+        let reserve = Reserve {
+            tokens: 0,
+            micro_usd: 7,
+        };
+        assert_eq!(spent.micro_usd(&reserve), 7);
+        assert_eq!(spent.tokens(&reserve), 10);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_counts_and_one_that_failed_does_not() {
+        let reserve = Reserve {
+            tokens: 5,
+            micro_usd: 7,
+        };
+        for (success, provider, counted) in [
+            (false, None, 5),
+            (true, Some("p"), 5),
+            (false, Some("p"), 0),
+        ] {
+            let mut spent = Spent::default();
+            spent.add_call(&LlmGenerationMetadata {
+                success,
+                provider: provider.map(str::to_owned),
+                ..LlmGenerationMetadata::default()
+            });
+            assert_eq!((spent.model_calls, spent.tokens(&reserve)), (1, counted));
+        }
+    }
+
+    #[test]
+    fn one_more_call_fits_while_what_it_may_use_does() {
+        let budget = Budget {
+            tokens: Some(100),
+            ..Budget::default()
+        };
+        let reserve = Reserve {
+            tokens: 30,
+            micro_usd: 0,
+        };
+        for (spent_tokens, fits) in [(0, true), (30, true), (70, false), (100, false)] {
+            let mut spent = Spent::default();
+            if spent_tokens > 0 {
+                spent.add_usage(&used(spent_tokens, Some(0.0)));
+            }
+            let refused = budget.refuses_call(&spent, &reserve);
+            assert_eq!(refused.is_none(), fits, "{spent_tokens}: {refused:?}");
+        }
+        // The newest call is small, so the given reserve counts.
+        let mut spent = Spent::default();
+        spent.add_usage(&used(69, Some(0.0)));
+        spent.add_usage(&used(1, Some(0.0)));
+        assert_eq!(budget.refuses_call(&spent, &reserve), None);
+        spent.add_usage(&used(1, Some(0.0)));
+        let refused = budget.refuses_call(&spent, &reserve).unwrap();
+        assert_eq!(
+            refused.to_string(),
+            "100 allowed, 71 used, and the next call may use 30"
+        );
+    }
+
+    #[test]
+    fn a_limit_below_a_reserve_lets_one_call_begin_and_a_limit_of_nothing_none() {
+        let reserve = Reserve {
+            tokens: 0,
+            micro_usd: 50,
+        };
+        let allowing = |micro_usd| Budget {
+            micro_usd: Some(micro_usd),
+            ..Budget::default()
+        };
+        let mut spent = Spent::default();
+        assert_eq!(allowing(10).refuses_call(&spent, &reserve), None);
+        assert!(allowing(0).refuses_call(&spent, &reserve).is_some());
+        spent.add_usage(&used(1, Some(0.000_001)));
+        assert!(allowing(10).refuses_call(&spent, &reserve).is_some());
+    }
+
+    #[test]
+    fn budgets_only_become_narrower() {
+        let wide = Budget {
+            tokens: Some(10),
+            tool_calls: Some(3),
+            ..Budget::default()
+        };
+        let narrow = Budget {
+            tokens: Some(20),
+            seconds: Some(5),
+            ..Budget::default()
+        };
+        let both = Budget {
+            tokens: Some(10),
+            tool_calls: Some(3),
+            seconds: Some(5),
+            ..Budget::default()
+        };
+        assert_eq!(wide.narrowed_by(&narrow), both);
+        assert_eq!(narrow.narrowed_by(&wide), both);
+    }
+}

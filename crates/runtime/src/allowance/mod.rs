@@ -1,0 +1,50 @@
+//! What all sessions of a runtime may use together, and who decides that.
+
+mod day;
+mod held;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use windlass_core::budget::Reserve;
+use windlass_core::error::Result;
+use windlass_core::events::TokenUsage;
+use windlass_core::typed_id::ExecId;
+
+pub use day::{DayAllowance, DayLimits};
+pub(crate) use held::Held;
+
+/// A model call that is about to begin, or a backend's run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowanceCall {
+    /// The step.
+    pub exec_id: ExecId,
+    /// Whose work it is, where it is not the operator's.
+    pub owner: Option<String>,
+    /// When it begins.
+    pub at: DateTime<Utc>,
+    /// What it may use.
+    pub reserve: Reserve,
+}
+
+/// What a call has used.
+#[derive(Debug, Clone, Copy)]
+pub enum CallUsage<'a> {
+    /// So much.
+    Known(&'a TokenUsage),
+    /// Nothing: it never came about.
+    Nothing,
+    /// Nobody knows: it was cut off, or its provider does not count. It counts as what was set aside.
+    Unknown,
+}
+
+/// Says what all sessions of a runtime may use together. It is asked before every model call, and told after it.
+#[async_trait]
+pub trait Allowance: Send + Sync {
+    /// Sets aside what a call may use; an error ends the turn, and the model is not called
+    /// ([`AgentLoopError::BudgetExceeded`](windlass_core::AgentLoopError::BudgetExceeded)).
+    async fn reserve(&self, call: &AllowanceCall) -> Result<()>;
+
+    /// Takes what a call has used in place of what was set aside for it, once for every call that was asked about. What was
+    /// used without asking counts too.
+    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>);
+}

@@ -1,0 +1,268 @@
+//! How much turns, threads and a day may use.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::budget::{Budget, Budgets, Reserve};
+use windlass_core::events::EventData;
+use windlass_core::llm_driver_registry::{LlmCompletionMetadata, LlmStreamEvent};
+use windlass_core::message::InputMessage;
+use windlass_core::tools::ToolExecutionResult;
+use windlass_core::turn_request::TurnRequest;
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::{
+    DayAllowance, DayLimits, Journal, MemoryJournal, MemoryQueries, RuntimeBackends,
+    SessionBuilder, StopReason, TurnResult, World,
+};
+
+use crate::durability::Life;
+use crate::support::{Call, Fixture, FnTool, Gate, Setup, TestWorld, call, soon, tool};
+
+/// Ends a call that cost so much.
+fn costing(call: Call, usd: f64) -> Call {
+    call.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
+        prompt_tokens: Some(10),
+        completion_tokens: Some(5),
+        estimated_cost_usd: Some(usd),
+        ..LlmCompletionMetadata::default()
+    })))
+}
+
+/// Asks for a tool, at a price.
+fn working(n: usize, usd: f64) -> Call {
+    let calls = vec![call(&format!("c{n}"), "work", json!({}))];
+    costing(Call::new().say(LlmStreamEvent::ToolCalls(calls)), usd)
+}
+
+fn work() -> FnTool {
+    tool("work", |_, _| async {
+        ToolExecutionResult::success("done")
+    })
+}
+
+fn micro_usd(n: u64) -> Reserve {
+    Reserve {
+        tokens: 0,
+        micro_usd: n,
+    }
+}
+
+fn budget(micro_usd: u64) -> Budget {
+    Budget {
+        micro_usd: Some(micro_usd),
+        ..Budget::default()
+    }
+}
+
+fn is_over_budget(turn: &TurnResult) -> bool {
+    turn.stop_reason == StopReason::Failed && turn.error_code.as_deref() == Some("budget_exceeded")
+}
+
+/// Returns what the model calls of a session cost, by its records, in millionths.
+async fn recorded(fixture: &Fixture) -> u64 {
+    let events = fixture.events().await;
+    let calls = events.iter().filter_map(|event| match &event.data {
+        EventData::LlmGeneration(data) => data.metadata.usage,
+        _ => None,
+    });
+    calls
+        .filter_map(|usage| windlass_core::budget::cost(&usage))
+        .sum()
+}
+
+/// A process on a journal that outlives it.
+async fn process(journal: &Arc<MemoryJournal>, calls: Vec<Call>, thread_micro_usd: u64) -> Fixture {
+    Setup::new(calls)
+        .tool(&work())
+        .backends(RuntimeBackends::on_memory(journal))
+        .session(|session| session.session_id(SessionId::from_seed(7)))
+        .settings(|settings| {
+            settings.budgets.thread = budget(thread_micro_usd);
+            settings.reserve = micro_usd(1_000);
+        })
+        .build()
+        .await
+}
+
+#[tokio::test]
+async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_lets_it_go_on() {
+    let journal = Arc::new(MemoryJournal::new());
+    let calls = || (0..9).map(|n| working(n, 0.02)).collect();
+    let fixture = process(&journal, calls(), 50_000).await;
+    let turn = fixture.run("go").await;
+    assert!(is_over_budget(&turn), "{turn:?}");
+    assert_eq!(fixture.model.calls(), 2);
+    assert_eq!(recorded(&fixture).await, 40_000);
+    // It is still used up, also for a turn that would do little.
+    assert!(is_over_budget(&fixture.run("a little more").await));
+    assert_eq!(fixture.model.calls(), 2);
+    fixture.assert_sound().await;
+    drop(fixture);
+
+    let raised = process(&journal, calls(), 90_000).await;
+    assert!(is_over_budget(&raised.run("go on").await));
+    assert_eq!(raised.model.calls(), 2);
+    assert_eq!(recorded(&raised).await, 80_000);
+    // It goes on from what is there: the model reads the results of before.
+    let sent = raised.model.sent(0);
+    assert_eq!(
+        sent.iter().filter(|said| said.starts_with("Tool")).count(),
+        2
+    );
+    assert_eq!(sent.last().unwrap(), "User: go on");
+}
+
+#[test]
+fn sums_agree_with_the_journal_after_a_process_died_in_the_middle_of_a_call() {
+    let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
+    let life = Life::new();
+    life.run(async {
+        let lost = Call::new().text("lost").wait(&gate);
+        let fixture = process(&journal, vec![working(0, 0.02), lost], 50_000).await;
+        drop(fixture.runtime.submit(fixture.session, "go").await.unwrap());
+        gate.reached(1).await;
+    });
+    drop(life);
+    Life::new().run(async {
+        // 0.02 is recorded, and the lost call counts as one like it: a third of the kind does not fit.
+        let fixture = process(&journal, vec![working(1, 0.01)], 59_999).await;
+        let turn = fixture.resume().await.expect("the turn is open");
+        assert!(is_over_budget(&soon(turn.wait()).await.unwrap()));
+        assert_eq!(fixture.model.calls(), 0);
+        assert_eq!(recorded(&fixture).await, 20_000);
+        fixture.assert_sound().await;
+    });
+    Life::new().run(async {
+        let answer = costing(Call::new().text("done"), 0.005);
+        let fixture = process(&journal, vec![working(1, 0.01), answer], 60_000).await;
+        assert!(fixture.run("go on").await.success);
+        assert_eq!(recorded(&fixture).await, 35_000);
+    });
+}
+
+#[tokio::test]
+async fn what_a_turn_asks_for_can_only_be_less_than_the_host_allows() {
+    for (asked, calls) in [(30_000, 1), (500_000, 2)] {
+        let fixture = Setup::new((0..9).map(|n| working(n, 0.02)))
+            .tool(&work())
+            .settings(|settings| settings.budgets.turn = budget(50_000))
+            .build()
+            .await;
+        let request = TurnRequest {
+            budgets: Some(Budgets {
+                turn: budget(asked),
+                thread: Budget::default(),
+            }),
+            ..TurnRequest::default()
+        };
+        let input = InputMessage::user("go").with_turn_request(request);
+        let turn = soon(fixture.runtime.run_turn(fixture.session, input)).await;
+        assert!(is_over_budget(&turn.unwrap()));
+        assert_eq!(fixture.model.calls(), calls);
+    }
+}
+
+async fn allowance(
+    journal: &Arc<MemoryJournal>,
+    limits: DayLimits,
+    world: &TestWorld,
+) -> Arc<DayAllowance> {
+    let queries = MemoryQueries::new(Arc::clone(journal), Arc::default());
+    let opened = DayAllowance::open(limits, &**journal, &queries, world.now(), |_| None);
+    Arc::new(opened.await.unwrap())
+}
+
+fn day_of(usd: u64, reserve: u64) -> DayLimits {
+    DayLimits {
+        micro_usd: Some(usd),
+        reserve: micro_usd(reserve),
+        ..DayLimits::default()
+    }
+}
+
+#[tokio::test]
+async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
+    const RESERVE: u64 = 30_000;
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let shared = allowance(&journal, day_of(1_000_000, RESERVE), &world).await;
+    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    // Every call costs a little more than was set aside for the first ones.
+    let mut setup = Setup::new((0..500).map(|n| working(n, 0.031)))
+        .tool(&work())
+        .backends(backends)
+        .settings(|settings| settings.reserve = micro_usd(RESERVE));
+    setup.world = world;
+    let fixture = setup.build().await;
+    let first = fixture.runtime.session(fixture.session).await.unwrap();
+    let mut sessions = vec![fixture.session];
+    for _ in 1..20 {
+        let session = SessionBuilder::new(first.harness_id).build();
+        let session = windlass_core::session::Session {
+            agent_id: first.agent_id,
+            capabilities: first.capabilities.clone(),
+            ..session
+        };
+        sessions.push(session.id);
+        fixture.runtime.add_session(session).await.unwrap();
+    }
+    let turns: Vec<_> = sessions
+        .iter()
+        .map(|session| {
+            let (runtime, session) = (fixture.runtime.clone(), *session);
+            tokio::spawn(async move { runtime.run_text_turn(session, "go").await })
+        })
+        .collect();
+    for turn in turns {
+        let turn = soon(turn).await.unwrap().unwrap();
+        assert!(is_over_budget(&turn), "{turn:?}");
+    }
+    let mut spent = 0;
+    for session in sessions {
+        let of_session = Fixture {
+            session,
+            ..fixture.clone()
+        };
+        spent += recorded(&of_session).await;
+    }
+    assert_eq!(spent, shared.used().micro_usd);
+    assert_eq!(
+        spent,
+        31_000 * u64::try_from(fixture.model.calls()).unwrap()
+    );
+    assert!(spent > 1_000_000 - 2 * RESERVE, "{spent} is too little");
+    assert!(spent <= 1_000_000 + RESERVE, "{spent} is too much");
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_died_with_it() {
+    let journal = Arc::new(MemoryJournal::new());
+    let world = TestWorld::default();
+    let gate = Gate::shut();
+    let limits = day_of(1_000_000, 1_000);
+    let shared = allowance(&journal, limits, &world).await;
+    let calls = vec![
+        costing(Call::new().text("one"), 0.1),
+        working(1, 0.2),
+        Call::new().text("lost").wait(&gate),
+    ];
+    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    let mut setup = Setup::new(calls).tool(&work()).backends(backends);
+    setup.settings.reserve = micro_usd(1_000);
+    setup.world = world.clone();
+    let first = setup.build().await;
+    assert!(first.run("first").await.success);
+    let turn = first.start("second");
+    gate.reached(1).await;
+    assert_eq!(shared.used().micro_usd, 300_000);
+    assert_eq!(recorded(&first).await, 300_000);
+    // The next process begins while the call of this one is open.
+    let again = allowance(&journal, limits, &world).await;
+    assert_eq!(again.used().micro_usd, 301_000);
+    assert!(journal.open(None, 9).await.unwrap().len() == 1);
+    turn.abort();
+    // Tomorrow is another day.
+    world.advance(std::time::Duration::from_secs(48 * 3600));
+    let tomorrow = allowance(&journal, limits, &world).await;
+    assert_eq!(tomorrow.used().micro_usd, 0);
+}

@@ -1,0 +1,318 @@
+//! How much turns may use.
+
+use serde_json::json;
+use windlass_core::budget::{Budget, Budgets, Reserve};
+use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
+use windlass_turn::{Failure, Input, TurnPlan};
+
+use crate::world::Step::{
+    After, Begin, Compact, Crash, Done, Interrupt, Model, ModelUsing, Say, Steer,
+};
+use crate::world::{Step, World, check, plan};
+
+const NO_RESERVE: Reserve = Reserve {
+    tokens: 0,
+    micro_usd: 0,
+};
+
+fn allowing(turn: Budget, thread: Budget, reserve: Reserve) -> TurnPlan {
+    TurnPlan {
+        budgets: Budgets { turn, thread },
+        reserve,
+        ..plan()
+    }
+}
+
+fn tokens(n: u64) -> Budget {
+    Budget {
+        tokens: Some(n),
+        ..Budget::default()
+    }
+}
+
+fn turn_tokens(n: u64, reserve: u64) -> TurnPlan {
+    let reserve = Reserve {
+        tokens: reserve,
+        ..NO_RESERVE
+    };
+    allowing(tokens(n), Budget::default(), reserve)
+}
+
+fn thread_tokens(n: u64) -> TurnPlan {
+    allowing(Budget::default(), tokens(n), NO_RESERVE)
+}
+
+fn failed(world: &World) -> &TurnFailedData {
+    let EventData::TurnFailed(failed) = world.last("turn.failed") else {
+        panic!("another event")
+    };
+    failed
+}
+
+/// Says which limit ended the last turn, and how much it allowed, how much was used, and how much a call would set aside.
+fn exceeded(world: &World) -> (String, u64, u64, u64) {
+    let failed = failed(world);
+    assert_eq!(failed.error_code.as_deref(), Some("budget_exceeded"));
+    let fields = json!(failed.error_fields);
+    let number = |name: &str| fields[name].as_u64();
+    let numbers = (number("allowed"), number("used"), number("reserve"));
+    let (Some(limit), (Some(allowed), Some(used), Some(reserve))) =
+        (fields["limit"].as_str(), numbers)
+    else {
+        panic!("{fields} does not say which limit it was")
+    };
+    assert!(failed.error.contains(limit), "{}", failed.error);
+    (limit.to_owned(), allowed, used, reserve)
+}
+
+const STOPPED: &[&str] = &[
+    "tool.completed",
+    "act.completed",
+    "turn.failed",
+    "session.idled",
+];
+const GOES_ON: &[&str] = &[
+    "tool.completed",
+    "act.completed",
+    "reason.started",
+    "=> model",
+];
+
+#[test]
+fn a_turn_stops_before_the_call_that_may_not_fit() {
+    let given = |used| [Say("hi"), ModelUsing(&[("a", "once")], used)];
+    // What is used and what a call may use must fit together, to the last token.
+    check(turn_tokens(100, 30), &given(30), Done("a"), GOES_ON);
+    check(turn_tokens(100, 70), &given(30), Done("a"), GOES_ON);
+    check(turn_tokens(100, 71), &given(30), Done("a"), STOPPED);
+    // A call may use as much as the one before it.
+    check(turn_tokens(100, 0), &given(50), Done("a"), GOES_ON);
+    check(turn_tokens(100, 0), &given(51), Done("a"), STOPPED);
+    let given = [Say("hi"), ModelUsing(&[("a", "once")], 30), Done("a")];
+    let world = World::after(turn_tokens(100, 71), &given);
+    assert_eq!(exceeded(&world), ("turn_tokens".to_owned(), 100, 30, 71));
+}
+
+#[test]
+fn a_limit_is_never_passed_by_more_than_a_call_uses_beyond_what_was_set_aside() {
+    for used in 1..=40 {
+        let mut world = World::after(turn_tokens(100, 20), &[Say("hi")]);
+        let mut calls = 0;
+        while world.thread.turn().is_some() {
+            world.play(ModelUsing(&[("a", "pure")], used));
+            world.play(Done("a"));
+            calls += 1;
+        }
+        let (_, allowed, spent, reserve) = exceeded(&world);
+        assert_eq!(spent, u64::from(used) * calls);
+        assert!(spent + reserve > allowed, "it stopped too early at {used}");
+        let beyond = u64::from(used).saturating_sub(20);
+        assert!(spent <= allowed + beyond, "{spent} of {allowed} at {used}");
+    }
+}
+
+#[test]
+fn a_turn_that_is_told_more_and_a_compaction_have_no_more_than_others() {
+    let calls = Budget {
+        model_calls: Some(1),
+        ..Budget::default()
+    };
+    let one_call = || allowing(calls, Budget::default(), NO_RESERVE);
+    let mut world = World::after(one_call(), &[Say("hi"), Steer("and")]);
+    let said = world.play(Model("hello", &[]));
+    assert_eq!(said.last().map(String::as_str), Some("session.idled"));
+    assert_eq!(exceeded(&world).0, "turn_model_calls");
+
+    let plan = allowing(Budget::default(), calls, NO_RESERVE);
+    check(
+        plan,
+        &[Say("hi"), Model("hello", &[])],
+        Compact,
+        &["turn.started", "turn.failed", "session.idled"],
+    );
+    // What a compaction used counts like any other call.
+    let two = Budget {
+        model_calls: Some(2),
+        ..Budget::default()
+    };
+    let plan = allowing(Budget::default(), two, NO_RESERVE);
+    let given = [Say("hi"), Model("hello", &[]), Compact, Model("short", &[])];
+    let mut world = World::after(plan, &given);
+    world.play(Say("more"));
+    assert_eq!(exceeded(&world), ("thread_model_calls".to_owned(), 2, 2, 0));
+}
+
+#[test]
+fn turns_share_what_their_thread_may_use_and_a_raise_lets_the_work_go_on() {
+    let given = [
+        Say("hi"),
+        ModelUsing(&[], 60),
+        Say("more"),
+        ModelUsing(&[], 30),
+    ];
+    let mut world = World::after(thread_tokens(160), &given);
+    world.play(Say("again"));
+    assert!(world.thread.turn().is_some());
+    world.play(ModelUsing(&[("a", "once")], 50));
+    world.play(Done("a"));
+    assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 160, 140, 50));
+    // The result of the call is there, for the turn that goes on.
+    let before = world.transcript();
+    assert!(before.last().unwrap().contains('a'), "{before:?}");
+    world.plan = thread_tokens(190);
+    let said = world.play(Say("go on"));
+    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+    assert_eq!(world.transcript().len(), before.len() + 1);
+}
+
+#[test]
+fn an_input_of_a_thread_without_budget_is_kept_and_its_turn_fails() {
+    let given = [Say("hi"), Say("second"), ModelUsing(&[], 60)];
+    check(
+        thread_tokens(60),
+        &given,
+        Begin,
+        &[
+            "turn.started",
+            "input.message",
+            "session.activated",
+            "turn.failed",
+            "session.idled",
+        ],
+    );
+}
+
+#[test]
+fn sums_are_the_same_after_a_crash() {
+    let given = [
+        Say("hi"),
+        ModelUsing(&[("a", "once"), ("b", "pure")], 30),
+        Done("a"),
+        Done("b"),
+        After(3),
+        ModelUsing(&[], 40),
+        Say("more"),
+    ];
+    let mut world = World::after(thread_tokens(1000), &given);
+    let before = *world.thread.spent();
+    assert_eq!(before.tokens(&NO_RESERVE), 70);
+    assert_eq!((before.model_calls, before.tool_calls), (2, 2));
+    assert_eq!(before.millis, 3_000);
+    world.play(Crash);
+    // Nobody knows what the call used that the crash cut off: it counts as a reserve.
+    let after = *world.thread.spent();
+    let reserve = Reserve {
+        tokens: 7,
+        ..NO_RESERVE
+    };
+    assert_eq!(after.tokens(&reserve), 77);
+    assert_eq!(after.model_calls, 3);
+}
+
+#[test]
+fn a_crash_is_no_way_around_a_limit() {
+    let plan = || turn_tokens(100, 40);
+    // 40, and 40 for the call that is cut off: the same call again does not fit.
+    let given = [Say("hi"), ModelUsing(&[("a", "pure")], 40), Done("a")];
+    let mut world = World::after(plan(), &given);
+    world.play(Crash);
+    assert_eq!(world.thread.turn(), None);
+    assert_eq!(exceeded(&world), ("turn_tokens".to_owned(), 100, 80, 40));
+}
+
+#[test]
+fn a_call_that_somebody_stops_counts_and_one_that_the_provider_fails_does_not() {
+    let reserve = Reserve {
+        tokens: 7,
+        ..NO_RESERVE
+    };
+    let stopped = World::after(thread_tokens(1000), &[Say("hi"), Interrupt]);
+    assert_eq!(stopped.thread.spent().tokens(&reserve), 7);
+
+    let mut failed = World::after(thread_tokens(1000), &[Say("hi")]);
+    let decision = failed.decide(Input::ModelFailed {
+        exec_id: failed.model(),
+        failure: Failure {
+            code: "server".to_owned(),
+            message: "overloaded".to_owned(),
+            user_message: "Something went wrong.".to_owned(),
+            fields: None,
+        },
+        metadata: Box::new(LlmGenerationMetadata {
+            provider: Some("provider".to_owned()),
+            ..LlmGenerationMetadata::default()
+        }),
+    });
+    failed.take(decision.unwrap());
+    assert_eq!(failed.thread.spent().tokens(&reserve), 0);
+}
+
+#[test]
+fn a_tool_call_too_many_is_not_run_and_the_model_reads_why() {
+    let two = Budget {
+        tool_calls: Some(2),
+        ..Budget::default()
+    };
+    let plan = allowing(two, Budget::default(), NO_RESERVE);
+    let calls = &[("a", "once"), ("b", "once"), ("c", "once"), ("d", "client")];
+    let mut world = World::after(plan, &[Say("hi"), Model("", calls)]);
+    assert_eq!(world.count("tool.started"), 2);
+    assert_eq!(world.count("tool.call_requested"), 0);
+    world.play(Done("a"));
+    let said = world.play(Done("b"));
+    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+    let EventData::ToolCompleted(refused) = &world
+        .events
+        .iter()
+        .find(|event| matches!(&event.data, EventData::ToolCompleted(end) if !end.success))
+        .unwrap()
+        .data
+    else {
+        panic!("another event")
+    };
+    assert!(refused.error.as_ref().unwrap().contains("2 tool calls"));
+    // Only calls that ran are counted, so that a raise gives as many more.
+    assert_eq!(world.thread.spent().tool_calls, 2);
+}
+
+#[test]
+fn a_call_that_repeats_after_a_crash_is_one_call() {
+    let one = Budget {
+        tool_calls: Some(1),
+        ..Budget::default()
+    };
+    let plan = allowing(one, Budget::default(), NO_RESERVE);
+    let mut world = World::after(plan, &[Say("hi"), Model("", &[("a", "pure")])]);
+    let said = world.play(Crash);
+    assert_eq!(said, ["turn.resumed"]);
+    assert_eq!(world.pending(), ["=> run a"]);
+}
+
+#[test]
+fn a_turn_is_stopped_when_the_time_of_its_budget_is_over() {
+    let seconds = |n| Budget {
+        seconds: Some(n),
+        ..Budget::default()
+    };
+    let plan = allowing(seconds(5), Budget::default(), NO_RESERVE);
+    let world = World::after(plan, &[Say("hi"), After(5)]);
+    assert_eq!(exceeded(&world), ("turn_seconds".to_owned(), 5, 5, 0));
+
+    // Turns share the time of their thread; nobody counts the time between them.
+    let plan = allowing(Budget::default(), seconds(5), NO_RESERVE);
+    let given = [
+        Say("hi"),
+        After(2),
+        Model("hello", &[]),
+        After(60),
+        Say("more"),
+        After(3),
+    ];
+    let world = World::after(plan, &given);
+    assert_eq!(exceeded(&world), ("thread_seconds".to_owned(), 5, 5, 0));
+
+    // A shorter time of the turn's own is not the budget's.
+    let plan = allowing(seconds(5), Budget::default(), NO_RESERVE);
+    let world = World::after(plan, &[Step::SayWithin("hi", 2), After(2)]);
+    assert_eq!(failed(&world).error_code.as_deref(), Some("turn_timeout"));
+}
