@@ -31,5 +31,6 @@ mod replay;
 mod secrets;
 mod shutdown;
 mod support;
+mod tool_search;
 mod tools;
 mod turns;
