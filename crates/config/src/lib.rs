@@ -305,6 +305,8 @@ pub struct Tools {
     pub timeout_seconds: Option<u64>,
     /// How many bytes of a result a model gets.
     pub max_result_bytes: Option<usize>,
+    /// Above how many tools of MCP servers, or of one capability, a model finds them by `tool_search`; 0 is never.
+    pub defer_above: Option<usize>,
 }
 
 /// What is read of the web; what is not set stays as it is.

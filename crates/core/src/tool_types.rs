@@ -250,7 +250,7 @@ pub struct ClientSideTool {
 pub enum DeferrablePolicy {
     /// It is always sent.
     Never,
-    /// The provider or a capability decides.
+    /// It depends on how many tools there are: see `defer_above` of the runtime's settings.
     #[default]
     Automatic,
     /// It is sent only after a search.

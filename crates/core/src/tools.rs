@@ -12,6 +12,9 @@ pub use crate::tool_types::{
 };
 use crate::traits::ToolContext;
 
+/// The name of the tool that finds deferred tools.
+pub const TOOL_SEARCH: &str = "tool_search";
+
 /// What the model reads when a tool fails for a reason that is none of its business.
 pub const INTERNAL_ERROR_TEXT: &str = "An internal error occurred while executing the tool";
 

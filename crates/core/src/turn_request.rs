@@ -183,6 +183,13 @@ impl TurnRequest {
         offered
     }
 
+    /// Tells whether tools of this name are left out.
+    #[must_use]
+    pub fn disallows(&self, name: &str) -> bool {
+        let mut patterns = self.disallowed_tools.iter();
+        patterns.any(|pattern| matches(pattern, name))
+    }
+
     fn wants(&self, tool: &ToolDefinition) -> bool {
         let names = |patterns: &[String]| {
             patterns.iter().any(|pattern| {

@@ -111,6 +111,9 @@ pub struct RuntimeSettings {
     pub backend_history_bytes: usize,
     /// When the history of a session is made shorter by itself; `None` is never, unless its capability `compaction` says so.
     pub compaction: Option<CompactionSettings>,
+    /// Above how many tools of one capability, all MCP servers being one, the model finds them by `tool_search` and is not offered them at
+    /// once; `None` is never. Tools that are always deferred, and those that never are, stay so.
+    pub defer_above: Option<usize>,
 }
 
 impl Default for RuntimeSettings {
@@ -137,6 +140,7 @@ impl Default for RuntimeSettings {
             approvals: Arc::default(),
             backend_history_bytes: 256 * 1024,
             compaction: None,
+            defer_above: None,
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use windlass_core::error::AgentLoopError;
-use windlass_core::tools::ToolDefinition;
+use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
 
 use crate::app::{App, Shared};
@@ -475,9 +475,7 @@ async fn builtin_tools(
     probe.agent_id = settings.agent_id;
     let context = runtime.preview_context(probe).await?;
     let tools = context.runtime_agent.tools;
-    Ok(tools
-        .iter()
-        .map(ToolDefinition::name)
-        .map(str::to_owned)
-        .collect())
+    let names = tools.iter().map(ToolDefinition::name);
+    // Whether a turn has deferred tools is not known before it begins.
+    Ok(names.chain([TOOL_SEARCH]).map(str::to_owned).collect())
 }

@@ -14,6 +14,7 @@ mod draft;
 mod evolve;
 mod evolve_run;
 mod fits;
+mod found;
 mod input;
 mod plan;
 mod prompt;

@@ -70,8 +70,10 @@ pub struct TurnPlan {
     pub max_iterations: usize,
     /// The tools by name.
     pub tools: Arc<HashMap<String, ToolSpec>>,
-    /// Their names as the model sees them, in order.
+    /// The names of those that the model is offered at once, in order.
     pub tool_names: Arc<[String]>,
+    /// The others, which it is offered once they are found, and how many tokens each takes.
+    pub deferred: Arc<HashMap<String, u64>>,
     /// How many calls run at once.
     pub max_parallel_calls: usize,
     /// How many calls may wait for somebody outside; one more fails.
@@ -108,6 +110,7 @@ impl Default for TurnPlan {
             max_iterations: windlass_core::runtime_agent::DEFAULT_MAX_ITERATIONS,
             tools: Arc::default(),
             tool_names: Arc::new([]),
+            deferred: Arc::default(),
             max_parallel_calls: 32,
             max_pending_calls: None,
             max_waiting_inputs: None,

@@ -105,7 +105,7 @@ impl ModelCall {
         let turn_id = thread.turn().map(|turn| turn.id);
         let (history, prompt) = prompt_view::of(scope, iteration);
         // Whoever asks to see what was sent finds the same messages under the same ids.
-        let history = match &context.plan.compaction {
+        let history = match thread.compaction_plan(&context.plan) {
             Some(plan) => plan.cut(&history),
             None => history,
         };
@@ -115,7 +115,7 @@ impl ModelCall {
             exec_id: Some(exec_id),
             system_prompt: Arc::clone(&context.system_prompt),
             history,
-            config: Arc::clone(&context.offer.config),
+            config: context.call_config(thread),
         };
         let armed = turn_id.map(|turn_id| OutputGuardrailContext {
             session_id: thread.session_id(),

@@ -58,7 +58,7 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
 }
 
 /// Finds the tool that a model means when it writes the name that people read, or its last part if that is enough.
-fn meant(definitions: &[ToolDefinition], name: &str) -> Option<String> {
+fn meant<'a>(definitions: impl Iterator<Item = &'a ToolDefinition>, name: &str) -> Option<String> {
     let (mut whole, mut parts) = (None, Vec::new());
     for definition in definitions {
         let Some((_, last)) = definition

@@ -12,11 +12,13 @@ use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::mcp::{DiscoveredTools, ScopedMcpServers};
 use windlass_core::message_filter::MessageFilterProvider;
-use windlass_core::tools::{Tool, ToolDefinition, ToolRegistry};
+use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolRegistry};
 use windlass_core::turn_request::TurnRequest;
 
+use super::SplitTools;
 use crate::inner::Inner;
 use crate::panics::caught;
+use crate::settings::RuntimeSettings;
 
 /// Something that applies to messages, with its capability's configuration.
 pub(crate) struct Configured<T: ?Sized> {
@@ -164,6 +166,27 @@ impl Contributions {
         }
         offered.retain(|tool| !approvals.refuses_all_of(tool.name()));
         Ok(request.apply(offered))
+    }
+
+    /// Leaves out of the offer what the model is to find first. Where the search is refused nothing is, for nothing could be found.
+    pub(crate) fn split(
+        &self,
+        definitions: Vec<ToolDefinition>,
+        request: &TurnRequest,
+        settings: &RuntimeSettings,
+    ) -> Result<SplitTools> {
+        let refused = settings.approvals.refuses_all_of(TOOL_SEARCH);
+        if refused || request.disallows(TOOL_SEARCH) {
+            return Ok(SplitTools::whole(definitions));
+        }
+        let is_taken = definitions.iter().any(|tool| tool.name() == TOOL_SEARCH);
+        let split = SplitTools::of(definitions, settings.defer_above);
+        match split.deferred.is_empty() || !(is_taken || self.tools.has(TOOL_SEARCH)) {
+            true => Ok(split),
+            false => Err(AgentLoopError::config(format!(
+                "a tool is called `{TOOL_SEARCH}`, which is what finds deferred tools: give it another name, or defer none"
+            ))),
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod capabilities;
 mod compaction;
+mod deferred;
 mod discovered;
 mod offer;
 mod prompt;
 mod records;
+mod tool_search;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::approval_rules::ApprovalRules;
@@ -23,17 +25,20 @@ use windlass_core::network_access::NetworkAccessList;
 use windlass_core::runtime_agent::{DEFAULT_MAX_ITERATIONS, RuntimeAgent};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
+use windlass_core::tools::TOOL_SEARCH;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::{ModelId, SessionId};
-use windlass_turn::{BackendPlan, CompactionPlan, TurnPlan};
+use windlass_turn::{BackendPlan, CompactionPlan, Thread, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 pub(crate) use capabilities::{Contributions, guarded};
+pub(crate) use deferred::SplitTools;
 pub(crate) use discovered::Discovery;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use records::Records;
+use tool_search::ToolSearch;
 
 /// Everything that a turn works with. Made once per turn and shared by its steps.
 pub(crate) struct TurnContext {
@@ -42,6 +47,8 @@ pub(crate) struct TurnContext {
     pub(crate) model: ModelWithProvider,
     pub(crate) driver: Arc<dyn LlmDriver>,
     pub(crate) offer: Arc<Offer>,
+    /// The settings of the newest model call that was offered tools that had been found, and their names.
+    widened: Mutex<Option<(Vec<String>, Arc<LlmCallConfig>)>>,
     pub(crate) contributions: Contributions,
     pub(crate) locale: Option<String>,
     pub(crate) network_access: Option<NetworkAccessList>,
@@ -53,6 +60,26 @@ pub(crate) struct TurnContext {
     pub(crate) asked_model: Option<String>,
     /// Whose work it is, where it is not the operator's.
     pub(crate) owner: Option<String>,
+}
+
+impl TurnContext {
+    /// Returns the settings of the next model call of a thread: deferred tools are in it when the thread has found them. Definitions are
+    /// copied only when it has found more.
+    pub(crate) fn call_config(&self, thread: &Thread) -> Arc<LlmCallConfig> {
+        let found = thread.found_tools(&self.plan);
+        if found.is_empty() {
+            return Arc::clone(&self.offer.config);
+        }
+        let mut widened = self.widened.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*widened {
+            Some((names, config)) if *names == found => Arc::clone(config),
+            _ => {
+                let config = Arc::new(self.offer.with_found(&found));
+                *widened = Some((found, Arc::clone(&config)));
+                config
+            }
+        }
+    }
 }
 
 /// What a caller asks of one turn: what its input says, and what it said beside it.
@@ -79,7 +106,7 @@ impl Assembled {
             model_id,
         } = self;
         let runtime_agent = RuntimeAgent {
-            tools: context.offer.tools().to_vec(),
+            tools: context.offer.tools().cloned().collect(),
             system_prompt: context.system_prompt.to_string(),
             model: context.model.model.clone(),
             max_iterations: context.plan.max_iterations,
@@ -206,17 +233,32 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     let settings = &inner.settings;
     let approvals = &settings.approvals;
     let definitions = contributions.take_definitions(&records.overlay, &request, approvals)?;
+    let SplitTools { offered, deferred } = match request.backend {
+        Some(_) => SplitTools::whole(definitions),
+        None => contributions.split(definitions, &request, settings)?,
+    };
     let call_config = LlmCallConfig {
         model: model.model.clone(),
         reasoning_effort: controls.reasoning.and_then(|reasoning| reasoning.effort),
-        tools: definitions,
+        tools: offered,
         ..LlmCallConfig::default()
     };
-    let tools = Digest128::of_json(&call_config.tools);
+    let mut tools = Digest128::of_json(&call_config.tools);
+    if !deferred.is_empty() {
+        let deferred = Digest128::of_json(&deferred).to_string();
+        tools = tools.chain(deferred.as_bytes());
+    }
     let compaction = compaction::settings(settings.compaction, &contributions)?;
     let compaction = compaction
         .map(|settings| compaction::plan(settings, driver.as_ref(), &system_prompt, &call_config));
-    let offer = inner.offers.shared(tools, call_config);
+    let offer = inner.offers.shared(tools, call_config, deferred);
+    if !offer.deferred.is_empty() {
+        let search = ToolSearch {
+            offer: Arc::clone(&offer),
+            max_bytes: settings.max_tool_result_bytes,
+        };
+        contributions.add_tool(TOOL_SEARCH, Arc::new(search));
+    }
     let carrier = request.backend.as_ref().map(|name| BackendPlan {
         name: name.clone(),
         allows_all: request.approve_all,
@@ -240,6 +282,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             .max_iterations
             .unwrap_or(DEFAULT_MAX_ITERATIONS),
         tool_names: Arc::clone(&offer.names_in_order),
+        deferred: Arc::clone(&offer.deferred_tokens),
         tools: Arc::clone(&offer.specs),
         max_parallel_calls: settings.max_parallel_calls,
         max_pending_calls: settings.max_pending_calls,
@@ -263,6 +306,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         system_prompt: system_prompt.into(),
         driver,
         offer,
+        widened: Mutex::default(),
         contributions,
         locale,
         network_access: records.overlay.network_access.clone(),

@@ -10,40 +10,80 @@ use std::time::Duration;
 use windlass_core::digest::Digest128;
 use windlass_core::llm_driver_registry::LlmCallConfig;
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
-use windlass_turn::ToolSpec;
+use windlass_turn::{CompactionPlan, ToolSpec};
 
-/// The settings of model calls, and the tools in them by name.
+#[cfg(test)]
+use super::SplitTools;
+
+/// The settings of model calls, and the tools by name.
 pub(crate) struct Offer {
+    /// What each model call has, with the tools that are offered at once.
     pub(crate) config: Arc<LlmCallConfig>,
-    /// What the tools are called.
+    /// The tools that are offered once they are found.
+    pub(crate) deferred: Vec<ToolDefinition>,
+    /// What all tools are called.
     pub(crate) names: Arc<HashSet<String>>,
-    /// The same in the order in which they are offered.
+    /// The names of those that are offered at once, in order.
     pub(crate) names_in_order: Arc<[String]>,
-    /// What the machine must know of them.
+    /// The names of the others, and how many tokens each takes.
+    pub(crate) deferred_tokens: Arc<HashMap<String, u64>>,
+    /// What the machine must know of all tools.
     pub(crate) specs: Arc<HashMap<String, ToolSpec>>,
     places: HashMap<String, usize>,
 }
 
 impl Offer {
-    fn new(config: LlmCallConfig) -> Self {
-        let names = || config.tools.iter().map(|tool| tool.name().to_owned());
+    fn new(config: LlmCallConfig, deferred: Vec<ToolDefinition>) -> Self {
+        let tools = || config.tools.iter().chain(&deferred);
+        let names = || tools().map(|tool| tool.name().to_owned());
+        let tokens = |tool: &ToolDefinition| {
+            let json = serde_json::to_string(tool).map_or(0, |json| json.len());
+            (
+                tool.name().to_owned(),
+                CompactionPlan::tokens_of_bytes(json),
+            )
+        };
         Self {
             names: Arc::new(names().collect()),
-            names_in_order: names().collect(),
-            specs: Arc::new(names().zip(config.tools.iter().map(spec)).collect()),
+            names_in_order: names().take(config.tools.len()).collect(),
+            deferred_tokens: Arc::new(deferred.iter().map(tokens).collect()),
+            specs: Arc::new(names().zip(tools().map(spec)).collect()),
             places: names().zip(0..).collect(),
             config: Arc::new(config),
+            deferred,
         }
     }
 
-    /// Returns the tools in the order in which they are offered.
-    pub(crate) fn tools(&self) -> &[ToolDefinition] {
-        &self.config.tools
+    #[cfg(test)]
+    pub(super) fn of(split: SplitTools) -> Self {
+        let config = LlmCallConfig {
+            tools: split.offered,
+            ..LlmCallConfig::default()
+        };
+        Self::new(config, split.deferred)
     }
 
-    /// Returns the tool of this name.
+    /// Returns all tools: first those that are offered at once, in their order.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
+        self.config.tools.iter().chain(&self.deferred)
+    }
+
+    /// Returns the tool of this name, whether it was found yet or not.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolDefinition> {
-        self.config.tools.get(*self.places.get(name)?)
+        let place = *self.places.get(name)?;
+        match place.checked_sub(self.config.tools.len()) {
+            None => self.config.tools.get(place),
+            Some(place) => self.deferred.get(place),
+        }
+    }
+
+    /// Returns the settings of a model call that is offered some of the deferred tools too. They come last, so that a provider's cache of
+    /// the others stays good.
+    pub(super) fn with_found(&self, found: &[String]) -> LlmCallConfig {
+        let mut config = (*self.config).clone();
+        let found = found.iter().filter_map(|name| self.tool(name));
+        config.tools.extend(found.cloned());
+        config
     }
 }
 
@@ -75,16 +115,22 @@ struct OfferTable {
 
 impl Offers {
     /// Returns the equal offer that is in use, or makes a new one. The settings must not name the session.
-    pub(crate) fn shared(&self, tools: Digest128, config: LlmCallConfig) -> Arc<Offer> {
+    pub(crate) fn shared(
+        &self,
+        tools: Digest128,
+        config: LlmCallConfig,
+        deferred: Vec<ToolDefinition>,
+    ) -> Arc<Offer> {
         let named = format!("{}\0{:?}", config.model, config.reasoning_effort);
         let key = tools.chain(named.as_bytes());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(offer) = known.offers.get(&key).and_then(Weak::upgrade)
             && *offer.config == config
+            && offer.deferred == deferred
         {
             return offer;
         }
-        let offer = Arc::new(Offer::new(config));
+        let offer = Arc::new(Offer::new(config, deferred));
         known.insert(key, &offer);
         offer
     }
@@ -114,7 +160,7 @@ mod tests {
             reasoning_effort: effort.map(str::to_owned),
             ..LlmCallConfig::default()
         };
-        offers.shared(Digest128::of_json(&config.tools), config)
+        offers.shared(Digest128::of_json(&config.tools), config, Vec::new())
     }
 
     #[test]
@@ -124,8 +170,23 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &offer(&offers, "lift", None)));
         assert!(!Arc::ptr_eq(&first, &offer(&offers, "lift", Some("high"))));
         assert!(!Arc::ptr_eq(&first, &offer(&offers, "lower", None)));
-        assert_eq!(first.tool("lift"), Some(&first.tools()[0]));
+        assert_eq!(first.tool("lift"), first.tools().next());
         assert_eq!(first.tool("lower"), None);
+    }
+
+    #[test]
+    fn deferred_tools_are_known_and_come_last_when_they_are_found() {
+        let tool = |name: &str| ToolDefinition::client_side(name, "", json!({}));
+        let offer = Offer::of(SplitTools {
+            offered: vec![tool("shell")],
+            deferred: vec![tool("haul"), tool("drop")],
+        });
+        assert_eq!(*offer.names_in_order, ["shell".to_owned()]);
+        assert_eq!(offer.tool("drop").map(ToolDefinition::name), Some("drop"));
+        assert!(offer.specs.contains_key("drop") && offer.names.contains("drop"));
+        assert!(offer.deferred_tokens["haul"] > 0);
+        let found = offer.with_found(&["drop".to_owned(), "gone".to_owned()]);
+        assert_eq!(found.tools, [tool("shell"), tool("drop")]);
     }
 
     #[test]

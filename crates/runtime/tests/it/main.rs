@@ -32,5 +32,6 @@ mod replay;
 mod secrets;
 mod shutdown;
 mod support;
+mod tool_search;
 mod tools;
 mod turns;

@@ -209,17 +209,35 @@ async fn r40_one_name_in_two_namespaces_is_two_tools_and_a_built_in_is_not_hidde
     for name in ["a__get", "b__get", "c__shell", "shell"] {
         assert!(offered.contains(&name.to_owned()), "{offered:?}");
     }
-    let taken = daemon
-        .client
-        .post(
-            "/v1/threads",
-            json!({"dynamic_tools": [tool(None, "shell")]}),
-        )
-        .await;
-    assert_eq!(
-        (taken.status, taken.code().as_str()),
-        (422, "tool_name_taken")
-    );
+    for name in ["shell", "tool_search"] {
+        let body = json!({"dynamic_tools": [tool(None, name)]});
+        let taken = daemon.client.post("/v1/threads", body).await;
+        assert_eq!(
+            (taken.status, taken.code().as_str()),
+            (422, "tool_name_taken"),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn deferred_tools_are_not_offered_until_they_are_found() {
+    let daemon = Daemon::start().await;
+    let tool = |n: usize, defer_loading: bool| {
+        json!({"namespace": "ship", "name": format!("haul_{n}"), "description": "Hauls.", "defer_loading": defer_loading,
+            "input_schema": {"type": "object"}})
+    };
+    let mut tools: Vec<_> = (0..100).map(|n| tool(n, true)).collect();
+    tools.push(tool(100, false));
+    // In a namespace the name is free.
+    tools.push(json!({"namespace": "ship", "name": "tool_search", "description": "", "input_schema": {"type": "object"}}));
+    let thread = daemon.thread(json!({ "dynamic_tools": tools })).await;
+    daemon.say(&thread, "hello").await;
+    let offered = daemon.model.offered();
+    let ours = offered.iter().filter(|name| name.contains("ship"));
+    let ours: Vec<_> = ours.collect();
+    assert_eq!(ours, ["ship__haul_100", "ship__tool_search"]);
+    assert!(offered.contains(&"tool_search".to_owned()), "{offered:?}");
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@ use rmcp::model::Tool as RawTool;
 use serde_json::{Map, Value, json};
 use windlass_core::bounds::{SchemaCost, json_bytes, lines, one_line, schema_cost};
 use windlass_core::digest::Digest128;
-use windlass_core::mcp::{DiscoveredTool, McpApproval, ScopedMcpServer};
-use windlass_core::tools::{BuiltinTool, SideEffectClass, ToolDefinition, ToolHints, ToolPolicy};
+use windlass_core::mcp::{DiscoveredTool, McpApproval, McpToolDiscovery, ScopedMcpServer};
+use windlass_core::tools::{
+    BuiltinTool, DeferrablePolicy, SideEffectClass, ToolDefinition, ToolHints, ToolPolicy,
+};
 
 use super::names::tool_name;
 
@@ -90,8 +92,11 @@ impl Offered {
                 McpApproval::Never => ToolPolicy::Auto,
             },
             category: Some("MCP".to_owned()),
+            deferrable: match server.tool_discovery {
+                McpToolDiscovery::Eager => DeferrablePolicy::Automatic,
+                McpToolDiscovery::Lazy => DeferrablePolicy::Always,
+            },
             hints,
-            ..BuiltinTool::default()
         };
         DiscoveredTool {
             server: name.to_owned(),
@@ -198,6 +203,22 @@ mod tests {
         ] {
             let told = offered(raw).unwrap_err();
             assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn tools_of_a_lazy_server_are_found_by_a_search() {
+        for (tool_discovery, deferrable) in [
+            (McpToolDiscovery::Eager, DeferrablePolicy::Automatic),
+            (McpToolDiscovery::Lazy, DeferrablePolicy::Always),
+        ] {
+            let server = ScopedMcpServer {
+                tool_discovery,
+                ..ScopedMcpServer::default()
+            };
+            let tool = offered(json!({"name": "t", "inputSchema": {}})).unwrap();
+            let tool = tool.discovered("s", &server, Duration::ZERO);
+            assert_eq!(tool.definition.deferrable(), deferrable);
         }
     }
 

@@ -475,7 +475,8 @@ impl Draft<'_> {
                 .map(|requested| requested.call.clone())
                 .collect(),
         };
-        let tools = self.plan().tool_names.to_vec();
+        let mut tools = self.plan().tool_names.to_vec();
+        tools.extend(self.thread.found_tools(self.plan()));
         self.record_step(
             exec_id,
             LlmGenerationData {

@@ -5,6 +5,7 @@ use windlass_core::message::MessageRole;
 use windlass_core::typed_id::ExecId;
 
 use crate::draft::Draft;
+use crate::found::tokens_of_found;
 use crate::input::Failure;
 use crate::plan::CompactionPlan;
 
@@ -24,7 +25,8 @@ pub(super) enum Room {
 impl Draft<'_> {
     /// The first attempt keeps what is recent, the second nothing but the turn's input. A turn whose attempts fail goes on while there is room for an answer.
     pub(super) fn room(&self) -> Room {
-        let (Some(plan), Some(turn)) = (self.plan().compaction, self.turn()) else {
+        let plan = self.thread.compaction_plan(self.plan());
+        let (Some(plan), Some(turn)) = (plan, self.turn()) else {
             return Room::Enough;
         };
         let needed = self.needed_tokens(&plan);
@@ -76,7 +78,14 @@ impl Draft<'_> {
         let context = self.thread.context();
         let measured = self.thread.measured;
         let measured = measured.filter(|measured| measured.messages <= context.len());
-        let (known, from) = measured.map_or((plan.prompt_tokens, 0), |it| (it.tokens, it.messages));
+        let (known, from) = match measured {
+            None => (plan.prompt_tokens, 0),
+            Some(it) => {
+                let since = context.page(it.messages, context.len());
+                let found = tokens_of_found(since, self.plan());
+                (it.tokens.saturating_add(found), it.messages)
+            }
+        };
         let steered = self.turn().into_iter().flat_map(|turn| &turn.steered);
         let later = context.page(from, context.len()).chain(steered);
         let later = later.map(|message| plan.tokens_of(message));

@@ -31,6 +31,8 @@ pub(crate) const WAIT: Duration = Duration::from_secs(300);
 pub(crate) const PENDING_CALLS: usize = 128;
 /// How many words may wait for a running turn to read them.
 pub(crate) const WAITING_INPUTS: usize = 128;
+/// Above how many tools of MCP servers, or of one capability, a model finds them by a search.
+pub(crate) const DEFER_ABOVE: usize = 24;
 /// What the agent is told when nobody says otherwise.
 const PROMPT: &str = "You are a helpful agent. Be brief.";
 /// Threads of every earlier daemon stand on the same harness.
@@ -84,6 +86,7 @@ impl Agent<'_> {
             compaction: configured::compaction(&self.config.compaction),
             budgets: budget::budgets(&self.config.budget)?,
             reserve: budget::reserve(&self.config.budget)?,
+            defer_above: Some(DEFER_ABOVE),
             ..RuntimeSettings::default()
         };
         let settings = configured::with_limits_of(settings, &self.config.tools);

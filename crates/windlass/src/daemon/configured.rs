@@ -86,6 +86,11 @@ pub(super) fn with_limits_of(settings: RuntimeSettings, tools: &config::Tools) -
         max_tool_result_bytes: tools
             .max_result_bytes
             .unwrap_or(settings.max_tool_result_bytes),
+        defer_above: match tools.defer_above {
+            Some(0) => None,
+            Some(most) => Some(most),
+            None => settings.defer_above,
+        },
         ..settings
     }
 }

@@ -140,6 +140,39 @@ fn r51_killed_while_a_call_waits_for_a_client_its_result_is_taken_after_the_rest
 }
 
 #[test]
+fn killed_after_a_search_the_model_is_offered_what_it_found() {
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let daemon = home.start();
+    let mut tool = weather();
+    tool["defer_loading"] = true.into();
+    let thread = daemon.thread(&json!({ "dynamic_tools": [tool] }));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "will it rain?");
+    let is_offered = |request: &Value, name: &str| {
+        let mut tools = request["tools"].as_array().unwrap().iter();
+        tools.any(|tool| tool["name"] == name)
+    };
+    let query = json!({"query": "the weather"}).to_string();
+    let request = model.answer(&Answer::default().with_call("toolu_1", "tool_search", &[&query]));
+    assert!(is_offered(&request, "tool_search") && !is_offered(&request, WEATHER));
+    let mut exchange = model.asked();
+    model.say_half(&mut exchange, "Let me");
+    let before = events.until("item.delta");
+    daemon.kill();
+    drop(exchange);
+
+    let daemon = home.start();
+    let request = model.answer(&Answer::text(&["It will."]));
+    assert!(is_offered(&request, WEATHER), "{request}");
+    let frames = follow_to_the_end(&daemon, &thread, before);
+    assert_eq!(ended(&frames)["status"], "completed");
+    let path = format!("{thread}/replay");
+    let report = daemon.client.post(&path, &json!({})).expect(200);
+    assert!(report["divergence"].is_null(), "{report}");
+}
+
+#[test]
 fn r51_killed_while_a_question_waits_it_is_answered_after_the_restart() {
     let mut model = Model::start();
     let home = Home::with_model(&model.url());

@@ -5,7 +5,7 @@ use windlass_server::{Limits, RpcSettings, Upkeep};
 use windlass_tools::{CheckpointLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
-use crate::daemon::agent::{PENDING_CALLS, WAIT, WAITING_INPUTS};
+use crate::daemon::agent::{DEFER_ABOVE, PENDING_CALLS, WAIT, WAITING_INPUTS};
 use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
 
 pub(super) fn layer() -> Layer {
@@ -74,6 +74,7 @@ pub(super) fn layer() -> Layer {
             "max_result_bytes",
             u64::try_from(settings.max_tool_result_bytes).ok(),
         ),
+        ("tools", "defer_above", u64::try_from(DEFER_ABOVE).ok()),
         (
             "checkpoints",
             "max_mb",

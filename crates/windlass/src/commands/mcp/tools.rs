@@ -157,7 +157,7 @@ impl Tools {
             arguments => arguments.clone(),
         };
         let done = match name {
-            "run_agent" => Box::pin(self.run_agent(arguments, progress, canceled)).await,
+            "run_agent" => self.run_agent(arguments, progress, canceled).await,
             "list_threads" => self.list_threads(arguments).await.map(Some),
             "show_thread" => self.show_thread(arguments).await.map(Some),
             "thread_events" => self.thread_events(arguments).await.map(Some),
@@ -175,7 +175,7 @@ impl Tools {
     ) -> Result<Option<Value>, Refusal> {
         let wanted: RunAgent = read(arguments)?;
         self.link.is_there().await?;
-        self.run(wanted, progress, canceled).await
+        Box::pin(self.run(wanted, progress, canceled)).await
     }
 
     async fn list_threads(&self, arguments: Value) -> Result<Value, Refusal> {
