@@ -380,27 +380,23 @@ pub struct ApprovalRule {
 /// A directory that threads can work in.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct EnvironmentEntry {
     /// The directory.
     pub root: PathBuf,
     /// Whether files may be changed there.
+    #[serde(default = "yes")]
     pub write: bool,
     /// Whether commands may run there.
+    #[serde(default = "yes")]
     pub shell: bool,
     /// What commands may reach over the network.
+    #[serde(default)]
     pub network: EnvironmentNetwork,
 }
 
-impl Default for EnvironmentEntry {
-    fn default() -> Self {
-        Self {
-            root: PathBuf::new(),
-            write: true,
-            shell: true,
-            network: EnvironmentNetwork::Inherit,
-        }
-    }
+fn yes() -> bool {
+    true
 }
 
 /// What commands may reach over the network.

@@ -196,7 +196,7 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
 }
 
 /// Tells whether nobody reads standard output any more. A connection that broke is something else.
-fn is_read_out(error: &anyhow::Error) -> bool {
+pub(crate) fn is_read_out(error: &anyhow::Error) -> bool {
     let unwritten = match error.downcast_ref() {
         Some(ClientError::Unwritten(unwritten)) => Some(unwritten),
         _ => error.downcast_ref::<io::Error>(),

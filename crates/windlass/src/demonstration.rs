@@ -154,6 +154,7 @@ fn farewell(
     let mut text =
         format!("\nYou asked: {prompt}\n\nA script cannot answer that, but this happened:\n\n");
     text += &match listed.error {
+        None if count == 1 => "- This directory has 1 entry.\n".to_owned(),
         None => format!("- This directory has {count} entries.\n"),
         Some(error) => format!("- This directory could not be read: {error}\n"),
     };

@@ -22,6 +22,7 @@ mod talk;
 mod terminal;
 mod trust;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -48,9 +49,10 @@ async fn main() -> ExitCode {
         Command::Events(events) => events.carry_out(config).await,
         Command::Doctor(doctor) => doctor.carry_out(config).await,
         Command::Completions { shell } => {
-            let (mut command, mut out) = (Cli::command(), std::io::stdout());
-            clap_complete::generate(shell, &mut command, "windlass", &mut out);
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "windlass", &mut script);
+            let written = std::io::stdout().write_all(&script);
+            written.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Acp(acp) => acp.carry_out(workspace, config).await,
         Command::Mcp(mcp) => mcp.carry_out(workspace, config).await,

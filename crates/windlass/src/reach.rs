@@ -283,6 +283,11 @@ impl Link {
         let root = root
             .canonicalize()
             .with_context(|| format!("{} cannot be worked in", printable(root)))?;
+        ensure!(
+            root.to_str().is_some(),
+            "{} cannot be worked in: its name is not UTF-8, which no record can hold; rename it, or work above it",
+            printable(&root)
+        );
         let digest = Digest128::of(root.as_os_str().as_encoded_bytes()).to_string();
         let id = format!("dir-{}", &digest[..16]);
         let wanted = json!({ "id": id, "root": root });
@@ -351,6 +356,9 @@ fn is_locked(error: &anyhow::Error) -> bool {
 /// Says what a refusal means for whoever typed the command.
 pub(crate) fn explained(error: ClientError) -> anyhow::Error {
     match error.code() {
+        Some(ErrorCode::DepthOutOfRange) => {
+            anyhow::anyhow!("the conversation does not have so many turns to take back")
+        }
         Some(code) => anyhow::anyhow!("{error} ({code})"),
         None => error.into(),
     }

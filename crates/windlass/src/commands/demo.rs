@@ -61,7 +61,7 @@ impl Demo {
             Colour::Bold,
             "3. Another process goes on with the turn: windlass run --continue.",
         )?;
-        let status = place.agent(&["run", "--continue"])?.wait()?;
+        let status = place.agent(&["run", "--continue", "--no-hint"])?.wait()?;
         if !status.success() {
             return Ok(ExitCode::from(FAILED));
         }

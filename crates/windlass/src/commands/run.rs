@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use windlass_protocol::{Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note};
+use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, is_read_out, note};
 use crate::commands::talking::{Talking, given};
 use crate::ids::short;
 use crate::reach::Link;
@@ -42,6 +42,9 @@ pub(crate) struct Run {
     /// Writes every event as a line of JSON instead of the answer's text.
     #[arg(long)]
     json: bool,
+    /// Does not say how to go on: the data is gone afterwards.
+    #[arg(long, hide = true)]
+    no_hint: bool,
 }
 
 impl Run {
@@ -57,7 +60,14 @@ impl Run {
         let ended = match self.on(&link, &cwd, prompt).await {
             Ok(code) => code,
             Err(Stopped::Before(error)) => failed(&error, USAGE),
-            Err(Stopped::In(error)) => failed(&error, FAILED),
+            Err(Stopped::In(error)) => {
+                if is_read_out(&error) {
+                    note(
+                        "nobody reads the answer any more: the turn is left open; `windlass run --continue` goes on with it",
+                    );
+                }
+                failed(&error, FAILED)
+            }
         };
         link.leave().await;
         Ok(ended)
@@ -155,7 +165,7 @@ impl Run {
         };
         screen.sum_up(&turn)?;
         let code = exit_code(&turn);
-        if !self.json && io::stderr().is_terminal() {
+        if !self.json && !self.no_hint && io::stderr().is_terminal() {
             let id = short(&talk.thread.id);
             let next = format!("conversation {id}; go on with: windlass run --resume {id} \"…\"");
             screen.tell(Colour::Dim, &next)?;

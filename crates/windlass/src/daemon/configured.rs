@@ -18,7 +18,8 @@ pub(super) fn environments(
     let entries = configured.iter().map(|(id, entry)| CreateEnvironment {
         id: id.clone(),
         kind: None,
-        root: entry.root.clone(),
+        // What a file says that is named by a relative path begins where the daemon stands.
+        root: std::path::absolute(&entry.root).unwrap_or_else(|_| entry.root.clone()),
         policy: EnvironmentPolicy {
             write: entry.write,
             shell: entry.shell,

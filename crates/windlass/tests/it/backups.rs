@@ -128,6 +128,20 @@ fn a_backup_that_is_restored_while_none_works_starts_verifies_and_goes_on() {
 }
 
 #[test]
+fn the_operators_token_is_the_same_after_a_restore() {
+    let home = Home::new();
+    home.start_with(&[]).stop();
+    let token = fs::read_to_string(home.data().join("token")).unwrap();
+    let backup = home.path().join("backup");
+    for arguments in [["store", "backup"], ["store", "restore"]] {
+        let out = home.command(&arguments).arg(&backup).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+    }
+    let kept = fs::read_to_string(home.data().join("token")).unwrap();
+    assert_eq!(kept, token);
+}
+
+#[test]
 fn a_backup_by_the_program_sqlite3_while_eight_sessions_work_starts_verifies_and_goes_on() {
     if Command::new("sqlite3").arg("--version").output().is_err() {
         return skipped("a backup by sqlite3", "it is not installed");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Model, text};
+use crate::support::{Home, Model, TOKEN, text};
 
 #[test]
 fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
@@ -82,6 +82,7 @@ fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
         ),
         ("web.allow = ['10.0.0.0/99']", "write a network as"),
         ("environments.docs.rot = '/'", "did you mean `root`"),
+        ("environments.docs.shell = false", "missing field `root`"),
     ] {
         let file = home.path().join("given.toml");
         std::fs::write(&file, said).unwrap();
@@ -113,6 +114,10 @@ fn a_configured_environment_is_there_and_cannot_be_removed() {
     assert_eq!((listed.len(), shown(0, "id")), (2, json!("local")));
     assert_eq!(shown(1, "root"), json!(docs.canonicalize().unwrap()));
     assert_eq!(shown(1, "policy")["shell"], false);
+    assert!(daemon.stop().success());
+
+    // Also where the file is named by a relative path.
+    let daemon = home.start_with(&["--token", TOKEN, "--config", "windlass.toml"]);
     let removed = daemon
         .client
         .request("DELETE", "/v1/environments/docs", "", "");

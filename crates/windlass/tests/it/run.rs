@@ -576,8 +576,25 @@ fn a_reader_who_has_seen_enough_is_no_error() {
         .stderr(Stdio::piped())
         .output()
         .unwrap();
-    assert_eq!(text(&out.stderr), "");
+    let told = text(&out.stderr);
+    assert!(
+        told.contains("the turn is left open") && !told.contains("error"),
+        "{told}"
+    );
     assert!(out.status.success());
+}
+
+#[test]
+fn a_directory_whose_name_no_record_can_hold_is_told() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let odd = place.here().join(std::ffi::OsStr::from_bytes(b"odd\x9b"));
+    std::fs::create_dir(&odd).unwrap();
+    let mut command = place.command(&["run", "hello", "--model", "sim"], &[]);
+    let out = command.current_dir(&odd).output().unwrap();
+    let told = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    assert!(told.contains("is not UTF-8"), "{told}");
 }
 
 #[test]

@@ -230,6 +230,8 @@ fn cwd(params: &Value) -> Result<PathBuf, Failure> {
 fn tell_of_servers(params: &Value) {
     let servers = params["mcpServers"].as_array();
     if servers.is_some_and(|servers| !servers.is_empty()) {
-        note("the MCP servers of the client are not used: Windlass has no MCP yet");
+        note(
+            "the MCP servers of the client are not used; name them under [mcp_servers] in windlass.toml",
+        );
     }
 }

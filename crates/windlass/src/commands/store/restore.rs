@@ -13,6 +13,7 @@ use super::backup::{SECRETS_KEY, TOKENS};
 use super::progress::Progress;
 use super::{StoreCommand, shown};
 use crate::cli::{note, printable};
+use crate::daemon::made_token;
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store restore /var/backups/windlass/monday\n  windlass store restore \
 --data /srv/windlass ~/backup\n\nIt needs the data directory for itself: stop the daemon first. The backup is verified before \
@@ -30,6 +31,8 @@ fn host_files() -> Vec<HostFile> {
     let files = [
         (TOKENS, Prefer::Present),
         (SECRETS_KEY, Prefer::Backup),
+        (made_token::FILE, Prefer::Present),
+        ("chat_history", Prefer::Present),
         ("trusted.json", Prefer::Present),
         (".gitignore", Prefer::Present),
     ];
