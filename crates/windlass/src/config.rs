@@ -38,7 +38,7 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
     }
     if let Some(path) = named {
         let text = own_file::read_named(path);
-        let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
+        let text = text.with_context(|| path.display().to_string())?;
         layers.push(layer(&text, path)?);
         return Ok(layers);
     }

@@ -87,6 +87,11 @@ impl Reach {
     async fn daemon(&self) -> Result<(Client, Option<OwnDaemon>)> {
         for _ in 0..TRIES {
             if let Some(client) = self.running().await? {
+                if self.config.is_some() {
+                    note(
+                        "another process works on this data already, and its configuration counts: --config is not read",
+                    );
+                }
                 return Ok((client, None));
             }
             match self.own().await {
