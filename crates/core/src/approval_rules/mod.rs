@@ -128,9 +128,8 @@ impl ApprovalRules {
         if self.rules.is_empty() {
             return usual;
         }
-        let line = call.arguments["command"].as_str();
-        let line = line.map(CommandLine::parse_loosely);
-        let line = line.unwrap_or_default();
+        let line = CommandLine::of_argument(&call.arguments["command"]);
+        let within = line.all_within();
         let about: Vec<_> = self
             .rules
             .iter()
@@ -139,7 +138,9 @@ impl ApprovalRules {
         let says = |action| {
             about.iter().any(|rule| {
                 let is_meant = match rule.words() {
-                    Some(words) => line.commands.iter().any(|command| starts(command, &words)),
+                    Some(words) => within.as_ref().is_none_or(|commands| {
+                        commands.iter().any(|command| starts(command, &words))
+                    }),
                     None => rule.command.is_none(),
                 };
                 rule.action == action && is_meant
@@ -264,9 +265,40 @@ mod tests {
             "'git' \"push\"",
             "(git push)",
             "echo $(git push)",
+            "if true; then git push; fi",
+            "while :; do git push; done",
+            "time git push",
+            "/usr/bin/git push",
+            "sudo -n git push",
+            "sudo env A=b git push",
+            "bash -c 'ls && git push'",
+            "sh -ec \"bash -c 'git push'\"",
+            "eval 'git push'",
         ] {
             assert_eq!(shell(&rules, denied), ApprovalAction::Deny, "{denied}");
         }
+    }
+
+    #[test]
+    fn a_command_that_comes_word_by_word_is_read_too() {
+        let rules = rules(json!({ "rules": [
+            { "tool": "*", "command": "git push", "action": "deny" },
+            { "tool": "*", "command": "ls", "action": "allow" },
+        ]}));
+        let on = |command: Value| {
+            let call = call("exec", json!({ "command": command }));
+            rules.action_on(&call, ToolPolicy::RequiresApproval)
+        };
+        assert_eq!(on(json!(["ls", "-l", "; rm x"])), ApprovalAction::Allow);
+        assert_eq!(on(json!(["git", "push"])), ApprovalAction::Deny);
+        assert_eq!(on(json!(["bash", "-lc", "git push"])), ApprovalAction::Deny);
+        assert_eq!(on(json!(["bash", "-lc", "ls"])), ApprovalAction::Ask);
+        assert_eq!(on(json!(["ls", 1])), ApprovalAction::Ask);
+        for deep in ["bash -c ", "time ", "env -i "] {
+            assert_eq!(on(json!(deep.repeat(20_000))), ApprovalAction::Ask);
+        }
+        let hidden = format!("git push;{}", "a;".repeat(20_000));
+        assert_eq!(on(json!(hidden)), ApprovalAction::Deny);
     }
 
     #[test]
