@@ -106,7 +106,7 @@ impl fmt::Debug for McpServerEntry {
             .field("command", &self.command)
             .field("args", &self.args)
             .field("env", &self.env.keys())
-            .field("url", &self.url)
+            .field("url", &self.url.as_deref().map(without_login))
             .field("headers", &self.headers.keys())
             .field("approval", &self.approval)
             .finish_non_exhaustive()
@@ -522,6 +522,15 @@ fn without_text(message: &str) -> String {
         Some(format!("{before} string, expected {expected}"))
     });
     shown.unwrap_or_else(|| message.to_owned())
+}
+
+/// Spells an address without the name and password that may be in it.
+#[must_use]
+pub fn without_login(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{}", &rest[end..])
 }
 
 #[cfg(test)]

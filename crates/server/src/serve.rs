@@ -22,6 +22,7 @@ use tower::ServiceExt;
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
+use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use crate::app::{App, Shared};
 use crate::environments;
@@ -48,6 +49,8 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const TURN_AWAY: Duration = Duration::from_secs(1);
 /// How many bytes a connection of this process holds on their way.
 const PIPE: usize = 64 * 1024;
+/// How often it is looked whether turns of guests are at work.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How often it tells of that.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -149,16 +152,24 @@ impl Inside {
         theirs
     }
 
-    /// Tells whether other processes have connections open over Unix sockets.
-    #[must_use]
-    pub fn has_guests(&self) -> bool {
-        !self.guests.is_empty()
+    /// Tells whether a turn is at work that another process may have asked for, over a Unix socket.
+    pub async fn works_for_guests(&self) -> bool {
+        if self.guests.is_empty() {
+            return false;
+        }
+        let running = ThreadQuery {
+            states: vec![ThreadState::Running],
+            ..ThreadQuery::first(1)
+        };
+        let running = self.app.queries.threads(running).await;
+        running.is_ok_and(|running| !running.entries.is_empty())
     }
 
-    /// Waits until no other process has a connection open over a Unix socket.
-    pub async fn guests_left(&self) {
-        self.guests.close();
-        self.guests.wait().await;
+    /// Waits until none is. Whoever only looks on is not waited for.
+    pub async fn guests_served(&self) {
+        while self.works_for_guests().await {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn serve<S>(&self, stream: S, door: Door)

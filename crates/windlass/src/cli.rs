@@ -1,7 +1,7 @@
 //! The words of the command line.
 
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -27,6 +27,7 @@ use crate::commands::store::Store;
 use crate::commands::threads::{Events, Threads};
 use crate::commands::token::Token;
 use crate::log;
+use crate::terminal::{columns, folded};
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
@@ -209,8 +210,12 @@ pub(crate) fn note(text: &str) {
     if log::is_json() {
         return tracing::info!("{}", lines(text));
     }
+    let text = match io::stderr().is_terminal() {
+        true => folded(&lines(text), columns()).join("\n"),
+        false => lines(text).into_owned(),
+    };
     // Nobody listens; there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "{}", lines(text));
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use serde_json::Value;
+use uuid::Uuid;
 use windlass_client::{ClientError, Events};
-use windlass_protocol::{RuntimeEventEnvelope, Thread};
+use windlass_protocol::{RuntimeEventEnvelope, Thread, ThreadAndTurn};
 
 use crate::reach::{Link, explained};
 
@@ -74,6 +76,22 @@ impl Follower {
             .events(&self.thread_id, self.seen)
             .await?;
         Ok(())
+    }
+}
+
+/// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
+pub(crate) async fn begin_turn(
+    link: &Link,
+    thread_id: &str,
+    wanted: &Value,
+) -> Result<Result<ThreadAndTurn, ClientError>> {
+    let path = format!("/v1/threads/{thread_id}/turns");
+    let key = Uuid::new_v4().to_string();
+    loop {
+        match link.client().post_once(&path, wanted, &key).await {
+            Err(error) if error.is_lost() => link.again().await?,
+            started => return Ok(started),
+        }
     }
 }
 

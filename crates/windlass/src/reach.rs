@@ -146,7 +146,11 @@ impl Reach {
     /// Brings up a daemon in this process. Turns that others left open stay open until somebody resumes their thread.
     async fn own(&self) -> Result<(Client, Option<OwnDaemon>)> {
         data_modes::mend(&self.data);
-        let config = config::load(self.config.as_deref(), &self.data)?;
+        let mut config = config::load(self.config.as_deref(), &self.data)?;
+        if self.purpose == Purpose::Look {
+            // No tool runs, so nothing that a server needs has to be there.
+            config.mcp_servers.clear();
+        }
         let secrets_key_file = secrets_key::named();
         let options = DaemonOptions {
             data: &self.data,
@@ -275,8 +279,19 @@ impl Link {
     /// Ends the daemon, where it is our own, once no other command works with it. A turn that is at work is released, and goes on when somebody
     /// resumes its thread.
     pub(crate) async fn leave(&self) {
+        self.end(true).await;
+    }
+
+    /// Ends it at once, because the person wants to be away.
+    pub(crate) async fn leave_at_once(&self) {
+        self.end(false).await;
+    }
+
+    async fn end(&self, waits: bool) {
         if let Some(own) = self.own.lock().await.take() {
-            own.wait_for_guests().await;
+            if waits {
+                own.wait_for_guests().await;
+            }
             let _ = own.stop.send(());
             let _ = own.running.await;
             own.store.close().await;
@@ -318,17 +333,16 @@ impl Link {
 }
 
 impl OwnDaemon {
-    /// Waits until other commands on the same data are done, which work by this process; Ctrl-C leaves at once.
+    /// Waits until the turns of other commands on the same data are done, which work by this process; Ctrl-C leaves at once.
     async fn wait_for_guests(&self) {
-        if !self.inside.has_guests() {
+        if !self.inside.works_for_guests().await {
             return;
         }
         note(
             "another command works on the same data by this process, which waits for it; Ctrl-C leaves",
         );
-        let gone = self.inside.guests_left();
         tokio::select! {
-            () = gone => {}
+            () = self.inside.guests_served() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
     }

@@ -147,6 +147,18 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+/// A question that waits for its answer.
+struct Open<'a> {
+    peer: &'a Peer,
+    id: u64,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.peer.open().remove(&self.id);
+    }
+}
+
 /// The client: what is written to it, and what it was asked.
 #[derive(Clone)]
 pub(crate) struct Peer {
@@ -196,6 +208,8 @@ impl Peer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         self.open().insert(id, answer);
+        // Whoever stops waiting for the answer leaves nothing behind.
+        let _open = Open { peer: self, id };
         self.say(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         answered.await.ok().flatten()
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use uuid::Uuid;
-use windlass_protocol::{EventName, Mode, Status, Thread, ThreadAndTurn, ThreadDetail, Turn};
+use windlass_client::ClientError;
+use windlass_protocol::{ErrorCode, EventName, Mode, Status, Thread, ThreadDetail, Turn};
 
 use crate::follow::{self, Follower, Next};
 use crate::ids::{LOOKED_THROUGH, by_end};
@@ -164,19 +164,6 @@ impl Talk {
         }))
     }
 
-    /// Begins a turn, once: where the daemon is gone before its answer, the next one is asked for the same turn.
-    async fn started(&self, wanted: &Value) -> Result<ThreadAndTurn> {
-        let path = format!("/v1/threads/{}/turns", self.thread.id);
-        let key = Uuid::new_v4().to_string();
-        loop {
-            let client = self.link.client();
-            match client.post_once(&path, wanted, &key).await {
-                Err(error) if error.is_lost() => self.link.again().await?,
-                started => return started.map_err(explained),
-            }
-        }
-    }
-
     /// Says something, and returns the turn that this begins.
     pub(crate) async fn say(&self, prompt: &str) -> Result<Watch<'_>> {
         let detail = self.detail().await?;
@@ -189,7 +176,8 @@ impl Talk {
         if !self.approvals.has_person() {
             wanted["disallowed_tools"] = json!([ASKING_TOOL]);
         }
-        let started = self.started(&wanted).await?;
+        let started = follow::begin_turn(&self.link, &self.thread.id, &wanted).await?;
+        let started = started.map_err(explained)?;
         Ok(Watch {
             talk: self,
             events,
@@ -201,10 +189,10 @@ impl Talk {
 }
 
 /// What became of an answer.
-#[derive(PartialEq, Eq)]
 enum Passed {
     On,
     Lost,
+    Refused(ClientError),
 }
 
 /// A turn that somebody watches.
@@ -271,10 +259,17 @@ impl Watch<'_> {
                     }
                 }
                 line = self.questions.line(), if self.questions.is_asking() => {
-                    if let Some(answer) = self.questions.answer(line, screen)?
-                        && self.pass_on(answer).await == Passed::Lost
-                    {
-                        screen.tell(Colour::Dim, "the daemon is gone, and with it the answer")?;
+                    let Some(answer) = self.questions.answer(line, screen)? else {
+                        continue;
+                    };
+                    match self.pass_on(answer).await {
+                        Passed::On => {}
+                        Passed::Lost => {
+                            screen.tell(Colour::Dim, "the daemon is gone, and with it the answer")?;
+                        }
+                        Passed::Refused(error) => {
+                            screen.tell(Colour::Bad, &format!("the answer is not taken: {error}"))?;
+                        }
                     }
                 }
                 _ = interrupts.recv() => {
@@ -317,8 +312,10 @@ impl Watch<'_> {
                     }
                 };
                 // Another daemon is reached while the events are waited for.
-                if self.pass_on(Answer { asked, body }).await == Passed::Lost {
-                    break;
+                match self.pass_on(Answer { asked, body }).await {
+                    Passed::On => {}
+                    Passed::Lost => break,
+                    Passed::Refused(error) => return Err(explained(error)),
                 }
                 if let Some(told) = told {
                     screen.tell(Colour::Asked, &told)?;
@@ -334,7 +331,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Tells the daemon what was answered. Where it is gone, the question is put back: the next one asks it too.
+    /// Tells the daemon what was answered. Where it is gone or takes another answer only, the question is put back.
     async fn pass_on(&mut self, answer: Answer) -> Passed {
         let path = match &answer.asked {
             Asked::Approval { id, .. } => format!("/v1/approvals/{id}"),
@@ -346,7 +343,10 @@ impl Watch<'_> {
                 self.questions.put_back(answer.asked);
                 Passed::Lost
             }
-            // Somebody else may have been faster.
+            Err(error) if !is_settled(&error) => {
+                self.questions.put_back(answer.asked);
+                Passed::Refused(error)
+            }
             _ => Passed::On,
         }
     }
@@ -362,6 +362,15 @@ impl Watch<'_> {
             .post::<Value>(&path, &json!({}))
             .await;
     }
+}
+
+/// Tells whether somebody else was faster, or the turn has ended.
+fn is_settled(error: &ClientError) -> bool {
+    let settled = [
+        ErrorCode::ApprovalNotPending,
+        ErrorCode::UserInputNotPending,
+    ];
+    error.code().is_some_and(|code| settled.contains(&code))
 }
 
 /// Answers each question of a request with the word that nobody is there.

@@ -1,10 +1,13 @@
 //! Answering a question of the agent.
 
-use windlass_protocol::{ErrorCode, UserInputAnswered, UserInputAnswers};
+use serde_json::{Value, json};
+use windlass_core::items::Wait;
+use windlass_protocol::{ErrorCode, UserAnswer, UserInputAnswered, UserInputAnswers};
 
 use super::results::check_taken;
 use crate::app::App;
 use crate::error::{ApiError, Result};
+use crate::threads::FoundThread;
 
 impl App {
     /// Answers a question that waits for that.
@@ -15,6 +18,9 @@ impl App {
         answers: &UserInputAnswers,
     ) -> Result<UserInputAnswered> {
         let found = self.find(id).await?;
+        if let Some(asked) = self.asked(&found, &input_id).await? {
+            check(&asked, answers)?;
+        }
         let answer = serde_json::to_value(answers).map_err(ApiError::internal)?;
         let answered = self.runtime.answer_user_input(found.id, &input_id, answer);
         check_taken(answered.await, || {
@@ -27,4 +33,44 @@ impl App {
             delivered: true,
         })
     }
+
+    /// Returns what a question asks, while it waits.
+    async fn asked(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
+        let Some(open) = found.row.open_turn() else {
+            return Ok(None);
+        };
+        let detail = self.queries.turn_detail(&found.row.stream, open.id).await?;
+        let waits = detail.iter().flat_map(|detail| detail.log.open_waits());
+        let mut prompts = waits.filter_map(|change| match change.wait {
+            Wait::InputRequired(data) if data.request_id == input_id => Some(data.prompt.clone()),
+            _ => None,
+        });
+        Ok(prompts.next())
+    }
+}
+
+/// Refuses answers that leave a question out or are to none, so that the right ones can still come.
+fn check(asked: &Value, answers: &UserInputAnswers) -> Result<()> {
+    let questions = asked["questions"].as_array().into_iter().flatten();
+    let ids: Vec<&str> = questions.filter_map(|it| it["id"].as_str()).collect();
+    let refuse = |place: String, text: String| {
+        let error = ApiError::field(&place, text);
+        Err(error.with(json!({ "field": place, "known": ids })))
+    };
+    let to_none = |answer: &UserAnswer| !ids.contains(&answer.id.as_str());
+    if let Some(place) = answers.answers.iter().position(to_none) {
+        let id = &answers.answers[place].id;
+        return refuse(
+            format!("/answers/{place}/id"),
+            format!("there is no question `{id}` here"),
+        );
+    }
+    let is_open = |id: &&&str| !answers.answers.iter().any(|answer| answer.id == **id);
+    if let Some(id) = ids.iter().find(is_open) {
+        return refuse(
+            "/answers".to_owned(),
+            format!("the question `{id}` has no answer"),
+        );
+    }
+    Ok(())
 }

@@ -221,6 +221,16 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
     );
     let id = text(&asked["id"]);
     let path = format!("/v1/user-input/{thread_id}/{id}");
+    for wrong in [
+        json!([]),
+        json!([{"id": "size", "label": "Red", "value": "Red"}]),
+    ] {
+        let refused = daemon.client.post(&path, json!({"answers": wrong})).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (422, "invalid_field")
+        );
+    }
     let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "crimson"}]});
     for _ in 0..2 {
         let reply = daemon.client.post(&path, answers.clone()).await.expect(200);

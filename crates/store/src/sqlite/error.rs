@@ -22,6 +22,14 @@ pub enum SqliteError {
         /// The process id as the holder wrote it.
         holder: String,
     },
+    /// What is written there would make the backup one that cannot be restored.
+    #[error(
+        "{directory} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there"
+    )]
+    IsBackup {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// A file or directory cannot be used.
     #[error("cannot {doing} {path}: {source}")]
     Io {

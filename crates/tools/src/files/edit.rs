@@ -6,7 +6,7 @@ use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
 
 use super::diff::Diff;
 use crate::tool::{Call, FileTool, changes, object, with_remarks};
-use crate::workspace::{FileError, ResolvedWorkspace};
+use crate::workspace::{FileError, MAX_CHANGED_BYTES, ResolvedWorkspace};
 
 pub(super) struct Edit;
 
@@ -81,7 +81,19 @@ fn replaced(text: &str, args: &Args) -> Result<(String, usize), FileError> {
     if *replace_all {
         return match text.matches(old.as_str()).count() {
             0 => refuse(no_match(text, args)),
-            count => Ok((text.replace(old.as_str(), new), count)),
+            count => {
+                // Many small pieces may become large ones.
+                let bytes = (text.len() - count * old.len()) as u64;
+                let bytes = bytes.saturating_add((count as u64).saturating_mul(new.len() as u64));
+                match bytes <= MAX_CHANGED_BYTES {
+                    true => Ok((text.replace(old.as_str(), new), count)),
+                    false => Err(FileError::TooLarge {
+                        path: path.clone(),
+                        bytes,
+                        limit: MAX_CHANGED_BYTES,
+                    }),
+                }
+            }
         };
     }
     match occurrences(text, old) {
@@ -113,4 +125,25 @@ fn occurrences(text: &str, piece: &str) -> usize {
         from += found + step;
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_that_would_fill_the_memory_is_refused_before_it_is_made() {
+        let args = Args {
+            path: "a".to_owned(),
+            old_string: "x".to_owned(),
+            new_string: "y".repeat(1 << 20),
+            replace_all: true,
+        };
+        // 16 TiB, were it made.
+        let refused = replaced(&"x".repeat(1 << 24), &args);
+        let Err(FileError::TooLarge { bytes, .. }) = refused else {
+            panic!("{:?}", refused.map(|(text, _)| text.len()));
+        };
+        assert_eq!(bytes, 1 << 44);
+    }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use cap_std::fs::{Dir, DirEntry};
 
-pub(crate) use change::write_new;
+pub(crate) use change::{MAX_CHANGED_BYTES, write_new};
 pub use error::FileError;
 pub(crate) use ignored::Ignored;
 pub(crate) use locks::lock as lock_name;

@@ -1,6 +1,6 @@
 //! `windlass doctor`: what this machine can do, and what to do about the rest.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::cli::printable;
 use crate::config::{self, Config, Origin};
 use crate::inert_json::json_line;
 use crate::model::{self, Choice};
-use crate::terminal::{Colour, Style};
+use crate::terminal::{Colour, Style, columns, folded};
 use crate::{daemon, data};
 
 /// How much room the data should have left.
@@ -89,6 +89,11 @@ impl Doctor {
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
         let style = Style::of_stdout();
         let mut out = io::stdout().lock();
+        // A script that reads it gets whole lines.
+        let room = match io::stdout().is_terminal() {
+            true => columns().saturating_sub(17),
+            false => usize::MAX,
+        };
         for finding in findings {
             let (word, colour) = match finding.standing {
                 Standing::Good => ("good", Colour::Good),
@@ -113,9 +118,16 @@ impl Doctor {
             };
             let mark = style.paint(colour, mark);
             let (about, text) = (finding.about, one_line(&finding.text));
-            writeln!(out, "{mark} {about:<14} {text}")?;
-            if let Some(advice) = &finding.advice {
-                writeln!(out, "  {:<14} {}", "", style.paint(Colour::Dim, advice))?;
+            let mut about = Some(about);
+            let mut put = |mark: &str, row: &str| {
+                let about = about.take().unwrap_or_default();
+                writeln!(out, "{mark} {about:<14} {row}")
+            };
+            for (place, row) in folded(&text, room).iter().enumerate() {
+                put(if place == 0 { &mark } else { " " }, row)?;
+            }
+            for row in finding.advice.iter().flat_map(|text| folded(text, room)) {
+                put(" ", &style.paint(Colour::Dim, &row))?;
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use windlass_core::bounds::one_line;
 use windlass_protocol::{Mode, ReplayedThread, ThreadDetail, Turn, UndoneThread};
 
-use crate::cli::{FAILED, INTERRUPTED, note, or_current};
+use crate::cli::{FAILED, INTERRUPTED, failed, note, or_current};
 use crate::commands::run::exit_code;
 use crate::data;
 use crate::ids::{by_end, short};
@@ -55,7 +55,9 @@ impl Replay {
         let reach = Reach {
             data: data::directory(self.data.clone())?,
             config: config.map(Path::to_owned),
-            model: std::env::var("WINDLASS_MODEL").ok(),
+            model: std::env::var("WINDLASS_MODEL")
+                .ok()
+                .filter(|model| !model.trim().is_empty()),
             workspace: or_current(None)?,
             purpose: match self.what_if {
                 Some(_) => Purpose::Work,
@@ -121,7 +123,11 @@ impl Replay {
         }
         let mut screen = Screen::new(self.json);
         let turn = talk.say(&made.original_user_text).await?;
-        let ended = turn.watched(&mut screen).await?;
+        let ended = match turn.watched(&mut screen).await {
+            Ok(ended) => ended,
+            // A turn was begun.
+            Err(error) => return Ok(failed(&error, FAILED)),
+        };
         let Ended::Turn(turn) = ended else {
             note(&format!(
                 "the turn was left open; `windlass run --resume {}` goes on with it",

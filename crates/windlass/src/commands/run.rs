@@ -59,6 +59,10 @@ impl Run {
         let link = self.talking.link(&cwd, config).await?;
         let ended = match self.on(&link, &cwd, prompt).await {
             Ok(code) => code,
+            Err(Stopped::Left) => {
+                link.leave_at_once().await;
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
             Err(Stopped::Before(error)) => failed(&error, USAGE),
             Err(Stopped::In(error)) => {
                 if is_read_out(&error) {
@@ -161,7 +165,7 @@ impl Run {
                 "the turn was left open; `windlass run --resume {}` goes on with it",
                 talk.thread.id
             ));
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Err(Stopped::Left);
         };
         screen.sum_up(&turn)?;
         let code = exit_code(&turn);
@@ -180,6 +184,8 @@ enum Stopped {
     Before(anyhow::Error),
     /// In the turn.
     In(anyhow::Error),
+    /// The person wanted to be away.
+    Left,
 }
 
 impl From<io::Error> for Stopped {

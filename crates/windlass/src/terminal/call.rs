@@ -71,7 +71,7 @@ pub(crate) fn asked(approval: &Value, known: Option<&Value>) -> Value {
     let Some(known) = known else {
         return json!({ "name": name, "input": input });
     };
-    if known["input"] == input {
+    if known["input"] == input && known["name"] == name {
         return known.clone();
     }
     if let (Some(input), Value::Object(announced)) = (input.as_object_mut(), &known["input"]) {

@@ -2,8 +2,6 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::width_of;
-
 /// Breaks lines between words. A word is held back until it is whole; lines that are code or a table stay as they are.
 #[derive(Default)]
 pub(super) struct Fold {
@@ -11,6 +9,10 @@ pub(super) struct Fold {
     column: usize,
     /// The word that is not whole yet.
     word: String,
+    /// Its width.
+    held: usize,
+    /// Whether its beginning is written already, because it fills a row.
+    is_begun: bool,
     /// Whether the line stays as it is.
     is_raw: bool,
     /// Whether it is between two lines that begin with three backticks.
@@ -20,6 +22,14 @@ pub(super) struct Fold {
 }
 
 const FENCE: &str = "```";
+
+/// Breaks a text between words into rows of a width.
+pub(crate) fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut fold = Fold::default();
+    let mut out = fold.add(text, width);
+    out.push_str(&fold.rest(width));
+    out.lines().map(|row| row.trim_end().to_owned()).collect()
+}
 
 impl Fold {
     /// Takes a piece, and returns what can be written now.
@@ -34,23 +44,34 @@ impl Fold {
             }
             match letter {
                 '\n' => {
-                    self.put_word(width, &mut out);
+                    self.end_word(width, &mut out);
                     out.push('\n');
                     self.in_fence ^= self.head == FENCE;
                     self.begin_line();
                 }
                 ' ' if !self.is_raw => {
-                    self.put_word(width, &mut out);
+                    self.end_word(width, &mut out);
                     self.column += 1;
                     if self.column <= width {
                         out.push(' ');
                     }
                 }
-                letter => self.word.push(letter),
+                letter => {
+                    self.word.push(letter);
+                    self.held += letter.width().unwrap_or_default();
+                    // Scripts with wide letters have no blanks, and a word that fills a row cannot be kept whole.
+                    if !self.is_raw && letter.width() == Some(2) {
+                        self.end_word(width, &mut out);
+                    } else if !self.is_raw && (self.is_begun || self.held >= width) {
+                        self.put_word(width, &mut out);
+                        self.is_begun = true;
+                    }
+                }
             }
             if self.is_raw && letter != '\n' {
                 self.column += letter.width().unwrap_or_default();
                 out.push_str(&std::mem::take(&mut self.word));
+                self.held = 0;
             }
         }
         out
@@ -59,8 +80,13 @@ impl Fold {
     /// Returns what was held back.
     pub(super) fn rest(&mut self, width: usize) -> String {
         let mut out = String::new();
-        self.put_word(width, &mut out);
+        self.end_word(width, &mut out);
         out
+    }
+
+    fn end_word(&mut self, width: usize, out: &mut String) {
+        self.put_word(width, out);
+        self.is_begun = false;
     }
 
     fn put_word(&mut self, width: usize, out: &mut String) {
@@ -68,9 +94,12 @@ impl Fold {
             return;
         }
         let word = std::mem::take(&mut self.word);
-        let taken = width_of(&word);
+        let taken = std::mem::take(&mut self.held);
         if self.column > 0 && self.column + taken > width {
-            out.push('\n');
+            // The terminal itself breaks a word that is longer than a row, so that it can be copied whole.
+            if !self.is_begun {
+                out.push('\n');
+            }
             self.column = 0;
         }
         self.column += taken;
@@ -106,9 +135,27 @@ mod tests {
         assert_eq!(folded(&["exactly_10 more"]), "exactly_10\nmore");
         assert_eq!(
             folded(&["a_word_that_is_too_long b"]),
-            "a_word_that_is_too_long\nb"
+            "a_word_that_is_too_long b"
         );
-        assert_eq!(folded(&["日本語 日本語"]), "日本語 \n日本語");
+        // Such scripts are broken between any two letters.
+        assert_eq!(folded(&["日本語 日本語"]), "日本語 日\n本語");
+    }
+
+    #[test]
+    fn what_has_no_blanks_is_not_held_back_to_its_end() {
+        for (long, least) in [("日本語".repeat(20), 19), ("x".repeat(60), 10)] {
+            let mut fold = Fold::default();
+            let mut held: usize = 0;
+            for letter in long.chars() {
+                let written = fold.add(&letter.to_string(), 10);
+                held = match written.is_empty() {
+                    true => held + 1,
+                    false => 0,
+                };
+                assert!(held < least, "{held} letters are held back");
+            }
+        }
+        assert_eq!(folded(&["日本語日本語"]), "日本語日本\n語");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthChar;
 
 pub(crate) use ask::{Answer, Asked, Questions};
 pub(crate) use call::{Kind, about, asked};
+pub(crate) use fold::folded;
 pub(crate) use proposal::described;
 pub(crate) use screen::{FRAME, Screen, spent};
 

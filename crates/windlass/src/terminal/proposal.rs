@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use similar::TextDiff;
+use similar::{ChangeTag, TextDiff};
 use windlass_core::bounds::{exact_lines, one_line};
 
 use super::call::path_of;
@@ -17,6 +17,9 @@ const BLANKS: usize = 8;
 const INDENT: usize = 40;
 /// How long it may take to find a small difference; beyond that a larger one is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How large a file with its change may be, in bytes, to be shown with what stands around.
+const MAX_SHOWN: usize = 2 << 20;
 
 /// A line, and how it is painted.
 pub(super) type Line = (Colour, String);
@@ -125,16 +128,26 @@ fn edited(
     style: Style,
 ) -> Vec<Line> {
     let before = now(cwd, path).ok().flatten();
-    let count = before
-        .as_deref()
-        .map_or(0, |before| before.matches(old).count());
+    let count = match (&before, old) {
+        (None, _) | (_, "") => 0,
+        (Some(before), _) => before.matches(old).count(),
+    };
+    // Many small pieces may become large ones.
+    let is_small = |before: &str| {
+        let after = new.len().checked_mul(count);
+        after.is_some_and(|after| before.len().saturating_add(after) <= MAX_SHOWN)
+    };
     match before {
-        Some(before) if !old.is_empty() && (count == 1 || is_all && count > 1) => {
+        Some(before) if (count == 1 || is_all && count > 1) && is_small(&before) => {
             difference(&before, &before.replace(old, new), style)
         }
         _ => {
             let whole = |text: &str| format!("{text}\n");
-            difference(&whole(old), &whole(new), style)
+            let mut lines = difference(&whole(old), &whole(new), style);
+            if is_all && count > 1 {
+                lines.push((Colour::Asked, format!("({count} times)")));
+            }
+            lines
         }
     }
 }
@@ -157,21 +170,28 @@ fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
     if before == after {
         return vec![(Colour::Dim, "(nothing changes)".to_owned())];
     }
-    let (before, after) = (exact_lines(before), exact_lines(after));
     let mut diff = TextDiff::configure();
-    let diff = diff.timeout(PATIENCE).diff_lines(&*before, &*after);
-    let text = diff.unified_diff().context_radius(2).to_string();
-    let line = |line: &str| {
-        let colour = match line.as_bytes().first() {
-            Some(b'+') => Colour::Good,
-            Some(b'-') => Colour::Bad,
-            _ => Colour::Plain,
-        };
-        // The sign stands before the indent.
-        let (sign, rest) = line.split_at_checked(1).unwrap_or((line, ""));
-        (colour, format!("{sign}{}", counted(rest, INDENT, style)))
-    };
-    text.lines().map(line).collect()
+    let diff = diff.timeout(PATIENCE).diff_lines(before, after);
+    let mut lines = Vec::new();
+    for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
+        lines.push((Colour::Plain, hunk.header().to_string()));
+        for change in hunk.iter_changes() {
+            // Spelt only now: two texts that look alike once they are spelt are still a change.
+            let ended = change.value().strip_suffix('\n');
+            let line = exact_lines(ended.unwrap_or(change.value()));
+            let (colour, sign) = match change.tag() {
+                ChangeTag::Insert => (Colour::Good, '+'),
+                ChangeTag::Delete => (Colour::Bad, '-'),
+                ChangeTag::Equal => (Colour::Plain, ' '),
+            };
+            // The sign stands before the indent.
+            lines.push((colour, format!("{sign}{}", counted(&line, INDENT, style))));
+            if ended.is_none() {
+                lines.push((Colour::Dim, "(its line has no end)".to_owned()));
+            }
+        }
+    }
+    lines
 }
 
 /// Writes a number in place of many blanks: of more than [`BLANKS`], and of more than `indent` at the beginning of the line.
@@ -236,6 +256,47 @@ mod tests {
         );
         let hostile = of("shell", json!({ "command": "echo \x1b[2J" }), here);
         assert!(!hostile[0].contains('\x1b'));
+    }
+
+    #[test]
+    fn letters_that_are_spelt_differ_from_their_spelling() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path();
+        std::fs::write(here.join("a"), "\\u{202e}x\nend\n").unwrap();
+        let change = of(
+            "write",
+            json!({ "path": "a", "content": "\u{202e}x\nend" }),
+            here,
+        );
+        assert_eq!(
+            change[1..],
+            [
+                "-\\u{202e}x",
+                "-end",
+                "+\\u{202e}x",
+                "+end",
+                "(its line has no end)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_replacement_that_would_fill_the_memory_is_shown_as_two_texts() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path();
+        std::fs::write(here.join("a"), "x".repeat(1 << 19)).unwrap();
+        let new = "y".repeat(1 << 19);
+        let edit =
+            json!({ "path": "a", "old_string": "x", "new_string": new, "replace_all": true });
+        let told = of("edit", edit, here);
+        assert_eq!(
+            told[1..4],
+            [
+                "-x".to_owned(),
+                format!("+{new}"),
+                "(524288 times)".to_owned()
+            ]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{EventName, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
 use super::fold::Fold;
-use super::{Colour, Style, about, columns, width_of, wrapped};
+use super::{Colour, Style, about, columns, folded, width_of, wrapped};
 use crate::inert_json::json_line;
 
 /// How often the live line is drawn.
@@ -16,6 +16,8 @@ pub(crate) const FRAME: Duration = Duration::from_millis(100);
 /// How long a wait is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(400);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How many letters of what a call is about are kept.
+const ABOUT: usize = 400;
 const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 /// Goes to the beginning of the line and empties it.
 const CLEAR: &str = "\r\x1b[2K";
@@ -133,7 +135,8 @@ impl Screen {
         self.running.push(Running {
             item_id: event.item_id.clone().unwrap_or_default(),
             name: one_line(name).into_owned(),
-            about: about(&tool["input"]),
+            // No line is wider, and it is looked at with every frame.
+            about: about(&tool["input"]).chars().take(ABOUT).collect(),
             since: Instant::now(),
         });
     }
@@ -183,9 +186,14 @@ impl Screen {
 
     /// Tells something that is not the answer.
     pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
-        for line in self.style.unmarked(&lines(text), &mut None).lines() {
-            let line = self.style.paint(colour, line);
-            self.put(&line)?;
+        let text = self.style.unmarked(&lines(text), &mut None);
+        let width = match io::stderr().is_terminal() {
+            true => columns(),
+            false => usize::MAX,
+        };
+        for row in folded(&text, width) {
+            let row = self.style.paint(colour, &row);
+            self.put(&row)?;
         }
         Ok(())
     }

@@ -207,6 +207,24 @@ fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
 }
 
 #[test]
+fn a_prompt_beside_a_turn_is_refused_and_the_turn_can_still_be_cancelled() {
+    // Nobody answers, so the turn ends by the cancel or not at all.
+    let mut model = Model::start();
+    let home = Home::with_model(&model.url());
+    let mut editor = Editor::start(&home);
+    let session = editor.session(&home);
+    let first = editor.ask("session/prompt", prompt(&session, "hello"));
+    let _open = model.asked();
+    let second = editor.ask("session/prompt", prompt(&session, "and another"));
+    let (_, refused) = editor.answer_to(second);
+    let told = refused["error"]["message"].as_str().unwrap();
+    assert!(told.contains("cancel it"), "{refused}");
+    editor.send(&cancel(&session));
+    let (_, ended) = editor.answer_to(first);
+    assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
+}
+
+#[test]
 fn a_session_that_is_loaded_in_the_middle_of_a_turn_is_told_of_the_rest() {
     let model = model();
     let home = Home::with_model(&model.url());

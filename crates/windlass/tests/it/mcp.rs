@@ -57,6 +57,15 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
 }
 
 #[test]
+fn whoever_only_looks_needs_nothing_that_a_server_needs() {
+    let home = Home::new();
+    configure(&home);
+    let listed = home.command(&["threads", "list"]).output().unwrap();
+    let told = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{told}");
+}
+
+#[test]
 fn somebody_is_asked_before_a_server_is_called() {
     let (model, told) = Model::calling(vec![("mcp__winch__lift", json!({}))]);
     let mut home = Home::with_model(&model.url());

@@ -159,6 +159,32 @@ fn backups_go_to_another_device_and_back() {
 }
 
 #[test]
+fn nothing_is_written_into_a_backup() {
+    let (home, thread) = used();
+    let backup = home.path().join("backup");
+    told(&home, &["backup", text(&backup)]);
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(&backup)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for words in [&["threads", "list"][..], &["run", "hello"]] {
+        let words = [words, &["--data", text(&backup)]].concat();
+        let out = home.command(&words).output().unwrap();
+        assert!(!out.status.success());
+        let complaint = stderr(&out);
+        assert!(complaint.contains("is a backup"), "{complaint}");
+    }
+    assert_eq!(names(), before);
+    told(&home, &["restore", text(&backup)]);
+    turn(&home.start(), &thread);
+}
+
+#[test]
 fn a_backup_of_another_version_and_what_is_none_change_nothing() {
     let (home, thread) = used();
     let backup = home.path().join("backup");

@@ -150,6 +150,55 @@ fn what_the_user_names_or_has_trusted_counts_until_it_is_changed() {
 }
 
 #[test]
+fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given() {
+    let home = Home::new();
+    let file = home.path().join("windlass.toml");
+    fs::write(
+        &file,
+        r#"
+        [mcp_servers.notes]
+        command = "notes-server"
+        args = ["--token", "${NOTES_TOKEN}"]
+        env = { KEY = "${NOTES_KEY}" }
+        approval = "never"
+        [mcp_servers.far]
+        url = "https://me:secret-1@far.example/mcp"
+        headers = { Authorization = "Bearer ${FAR_TOKEN}" }
+        [backends.mine]
+        kind = "acp"
+        command = "/opt/mine"
+        arguments = ["--fast"]
+        variables = ["MINE_KEY"]
+        home = "user"
+        "#,
+    )
+    .unwrap();
+    let trust = home.command(&["config", "trust"]).output().unwrap();
+    let told = stderr(&trust);
+    assert!(trust.status.success(), "{told}");
+    for word in [
+        "notes-server",
+        "NOTES_TOKEN",
+        "NOTES_KEY",
+        "without a question",
+        "https://far.example/mcp",
+        "FAR_TOKEN",
+        "/opt/mine",
+        "--fast",
+        "MINE_KEY",
+        "has your home directory",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let shown = home.command(&["config", "show"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("https://far.example/mcp"), "{shown}");
+    for text in [told, shown] {
+        assert!(!text.contains("secret-1"), "{text}");
+    }
+}
+
+#[test]
 fn what_is_trusted_is_listed_with_its_digest_for_scripts_too() {
     let home = Home::new();
     home.configure("model = 'sim'\n");

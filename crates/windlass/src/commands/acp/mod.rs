@@ -18,7 +18,7 @@ use crate::cli::{note, or_current};
 use crate::data;
 use crate::reach::{Link, Purpose, Reach};
 use crate::stdio_rpc::{Failure, Incoming, Lines, Peer};
-use session::Session;
+use session::{Prompted, Session};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u32 = 1;
@@ -92,13 +92,19 @@ impl Agent {
             match Incoming::read(&line) {
                 Ok(Incoming::Request { id, method, params }) => {
                     let agent = Arc::clone(self);
-                    if method == "session/prompt"
-                        && let Ok(session) = self.session(&params)
-                    {
-                        session.expect_turn();
-                    }
+                    // In the order in which the client speaks.
+                    let prompted = match method.as_str() {
+                        "session/prompt" => {
+                            let session = self.session(&params);
+                            Some(session.and_then(|session| session.expect_turn()))
+                        }
+                        _ => None,
+                    };
                     work.spawn(async move {
-                        let answer = agent.answer(&method, &params).await;
+                        let answer = match prompted {
+                            Some(prompted) => agent.prompt(prompted, &params).await,
+                            None => agent.answer(&method, &params).await,
+                        };
                         let is_loaded = method == "session/load" && answer.is_ok();
                         agent.peer.answer(id, answer);
                         if is_loaded && let Ok(session) = agent.session(&params) {
@@ -130,6 +136,17 @@ impl Agent {
         }
     }
 
+    async fn prompt(
+        &self,
+        session: Result<Prompted, Failure>,
+        params: &Value,
+    ) -> Result<Value, Failure> {
+        let session = session?;
+        self.link.is_there().await?;
+        let text = prompt::text(&params["prompt"])?;
+        session.prompt(&self.peer, &text).await
+    }
+
     async fn answer(&self, method: &str, params: &Value) -> Result<Value, Failure> {
         if method.starts_with("session/") {
             self.link.is_there().await?;
@@ -139,15 +156,6 @@ impl Agent {
             "authenticate" => Ok(json!({})),
             "session/new" => self.new_session(params).await,
             "session/load" => self.load_session(params).await,
-            "session/prompt" => {
-                let session = self.session(params)?;
-                let ended = match prompt::text(&params["prompt"]) {
-                    Ok(text) => session.prompt(&self.peer, &text).await,
-                    Err(failure) => Err(failure),
-                };
-                session.rest();
-                ended
-            }
             "session/set_mode" => {
                 let mode = params["modeId"].as_str().unwrap_or_default();
                 self.session(params)?.set_mode(mode).await

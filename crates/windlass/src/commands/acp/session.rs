@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use windlass_protocol::{
-    EventName, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn, ThreadDetail,
-    Turn,
+    EventName, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadDetail, Turn,
 };
 
 use super::updates::{Updates, asked_for, past};
@@ -161,8 +160,7 @@ impl Session {
         let detail: ThreadDetail = client.get(&format!("/v1/threads/{}", self.id())).await?;
         let mut events = Follower::after(&self.link, self.id(), detail.latest_seq).await?;
         let wanted = json!({ "prompt": text, "disallowed_tools": NOT_OFFERED });
-        let path = format!("/v1/threads/{}/turns", self.id());
-        let started: ThreadAndTurn = client.post(&path, &wanted).await?;
+        let started = follow::begin_turn(&self.link, self.id(), &wanted).await??;
         let begun = Work::Turn(started.turn.id.clone());
         if self.now(begun) == (Work::Starting { is_canceled: true }) {
             self.cancel().await;
@@ -235,14 +233,16 @@ impl Session {
         }
     }
 
-    /// Takes note of a prompt before it is worked on, so that a cancel after it is one of it.
-    pub(super) fn expect_turn(&self) {
-        self.now(Work::Starting { is_canceled: false });
-    }
-
-    /// Takes note that no turn is at work.
-    pub(super) fn rest(&self) {
-        self.now(Work::Nothing);
+    /// Takes note of a prompt before it is worked on, so that a cancel after it is one of it. There is one at a time.
+    pub(super) fn expect_turn(self: &Arc<Self>) -> Result<Prompted, Failure> {
+        let mut work = self.work();
+        if *work != Work::Nothing {
+            return Err(Failure::bad(
+                "a turn of this session is at work; wait for its end, or cancel it",
+            ));
+        }
+        *work = Work::Starting { is_canceled: false };
+        Ok(Prompted(Arc::clone(self)))
     }
 
     /// Stops the turn that is at work, or the one that is about to begin.
@@ -267,6 +267,23 @@ impl Session {
 
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session with a prompt of its own; it is at rest again when this goes.
+pub(super) struct Prompted(Arc<Session>);
+
+impl std::ops::Deref for Prompted {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.0
+    }
+}
+
+impl Drop for Prompted {
+    fn drop(&mut self) {
+        self.0.now(Work::Nothing);
     }
 }
 
@@ -321,6 +338,9 @@ async fn decide(link: Arc<Link>, peer: Peer, session_id: String, call: Value, ap
     };
     let path = format!("/v1/approvals/{approval}");
     let body = json!({ "decision": decision, "remember": remember });
-    // Somebody else may have decided, or the turn was stopped.
-    let _ = link.client().post::<Value>(&path, &body).await;
+    // Where the daemon is gone, the next one has the same question. Somebody else may have decided, or the turn was stopped.
+    while let Err(error) = link.client().post::<Value>(&path, &body).await
+        && error.is_lost()
+        && link.again().await.is_ok()
+    {}
 }

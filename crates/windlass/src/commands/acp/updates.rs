@@ -103,10 +103,8 @@ pub(super) fn asked_for(
 
 /// Keeps an editor from reading a text as markup.
 fn as_it_is(text: &str) -> String {
-    let mut fence = "```".to_owned();
-    while text.contains(&fence) {
-        fence.push('`');
-    }
+    let runs = text.split(|letter| letter != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
     format!("{fence}\n{text}\n{fence}")
 }
 

@@ -3,6 +3,7 @@
 mod defaults;
 mod init;
 mod show;
+mod told;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::cli::{note, printable};
-use crate::config::{self, Config, FILE, whole};
+use crate::config::{self, FILE, whole};
 use crate::inert_json::json_line;
 use crate::trust::{TrustList, Trusted};
 use crate::{data, own_file};
@@ -104,7 +105,7 @@ impl ConfigWords {
                 let config = config::parse(&text, &path)?;
                 data::make(&directory)?;
                 let Trusted { path, digest } = list.add(&path, &text)?;
-                tell_what_it_says(&config);
+                told::tell(&config);
                 match self.json {
                     true => writeln!(
                         stdout,
@@ -148,54 +149,4 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
     })?;
     let file = read.with_context(|| format!("there is no {shown}"))?;
     Ok(file.text)
-}
-
-/// Says where keys would go, so that nobody trusts it unseen.
-fn tell_what_it_says(config: &Config) {
-    for (name, provider) in &config.providers {
-        if let Some(url) = &provider.base_url {
-            note(&format!(
-                "requests and the key of {name} go to {:?}",
-                without_login(url)
-            ));
-        }
-    }
-    if let Some(proxy) = &config.proxy {
-        note(&format!(
-            "requests to providers go through {:?}",
-            without_login(proxy)
-        ));
-    }
-    let allows = |rule: &&config::ApprovalRule| rule.action == config::ApprovalAction::Allow;
-    for rule in config.approvals.rules.iter().filter(allows) {
-        let (tool, command) = (&rule.tool, &rule.command);
-        let command = command.as_deref().map(|command| format!(" {command:?}"));
-        let command = command.unwrap_or_default();
-        note(&format!(
-            "calls of {tool:?}{command} run without a question"
-        ));
-    }
-    if config.approvals.default == Some(config::ApprovalAction::Allow) {
-        note("all calls run without a question that no rule matches");
-    }
-    for host in &config.web.allow {
-        note(&format!(
-            "pages of {host:?} are read without a question, also where it is private"
-        ));
-    }
-    for (name, entry) in &config.environments {
-        let root = printable(&entry.root);
-        note(&format!("agents can work in {root}, as {name:?}"));
-    }
-    if let Some(file) = &config.ca_file {
-        note(&format!("certificates of {} are trusted", printable(file)));
-    }
-}
-
-/// Spells an address without the password that may be in it.
-fn without_login(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{}", &rest[end..])
 }

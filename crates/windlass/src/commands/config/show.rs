@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_config::{SetValue, schema};
+use windlass_config::{SetValue, schema, without_login};
 use windlass_core::bounds::one_line;
 
-use super::{defaults, without_login};
+use super::defaults;
 use crate::config::{self, Layer, Layers, Origin};
 use crate::daemon::secrets_key::FILE_VARIABLE;
 use crate::inert_json::json_line;
@@ -120,7 +120,8 @@ fn rows(values: &[SetValue<'_>]) -> Result<Vec<[String; 3]>> {
 /// Returns a value without the password that an address may have.
 fn shown(set: &SetValue<'_>) -> Result<Value> {
     let value = serde_json::to_value(&set.value)?;
-    let is_address = set.key == "proxy" || set.key.ends_with(".base_url");
+    let is_server = set.key.starts_with("mcp_servers.") && set.key.ends_with(".url");
+    let is_address = set.key == "proxy" || set.key.ends_with(".base_url") || is_server;
     Ok(match value {
         Value::String(url) if is_address => without_login(&url).into(),
         value => value,

@@ -1,0 +1,108 @@
+//! What a file would do, told to whoever trusts it.
+
+use std::collections::BTreeSet;
+
+use windlass_config::{BackendEntry, BackendHome, McpApproval, McpServerEntry, without_login};
+
+use crate::cli::{note, printable};
+use crate::config::{ApprovalAction, ApprovalRule, Config};
+
+/// Says where keys would go, what would run, and what nobody would be asked about, so that no file is trusted unseen.
+pub(super) fn tell(config: &Config) {
+    for (name, provider) in &config.providers {
+        if let Some(url) = &provider.base_url {
+            note(&format!(
+                "requests and the key of {name} go to {:?}",
+                without_login(url)
+            ));
+        }
+    }
+    if let Some(proxy) = &config.proxy {
+        note(&format!(
+            "requests to providers go through {:?}",
+            without_login(proxy)
+        ));
+    }
+    for (name, server) in &config.mcp_servers {
+        tell_server(name, server);
+    }
+    for (name, backend) in &config.backends {
+        tell_backend(name, backend);
+    }
+    let allows = |rule: &&ApprovalRule| rule.action == ApprovalAction::Allow;
+    for rule in config.approvals.rules.iter().filter(allows) {
+        let (tool, command) = (&rule.tool, &rule.command);
+        let command = command.as_deref().map(|command| format!(" {command:?}"));
+        let command = command.unwrap_or_default();
+        note(&format!(
+            "calls of {tool:?}{command} run without a question"
+        ));
+    }
+    if config.approvals.default == Some(ApprovalAction::Allow) {
+        note("all calls run without a question that no rule matches");
+    }
+    for host in &config.web.allow {
+        note(&format!(
+            "pages of {host:?} are read without a question, also where it is private"
+        ));
+    }
+    for (name, entry) in &config.environments {
+        let root = printable(&entry.root);
+        note(&format!("agents can work in {root}, as {name:?}"));
+    }
+    if let Some(file) = &config.ca_file {
+        note(&format!("certificates of {} are trusted", printable(file)));
+    }
+}
+
+fn tell_server(name: &str, server: &McpServerEntry) {
+    if let Some(command) = &server.command {
+        let line: Vec<&str> = std::iter::once(command.as_str())
+            .chain(server.args.iter().map(String::as_str))
+            .collect();
+        note(&format!("the MCP server {name:?} is the program {line:?}"));
+    }
+    if let Some(url) = &server.url {
+        let url = without_login(url);
+        note(&format!("the MCP server {name:?} is at {url:?}"));
+    }
+    let said = server.env.values().chain(server.headers.values());
+    let said = said.chain(&server.url).chain(&server.args);
+    let names: BTreeSet<&str> = said.flat_map(|text| variables_in(text)).collect();
+    if !names.is_empty() {
+        note(&format!(
+            "it is given the values of these variables: {names:?}"
+        ));
+    }
+    if server.approval == McpApproval::Never {
+        note("its tools run without a question");
+    }
+}
+
+fn tell_backend(name: &str, backend: &BackendEntry) {
+    if let Some(command) = &backend.command {
+        note(&format!(
+            "the agent {name:?} is the program {}",
+            printable(command)
+        ));
+    }
+    if !backend.arguments.is_empty() {
+        let arguments = &backend.arguments;
+        note(&format!("the agent {name:?} is started with {arguments:?}"));
+    }
+    if !backend.variables.is_empty() {
+        let names = &backend.variables;
+        note(&format!(
+            "the agent {name:?} is given the values of these variables: {names:?}"
+        ));
+    }
+    if backend.home == BackendHome::User {
+        note(&format!("the agent {name:?} has your home directory"));
+    }
+}
+
+/// Returns the names in `${NAME}`.
+fn variables_in(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("${").skip(1);
+    parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
+}
