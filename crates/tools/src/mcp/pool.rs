@@ -107,7 +107,15 @@ impl Pool {
         scope: &McpScope,
     ) -> Result<Arc<Connection>, String> {
         let place = self.place(name, server, scope)?;
+        let began = Instant::now();
         let mut state = place.state.lock().await;
+        // Those who waited for one attempt share what it came to.
+        if let Some((at, why)) = &state.failed
+            && state.connection.is_none()
+            && *at >= began
+        {
+            return Err(why.clone());
+        }
         if let Some((connection, since)) = &state.connection {
             if connection.is_alive() {
                 return Ok(Arc::clone(connection));
@@ -208,7 +216,8 @@ impl Pool {
                 Connection::greet(started.pipes, client, flood, complaints).await
             }
             McpTransportType::Http => {
-                let transport = http::transport(&self.egress, server, scope, &flood)?;
+                let silence = self.settings.longest_silence(server);
+                let transport = http::transport(&self.egress, server, scope, &flood, silence)?;
                 Connection::greet(transport, client, flood, None).await
             }
         }
