@@ -154,7 +154,13 @@ impl Client {
     async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
         let mut whole = Vec::new();
         loop {
-            let piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
+            let piece = tokio::select! {
+                biased;
+                () = self.flood.ended() => {
+                    return Err(unexpected(self.flood.over().unwrap_or_default()));
+                }
+                piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)) => piece,
+            };
             match piece {
                 None => return Ok(whole),
                 Some(Err(error)) => return Err(StreamableHttpError::Client(error)),
@@ -309,6 +315,8 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
 struct EventStream {
     body: EgressBody,
     flood: Arc<Flood>,
+    /// Ready when nobody listens any more.
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The line that has not ended.
     line: Vec<u8>,
     /// The event that has not ended.
@@ -325,9 +333,11 @@ struct Over(String);
 
 impl EventStream {
     fn new(body: EgressBody, flood: Arc<Flood>) -> Self {
+        let listened = Arc::clone(&flood);
         Self {
             body,
             flood,
+            ended: Box::pin(async move { listened.ended().await }),
             line: Vec::new(),
             event: Sse::default(),
             event_bytes: 0,
@@ -399,7 +409,10 @@ impl Stream for EventStream {
                 return Poll::Ready(Some(Ok(event)));
             }
             let failed = match self.body.as_mut().poll_next(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => match self.ended.as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => Over(self.flood.over().unwrap_or_default()),
+                },
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Ok(piece))) if self.take(&piece) => continue,
                 Poll::Ready(Some(Ok(_))) => Over(self.flood.over().unwrap_or_default()),

@@ -11,7 +11,7 @@ use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
 
 use super::connection::{Connection, Listed};
-use super::flood::Flood;
+use super::flood::{Attempt, Flood};
 use super::settings::McpSettings;
 use super::{http, stdio};
 use crate::environments::Environments;
@@ -207,20 +207,23 @@ impl Pool {
             );
         }
         let flood = Arc::new(Flood::new());
+        let attempt = Attempt::new(&flood);
         let client = &self.settings.client_name;
-        match server.transport_type {
+        let connection = match server.transport_type {
             McpTransportType::Stdio => {
                 let (environments, shell) = (&self.environments, &self.shell);
                 let started = stdio::start(environments, shell, server, scope, &flood).await?;
                 let complaints = Some(started.complaints);
-                Connection::greet(started.pipes, client, flood, complaints).await
+                Connection::greet(started.pipes, client, flood, complaints).await?
             }
             McpTransportType::Http => {
                 let silence = self.settings.longest_silence(server);
                 let transport = http::transport(&self.egress, server, scope, &flood, silence)?;
-                Connection::greet(transport, client, flood, None).await
+                Connection::greet(transport, client, flood, None).await?
             }
-        }
+        };
+        attempt.succeeded();
+        Ok(connection)
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<Digest128, Arc<Place>>> {

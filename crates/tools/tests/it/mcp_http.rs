@@ -22,14 +22,14 @@ use windlass_tools::{WebEgress, WebRules};
 
 use crate::mcp::{Ship, scope, settings};
 use crate::mcp_server::{PICTURE, Server};
-use crate::support::Place;
+use crate::support::{Place, soon};
 
 /// A server that listens.
 struct Harbour {
     server: Server,
     /// The headers of the requests that came.
     seen: Mutex<Vec<HeaderMap>>,
-    /// What they asked for.
+    /// What they asked for, and the word `left` for each who went away while it spoke.
     asked: Mutex<Vec<String>>,
 }
 
@@ -66,6 +66,9 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
     let message: Value = serde_json::from_slice(&body).unwrap();
     let method = message["method"].as_str().unwrap_or_default().to_owned();
     harbour.asked.lock().unwrap().push(method);
+    if harbour.server.mode == "drip" {
+        return drip(harbour);
+    }
     if message.get("id").is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
@@ -101,6 +104,19 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
                 }
             }
         }
+    });
+    let body = Body::from_stream(Pieces(pieces));
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// Says nothing, for as long as somebody listens.
+fn drip(harbour: Arc<Harbour>) -> Response {
+    let (send, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while send.send(": still here\n".to_owned()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        harbour.asked.lock().unwrap().push("left".to_owned());
     });
     let body = Body::from_stream(Pieces(pieces));
     ([("content-type", "text/event-stream")], body).into_response()
@@ -341,4 +357,17 @@ async fn turns_that_wait_for_a_server_wait_together() {
             assert_eq!(harbour.count(method), 1, "{mode}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_listens_any_more_to_a_server_that_was_given_up() {
+    let (address, harbour) = listen("drip").await;
+    let server = ScopedMcpServer {
+        start_timeout_ms: Some(500),
+        ..at(address)
+    };
+    let ship = ship(server, scope()).await;
+    let told = &ship.found.failures[0].reason;
+    assert!(told.contains("500 ms"), "{told}");
+    soon("it is left", || harbour.count("left") == 1);
 }
