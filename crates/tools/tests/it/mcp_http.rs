@@ -129,12 +129,16 @@ async fn stream(State(harbour): State<Arc<Harbour>>) -> Response {
     }
     harbour.asked.lock().unwrap().push("GET".to_owned());
     let (send, pieces) = mpsc::channel(1);
-    let _ = send.try_send("retry: 0\n\n".to_owned());
+    tokio::spawn(async move {
+        let _ = send.send("retry: 0\n\n".to_owned()).await;
+        // The beginning is on its way.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    });
     let body = Body::from_stream(Broken(Pieces(pieces)));
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
-/// A stream that breaks where it would have to wait.
+/// A stream that breaks where it would end.
 struct Broken(Pieces);
 
 impl futures_core::Stream for Broken {
@@ -144,10 +148,11 @@ impl futures_core::Stream for Broken {
         mut self: std::pin::Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Self::Item>> {
-        match std::pin::Pin::new(&mut self.0).poll_next(cx) {
-            std::task::Poll::Ready(Some(Ok(piece))) => std::task::Poll::Ready(Some(Ok(piece))),
-            _ => std::task::Poll::Ready(Some(Err(std::io::Error::other("broken off")))),
-        }
+        let piece = std::pin::Pin::new(&mut self.0).poll_next(cx);
+        piece.map(|piece| match piece {
+            Some(Ok(piece)) => Some(Ok(piece)),
+            _ => Some(Err(std::io::Error::other("broken off"))),
+        })
     }
 }
 
