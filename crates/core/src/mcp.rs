@@ -209,7 +209,8 @@ pub trait McpConnector: Send + Sync {
     /// keeps nobody from the rest.
     async fn discover(&self, servers: &ScopedMcpServers, scope: &McpScope) -> DiscoveredTools;
 
-    /// Makes a tool from its record. Nobody is asked before it is called.
+    /// Makes a tool from its record. Nobody is asked before it is called. Where its policy wants an approval that the record does not, somebody
+    /// is asked: the operator may have changed their mind since the turn began.
     fn tool(
         &self,
         recorded: &DiscoveredTool,

@@ -10,7 +10,7 @@ use windlass_core::atoms::{
 use windlass_core::capabilities::{Capability, ResolvedCapability, resolve_capabilities};
 use windlass_core::config_layer::AgentConfigOverlay;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::mcp::{DiscoveredTools, ScopedMcpServers};
+use windlass_core::mcp::ScopedMcpServers;
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolRegistry};
 use windlass_core::turn_request::TurnRequest;
@@ -124,12 +124,10 @@ impl Contributions {
     }
 
     /// Offers what is on record of MCP servers. What has its name already stays.
-    pub(crate) fn offer_recorded(&mut self, discovered: &DiscoveredTools) {
-        for tool in &discovered.tools {
-            let name = tool.definition.name();
-            if !self.offered.iter().any(|earlier| earlier.name() == name) {
-                self.offered.push(tool.definition.clone());
-            }
+    pub(crate) fn offer_recorded(&mut self, tool: ToolDefinition) {
+        let mut earlier = self.offered.iter();
+        if !earlier.any(|earlier| earlier.name() == tool.name()) {
+            self.offered.push(tool);
         }
     }
 

@@ -4,6 +4,7 @@ mod capabilities;
 mod compaction;
 mod deferred;
 mod discovered;
+mod masked_tool;
 mod offer;
 mod prompt;
 mod records;

@@ -23,7 +23,12 @@ struct Servers {
     asked: AtomicUsize,
     seen: Mutex<Vec<String>>,
     is_closed: AtomicUsize,
+    /// The operator wants to be asked about everything.
+    is_strict: bool,
 }
+
+/// What the servers are given, and must not be seen.
+const KEY: &str = "rope-and-tar-7391";
 
 impl Servers {
     fn offering(names: &[&'static str]) -> Arc<Self> {
@@ -53,7 +58,8 @@ impl McpConnector for Servers {
             digest: name.to_owned(),
             definition: ToolDefinition::Builtin(BuiltinTool {
                 name: format!("mcp__ship__{name}"),
-                parameters: json!({"type": "object"}),
+                description: format!("Hauls with {KEY}."),
+                parameters: json!({"type": "object", "properties": {"rope": {"const": KEY}}}),
                 policy: match name {
                     "asks" => ToolPolicy::RequiresApproval,
                     _ => ToolPolicy::Auto,
@@ -75,14 +81,21 @@ impl McpConnector for Servers {
         _scope: &McpScope,
     ) -> Arc<dyn Tool> {
         let said = format!("{} of {}", recorded.tool, recorded.digest);
-        Arc::new(tool(recorded.definition.name(), move |_, _| {
-            let said = said.clone();
-            async move { ToolExecutionResult::success(said) }
-        }))
+        let tool = tool(recorded.definition.name(), move |arguments, _| {
+            let said = match arguments["shows"].as_str() {
+                Some(shows) => ToolExecutionResult::tool_error(format!("a key: {shows}")),
+                None => ToolExecutionResult::success(json!({ "said": said, "key": KEY })),
+            };
+            async move { said }
+        });
+        Arc::new(match self.is_strict {
+            true => tool.policy(ToolPolicy::RequiresApproval),
+            false => tool,
+        })
     }
 
     fn secrets(&self, _servers: &ScopedMcpServers) -> Vec<(String, String)> {
-        vec![("ship_token".to_owned(), "rope-and-tar-7391".to_owned())]
+        vec![("ship_token".to_owned(), KEY.to_owned())]
     }
 
     async fn close(&self) {
@@ -229,4 +242,69 @@ async fn servers_of_records_and_capabilities_are_asked_and_their_keys_masked() {
     let seen = fixture.runtime.load_context(fixture.session).await.unwrap();
     assert_eq!(seen.runtime_agent.tools[0].name(), "mcp__ship__haul");
     assert_eq!(servers.asked(), 1, "looking asks nobody");
+}
+
+#[tokio::test]
+async fn no_key_of_a_server_is_recorded_from_what_it_says() {
+    let servers = Servers::offering(&["haul", KEY]);
+    *servers.fails.lock().unwrap() = Some("rope-and-tar-7391 is refused");
+    let fixture = with(&servers).build().await;
+    // The key as base64.
+    let encoded = "cm9wZS1hbmQtdGFyLTczOTE=";
+    fixture.model.rewrite([
+        Call::tools(vec![
+            call("a", "mcp__ship__haul", json!({})),
+            call("b", "mcp__ship__haul", json!({ "shows": encoded })),
+        ]),
+        Call::answer("hauled"),
+    ]);
+    assert!(fixture.run("go").await.success);
+    let events = fixture.events().await;
+    let found = events.iter().find_map(|event| match &event.data {
+        EventData::ToolsDiscovered(data) => Some(data),
+        _ => None,
+    });
+    let found = found.unwrap();
+    let reasons: Vec<_> = found.failures.iter().map(|it| it.reason.as_str()).collect();
+    let left_out = "a tool is left out: its name shows a key";
+    assert_eq!(reasons, ["[secret:ship_token] is refused", left_out]);
+    assert_eq!(found.tools.len(), 1);
+    let haul = &found.tools[0].definition;
+    assert_eq!(haul.description(), "Hauls with [secret:ship_token].");
+    let sent = fixture.model.sent(1).join("\n");
+    assert!(sent.contains("a key: [secret:ship_token]"), "{sent}");
+    let seen = format!("{events:?}{sent}");
+    assert!(!seen.contains("7391"), "{seen}");
+    assert_replays(&fixture, 1, &servers).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_asks_where_the_operator_wants_that_now() {
+    let backends = RuntimeBackends::in_memory();
+    let before = Servers::offering(&["asks", "haul"]);
+    let fixture = with(&before).backends(backends.clone()).build().await;
+    fixture
+        .model
+        .rewrite([Call::tools(vec![call("c", "mcp__ship__asks", json!({}))])]);
+    let waiting = fixture.run("go").await;
+    assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
+    fixture.runtime.shutdown(std::time::Duration::ZERO).await;
+
+    let after = Arc::new(Servers {
+        is_strict: true,
+        ..Servers::default()
+    });
+    let later = with(&after).backends(backends).build().await;
+    let later = Fixture {
+        session: fixture.session,
+        ..later
+    };
+    later
+        .model
+        .rewrite([Call::tools(vec![call("d", "mcp__ship__haul", json!({}))])]);
+    later.resume().await.expect("a turn is open");
+    let decided = later.runtime.decide_tool_call(later.session, "c", true);
+    let turn = decided.await.unwrap();
+    let ended = soon(turn.wait()).await.unwrap();
+    assert_eq!(ended.stop_reason, StopReason::WaitingForApproval);
 }

@@ -47,7 +47,8 @@ pub(super) struct Listed {
 }
 
 struct Kept {
-    listed: Arc<Listed>,
+    /// What the server offers, or why that is not known.
+    listed: Result<Arc<Listed>, String>,
     at: Instant,
     /// How often the list had changed when it was asked for.
     changes: u64,
@@ -126,43 +127,44 @@ impl Connection {
         }
     }
 
-    /// Returns what the server offers; it is asked again when it said that this changed, or when the list is old.
+    /// Returns what the server offers; it is asked again when it said that this changed, or when the list is old. Those who ask at the same time
+    /// wait for one answer, and a failure is kept as long as a list.
     pub(super) async fn listed(
         &self,
         kept_for: Duration,
         timeout: Duration,
     ) -> Result<Arc<Listed>, String> {
-        let mut list = self.list.lock().await;
+        let began = Instant::now();
+        let late = || {
+            format!(
+                "it did not list its tools within {} ms",
+                timeout.as_millis()
+            )
+        };
+        let locked = tokio::time::timeout(timeout, self.list.lock()).await;
+        let mut list = locked.map_err(|_| late())?;
         let changes = self.handler.changes.load(Ordering::Acquire);
         if let Some(kept) = &*list
             && kept.changes == changes
-            && kept.at.elapsed() < kept_for
+            && (kept.at.elapsed() < kept_for || kept.at >= began)
         {
-            return Ok(Arc::clone(&kept.listed));
+            return kept.listed.clone();
         }
         *list = None;
-        let asked = tokio::time::timeout(timeout, async {
+        let asked = tokio::time::timeout(timeout.saturating_sub(began.elapsed()), async {
             tokio::select! {
                 biased;
                 listed = self.ask_for_list() => listed,
                 () = self.flood.ended() => Err(self.end().await),
             }
         });
-        let listed = match asked.await {
-            Ok(listed) => Arc::new(listed?),
-            Err(_) => {
-                return Err(format!(
-                    "it did not list its tools within {} ms",
-                    timeout.as_millis()
-                ));
-            }
-        };
+        let listed = asked.await.unwrap_or_else(|_| Err(late())).map(Arc::new);
         *list = Some(Kept {
-            listed: Arc::clone(&listed),
+            listed: listed.clone(),
             at: Instant::now(),
             changes,
         });
-        Ok(listed)
+        listed
     }
 
     async fn ask_for_list(&self) -> Result<Listed, String> {

@@ -1,6 +1,6 @@
 //! How much a server may say.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -14,6 +14,27 @@ const BYTES: (f64, f64) = (128.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0);
 pub(super) struct Flood {
     counted: Mutex<Counted>,
     ended: Notify,
+}
+
+/// Ends a connection that is not made to the end: what was begun for it would go on for as long as the server speaks.
+pub(super) struct Attempt(Option<Arc<Flood>>);
+
+impl Attempt {
+    pub(super) fn new(flood: &Arc<Flood>) -> Self {
+        Self(Some(Arc::clone(flood)))
+    }
+
+    pub(super) fn succeeded(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(flood) = &self.0 {
+            flood.end("it was not reached");
+        }
+    }
 }
 
 struct Counted {

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use http::{HeaderName, HeaderValue};
@@ -25,6 +26,10 @@ use super::flood::Flood;
 use super::stdio::MAX_MESSAGE;
 
 const SESSION: &str = "mcp-session-id";
+/// The first pause between two streams that the client asks for. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest of these pauses, and how long a stream lasts that is no failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 type Failed = StreamableHttpError<EgressError>;
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
@@ -35,6 +40,34 @@ pub(super) struct Client {
     egress: Arc<dyn EgressService>,
     network_access: Option<NetworkAccessList>,
     flood: Arc<Flood>,
+    /// How long the beginning of an answer is waited for.
+    silence: Duration,
+    pace: Arc<Mutex<Pace>>,
+}
+
+/// When the next stream may be asked for: a server that ends each at once would keep the client busy with nothing else.
+#[derive(Default)]
+struct Pace {
+    /// When the newest one was asked for, and how long the next has to wait after it.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Pace {
+    /// Returns how long to wait from now on.
+    fn wait(&mut self, now: Instant) -> Duration {
+        let (at, pause) = match self.last {
+            None => (now, FIRST_PAUSE),
+            Some((last, _)) if now.saturating_duration_since(last) >= LONGEST_PAUSE => {
+                (now, FIRST_PAUSE)
+            }
+            Some((last, pause)) => {
+                let next = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                ((last + pause).max(now), next)
+            }
+        };
+        self.last = Some((at, pause));
+        at - now
+    }
 }
 
 /// Makes the way to a server.
@@ -43,6 +76,7 @@ pub(super) fn transport(
     server: &ScopedMcpServer,
     scope: &McpScope,
     flood: &Arc<Flood>,
+    silence: Duration,
 ) -> Result<StreamableHttpClientTransport<Client>, String> {
     let url = server.url.clone().ok_or("it names no `url`")?;
     let mut headers = HashMap::new();
@@ -56,6 +90,8 @@ pub(super) fn transport(
         egress: Arc::clone(egress),
         network_access: scope.network_access.clone(),
         flood: Arc::clone(flood),
+        silence,
+        pace: Arc::default(),
     };
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
@@ -104,6 +140,7 @@ impl Client {
             body: parts.body,
             kind: EgressRequestKind::Mcp,
             network_access: self.network_access.clone(),
+            timeout_ms: u64::try_from(self.silence.as_millis()).ok(),
             ..EgressRequest::new(method, uri)
         };
         let sent = self.egress.send_stream(request).await;
@@ -117,7 +154,13 @@ impl Client {
     async fn whole(&self, mut body: EgressBody) -> Result<Vec<u8>, Failed> {
         let mut whole = Vec::new();
         loop {
-            let piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await;
+            let piece = tokio::select! {
+                biased;
+                () = self.flood.ended() => {
+                    return Err(unexpected(self.flood.over().unwrap_or_default()));
+                }
+                piece = std::future::poll_fn(|cx| body.as_mut().poll_next(cx)) => piece,
+            };
             match piece {
                 None => return Ok(whole),
                 Some(Err(error)) => return Err(StreamableHttpError::Client(error)),
@@ -235,6 +278,11 @@ impl StreamableHttpClient for Client {
         };
         let last = last_event_id.as_deref().map(|id| ("last-event-id", id));
         let more: Vec<_> = last.into_iter().collect();
+        let wait = {
+            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            pace.wait(Instant::now())
+        };
+        tokio::time::sleep(wait).await;
         let response = self.send("GET", &uri, &more, parts).await?;
         match response.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
@@ -267,6 +315,8 @@ fn read(body: &[u8]) -> Option<ServerJsonRpcMessage> {
 struct EventStream {
     body: EgressBody,
     flood: Arc<Flood>,
+    /// Ready when nobody listens any more.
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The line that has not ended.
     line: Vec<u8>,
     /// The event that has not ended.
@@ -283,9 +333,11 @@ struct Over(String);
 
 impl EventStream {
     fn new(body: EgressBody, flood: Arc<Flood>) -> Self {
+        let listened = Arc::clone(&flood);
         Self {
             body,
             flood,
+            ended: Box::pin(async move { listened.ended().await }),
             line: Vec::new(),
             event: Sse::default(),
             event_bytes: 0,
@@ -357,7 +409,10 @@ impl Stream for EventStream {
                 return Poll::Ready(Some(Ok(event)));
             }
             let failed = match self.body.as_mut().poll_next(cx) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => match self.ended.as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => Over(self.flood.over().unwrap_or_default()),
+                },
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Ok(piece))) if self.take(&piece) => continue,
                 Poll::Ready(Some(Ok(_))) => Over(self.flood.over().unwrap_or_default()),
@@ -386,6 +441,25 @@ mod tests {
             assert!(stream.take(piece.as_bytes()));
         }
         stream.ready.into()
+    }
+
+    #[test]
+    fn streams_that_end_at_once_are_asked_for_less_and_less() {
+        let mut now = Instant::now();
+        let mut pace = Pace::default();
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let wait = pace.wait(now);
+            waits.push(wait.as_secs());
+            now += wait;
+        }
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        // One that lasted is asked for again at once.
+        now += LONGEST_PAUSE;
+        assert_eq!(pace.wait(now), Duration::ZERO);
+        assert_eq!(pace.wait(now), FIRST_PAUSE);
+        // Those who wait at the same time wait one behind the other.
+        assert_eq!(pace.wait(now), Duration::from_secs(3));
     }
 
     #[test]

@@ -1,60 +1,93 @@
 //! The keys that a server is given.
 
+use url::Url;
 use windlass_core::mcp::ScopedMcpServer;
-use windlass_core::traits::SECRET_MASK;
 
 /// A value that is shorter is no key, and would be found in every other word.
 const MIN_BYTES: usize = 8;
 
 /// Returns what looks like a key in the configuration of a server, with the name of its place.
 pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
-    // The key is what follows the word for the kind of key.
-    let headers = server.headers.iter().map(|(name, value)| {
-        let key = value.rsplit(' ').next().unwrap_or_default();
-        (name.clone(), key.to_owned())
-    });
-    let env = server.env.iter().filter(|(name, _)| is_secret(name));
-    let env = env.map(|(name, value)| (name.clone(), value.clone()));
-    let keys = headers.chain(env);
-    keys.filter(|(_, key)| key.len() >= MIN_BYTES).collect()
-}
-
-/// Takes the keys of a server out of what it says.
-pub(super) fn hide(server: &ScopedMcpServer, text: &mut String) {
-    for (_, key) in of(server) {
-        if text.contains(&key) {
-            *text = text.replace(&key, SECRET_MASK);
+    let mut keys = Vec::new();
+    for (name, value) in &server.headers {
+        if is_cookie(name) {
+            let pairs = value.split(';').filter_map(|pair| pair.split_once('='));
+            keys.extend(pairs.map(|(cookie, key)| (format!("{name}_{}", cookie.trim()), key)));
+        } else if is_secret(name) || is_login(name) {
+            // The key is what follows the word for the kind of key.
+            let key = value.rsplit(' ').next().unwrap_or_default();
+            keys.push((name.clone(), key));
         }
     }
+    let env = server.env.iter().filter(|(name, _)| is_secret(name));
+    keys.extend(env.map(|(name, value)| (name.clone(), value.as_str())));
+    let mut keys: Vec<_> = keys
+        .into_iter()
+        .map(|(name, key)| (name, key.to_owned()))
+        .collect();
+    if let Some(url) = server.url.as_deref().and_then(|url| Url::parse(url).ok()) {
+        let pairs = url.query_pairs().filter(|(name, _)| is_secret(name));
+        keys.extend(pairs.map(|(name, key)| (name.into_owned(), key.into_owned())));
+    }
+    keys.retain(|(_, key)| key.len() >= MIN_BYTES);
+    keys
 }
 
-/// Tells whether a variable sounds as if it held a key.
-fn is_secret(variable: &str) -> bool {
-    let variable = variable.to_ascii_uppercase();
+/// Tells whether a name sounds as if it stood before a key.
+fn is_secret(name: &str) -> bool {
     let words = ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    words.iter().any(|word| variable.contains(word))
+    has_any(name, &words)
+}
+
+fn is_login(header: &str) -> bool {
+    has_any(header, &["AUTH"])
+}
+
+fn is_cookie(header: &str) -> bool {
+    has_any(header, &["COOKIE"])
+}
+
+fn has_any(name: &str, words: &[&str]) -> bool {
+    let name = name.to_ascii_uppercase();
+    words.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]
-    fn keys_are_found_and_taken_out() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    fn keys_are_found_and_plain_words_are_not() {
+        let pairs = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            pairs.map(|(a, b)| ((*a).into(), (*b).into())).collect()
+        };
         let server = ScopedMcpServer {
-            headers: BTreeMap::from([pair("Authorization", "Bearer abcdefgh")]),
-            env: BTreeMap::from([
-                pair("A_TOKEN", "12345678"),
-                pair("LANG", "C.UTF-8."),
-                pair("B_KEY", "no"),
+            url: Some("https://a.example/mcp?api_key=queried%20key&page=12345678".to_owned()),
+            headers: pairs(&[
+                ("Authorization", "Bearer abcdefgh"),
+                ("X-Api-Key", "ijklmnop"),
+                ("Cookie", "id=crumbled1; theme=brown; sid=crumbled2"),
+                ("Accept", "application/json"),
+                ("X-MCP-Toolsets", "issues,pull_requests"),
+            ]),
+            env: pairs(&[
+                ("A_TOKEN", "12345678"),
+                ("LANG", "C.UTF-8."),
+                ("B_KEY", "no"),
             ]),
             ..ScopedMcpServer::default()
         };
-        let mut said = "abcdefgh 12345678 C.UTF-8. no".to_owned();
-        hide(&server, &mut said);
-        assert_eq!(said, format!("{SECRET_MASK} {SECRET_MASK} C.UTF-8. no"));
+        let mut found = of(&server);
+        found.sort();
+        let expected = [
+            ("A_TOKEN", "12345678"),
+            ("Authorization", "abcdefgh"),
+            ("Cookie_id", "crumbled1"),
+            ("Cookie_sid", "crumbled2"),
+            ("X-Api-Key", "ijklmnop"),
+            ("api_key", "queried key"),
+        ];
+        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
 
 use super::connection::{Connection, Listed};
-use super::flood::Flood;
+use super::flood::{Attempt, Flood};
 use super::settings::McpSettings;
 use super::{http, stdio};
 use crate::environments::Environments;
@@ -107,7 +107,15 @@ impl Pool {
         scope: &McpScope,
     ) -> Result<Arc<Connection>, String> {
         let place = self.place(name, server, scope)?;
+        let began = Instant::now();
         let mut state = place.state.lock().await;
+        // Those who waited for one attempt share what it came to.
+        if let Some((at, why)) = &state.failed
+            && state.connection.is_none()
+            && *at >= began
+        {
+            return Err(why.clone());
+        }
         if let Some((connection, since)) = &state.connection {
             if connection.is_alive() {
                 return Ok(Arc::clone(connection));
@@ -199,19 +207,23 @@ impl Pool {
             );
         }
         let flood = Arc::new(Flood::new());
+        let attempt = Attempt::new(&flood);
         let client = &self.settings.client_name;
-        match server.transport_type {
+        let connection = match server.transport_type {
             McpTransportType::Stdio => {
                 let (environments, shell) = (&self.environments, &self.shell);
                 let started = stdio::start(environments, shell, server, scope, &flood).await?;
                 let complaints = Some(started.complaints);
-                Connection::greet(started.pipes, client, flood, complaints).await
+                Connection::greet(started.pipes, client, flood, complaints).await?
             }
             McpTransportType::Http => {
-                let transport = http::transport(&self.egress, server, scope, &flood)?;
-                Connection::greet(transport, client, flood, None).await
+                let silence = self.settings.longest_silence(server);
+                let transport = http::transport(&self.egress, server, scope, &flood, silence)?;
+                Connection::greet(transport, client, flood, None).await?
             }
-        }
+        };
+        attempt.succeeded();
+        Ok(connection)
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<Digest128, Arc<Place>>> {

@@ -61,6 +61,14 @@ impl McpSettings {
         self.max_call.max(self.timeout_of(server, tool))
     }
 
+    /// Returns how long any request to a server may stay without an answer. Who waits for one gives up before.
+    pub(super) fn longest_silence(&self, server: &ScopedMcpServer) -> Duration {
+        let tools = server.tool_timeouts_ms.values().copied();
+        let own = tools.chain(server.timeout_ms).map(Duration::from_millis);
+        let usual = [self.call_timeout, self.start_timeout_of(server)];
+        own.chain(usual).max().unwrap_or_default() + SLACK
+    }
+
     /// Returns how long a call may take with everything around it.
     pub(super) fn longest_call(&self, server: &ScopedMcpServer, tool: &str) -> Duration {
         self.max_call_of(server, tool) + self.start_timeout_of(server) * 2 + SLACK

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_core::mcp::{DiscoveredTool, McpScope, ScopedMcpServer};
+use windlass_core::mcp::{DiscoveredTool, McpApproval, McpScope, ScopedMcpServer};
 use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::ToolContext;
 
+use super::answer;
 use super::connection::Times;
 use super::pool::Pool;
-use super::{answer, keys};
 use crate::tool::nowhere;
 
 /// A tool of a server, as it is on record.
@@ -88,7 +88,11 @@ impl Tool for McpTool {
         self.recorded.definition.display_name()
     }
     fn policy(&self) -> ToolPolicy {
-        self.recorded.definition.policy()
+        // What is on record may be older than what the operator says now.
+        match self.server.as_ref().map(|server| server.approval) {
+            Some(McpApproval::Never) => self.recorded.definition.policy(),
+            Some(McpApproval::Ask) | None => ToolPolicy::RequiresApproval,
+        }
     }
     fn hints(&self) -> ToolHints {
         self.recorded.definition.hints().clone()
@@ -108,21 +112,9 @@ impl Tool for McpTool {
         context: &ToolContext,
     ) -> ToolExecutionResult {
         let called = self.call(arguments, context).await;
-        let mut called = called.unwrap_or_else(|why| {
+        called.unwrap_or_else(|why| {
             let server = &self.recorded.server;
             ToolExecutionResult::tool_error(format!("MCP server `{server}`: {why}"))
-        });
-        if let Some(server) = &self.server {
-            match &mut called {
-                ToolExecutionResult::Success(Value::String(text))
-                | ToolExecutionResult::SuccessWithImages {
-                    result: Value::String(text),
-                    ..
-                }
-                | ToolExecutionResult::ToolError(text) => keys::hide(server, text),
-                _ => {}
-            }
-        }
-        called
+        })
     }
 }

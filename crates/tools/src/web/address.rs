@@ -1,15 +1,34 @@
 //! Reading the address of a page, which a model or a stranger's server wrote.
 
-use url::Url;
+use url::{Position, Url};
 
 use super::error::WebError;
 
 /// How long an address may be; servers refuse longer ones.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Reads an address.
+/// Reads an address that a model asks for. It must be written as it is sent: rules about the argument are compared with its letters.
 pub(super) fn read(text: &str) -> Result<Url, WebError> {
-    checked(text, Url::parse)
+    let url = checked(text, Url::parse)?;
+    match is_plain(text, &url) {
+        true => Ok(url),
+        false => Err(WebError::Spelling(url.to_string())),
+    }
+}
+
+/// Tells whether scheme, host and port are written as they are sent, and whether the path leads nowhere else than it says.
+fn is_plain(text: &str, url: &Url) -> bool {
+    let Some(rest) = text.strip_prefix(&url[..Position::BeforePath]) else {
+        return false;
+    };
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    let is_dots = |part: &str| {
+        let part = part.to_ascii_lowercase().replace("%2e", ".");
+        matches!(part.as_str(), "." | "..")
+    };
+    (rest.is_empty() || rest.starts_with('/'))
+        && !path.contains('\\')
+        && !path.split('/').any(is_dots)
 }
 
 /// Reads where a redirect leads to.
@@ -52,8 +71,12 @@ mod tests {
     fn a_page_has_a_plain_address_of_the_web() {
         for (text, read_as) in [
             ("https://example.com", "https://example.com/"),
-            ("HTTP://Example.COM/a?b#c", "http://example.com/a?b"),
-            ("http://2130706433/", "http://127.0.0.1/"),
+            ("http://example.com/a?b#c", "http://example.com/a?b"),
+            (
+                "http://example.com:8080/ä..?..",
+                "http://example.com:8080/%C3%A4..?..",
+            ),
+            ("http://[::1]/", "http://[::1]/"),
         ] {
             assert_eq!(read(text).unwrap().as_str(), read_as);
         }
@@ -76,6 +99,34 @@ mod tests {
             assert!(read(text).is_err(), "{text:?}");
         }
         assert!(read(&format!("http://a.example/{}", "a".repeat(9000))).is_err());
+    }
+
+    #[test]
+    fn an_address_is_written_as_it_is_sent() {
+        for (text, plain) in [
+            ("HTTP://evil.example/", "http://evil.example/"),
+            ("https://EVIL.example/", "https://evil.example/"),
+            ("http:evil.example/", "http://evil.example/"),
+            ("http:/evil.example/", "http://evil.example/"),
+            ("http:\\\\evil.example/", "http://evil.example/"),
+            ("http:///evil.example/", "http://evil.example/"),
+            ("https://evil.example:443/", "https://evil.example/"),
+            ("https://evil.example:/", "https://evil.example/"),
+            ("https://evil.example?x", "https://evil.example/?x"),
+            ("https://evil.example#x", "https://evil.example/"),
+            ("https://evil.example\\x", "https://evil.example/x"),
+            ("https://%65vil.example/", "https://evil.example/"),
+            ("https://ｅvil.example/", "https://evil.example/"),
+            ("https://evil.example/a/../b", "https://evil.example/b"),
+            ("https://evil.example/a/.%2E/b", "https://evil.example/b"),
+            ("https://evil.example/a\\..\\b", "https://evil.example/b"),
+            ("http://2130706433/", "http://127.0.0.1/"),
+        ] {
+            let told = read(text).unwrap_err().to_string();
+            let hint = format!("write it as {plain}");
+            assert!(told.ends_with(&hint), "{text}: {told}");
+            assert!(read(plain).is_ok(), "{plain}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, ClientBuilder, Method, Response};
 use url::{Host, Url};
 use windlass_core::egress::{
-    EgressError, EgressRequest, EgressResponse, EgressResult, EgressService, EgressStreamResponse,
+    EgressError, EgressRequest, EgressRequestKind, EgressResponse, EgressResult, EgressService,
+    EgressStreamResponse,
 };
 use windlass_core::network_access::is_private_address;
 
@@ -56,6 +57,7 @@ pub struct WebEgress {
     rules: Arc<WebRules>,
     resolver: Arc<dyn Resolver>,
     certificates: Vec<Certificate>,
+    usual_timeout: Duration,
 }
 
 impl fmt::Debug for WebEgress {
@@ -74,6 +76,7 @@ impl WebEgress {
             rules,
             resolver: Arc::new(System),
             certificates: Vec::new(),
+            usual_timeout: USUAL_TIMEOUT,
         }
     }
 
@@ -81,6 +84,13 @@ impl WebEgress {
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = resolver;
+        self
+    }
+
+    /// Sets how long a request may take that says nothing itself; a minute unless set.
+    #[must_use]
+    pub fn with_usual_timeout(mut self, timeout: Duration) -> Self {
+        self.usual_timeout = timeout;
         self
     }
 
@@ -164,7 +174,11 @@ impl WebEgress {
         let client = tokio::task::spawn_blocking(move || own.client(&of, addresses)).await;
         let client = client.map_err(|error| failed(request, error.to_string()))?;
         let client = client.map_err(|error| failed(request, reason(&error)))?;
-        let mut builder = client.request(method, url).timeout(limit);
+        let mut builder = client.request(method, url);
+        // An MCP server speaks for as long as it is listened to: who listens ends that. Until it begins the caller waits.
+        if request.kind != EgressRequestKind::Mcp {
+            builder = builder.timeout(limit);
+        }
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
@@ -252,7 +266,7 @@ impl EgressService for WebEgress {
     async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
         let limit = request
             .timeout_ms
-            .map_or(USUAL_TIMEOUT, Duration::from_millis);
+            .map_or(self.usual_timeout, Duration::from_millis);
         let answer = tokio::time::timeout(limit, self.answer(&request, limit)).await;
         let response = answer.unwrap_or_else(|_| {
             Err(EgressError::Timeout {

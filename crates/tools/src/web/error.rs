@@ -12,6 +12,8 @@ use crate::environments::EnvironmentError;
 pub(super) enum WebError {
     #[error("this is no address of a page: {0}")]
     Address(String),
+    #[error("the address is not written as it would be sent; write it as {0}")]
+    Spelling(String),
     #[error("the address holds a user name or a password; those are not sent")]
     Credentials,
     #[error(
@@ -48,6 +50,8 @@ pub(super) enum WebError {
     Packed(String),
     #[error("{0} says that it is text, and it is not")]
     NotText(String),
+    #[error("{0} cannot be made into text: reading it failed inside of this host")]
+    Broken(String),
 }
 
 impl From<EgressError> for WebError {

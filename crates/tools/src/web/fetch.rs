@@ -101,14 +101,14 @@ impl WebFetch {
         self.check_environment(context)?;
         let egress = context.egress_service.as_ref().ok_or(WebError::NoEgress)?;
         let (url, response) = self.follow(&args.url, egress.as_ref(), context).await?;
+        let shown_as = url.to_string();
         let fetched = self.read(url, response).await?;
         let wanted = args.max_bytes.unwrap_or(self.settings.text_bytes);
         let max_bytes = wanted.min(self.settings.max_text_bytes);
         let settings = self.settings.clone();
         // Large pages take a while.
         let page = tokio::task::spawn_blocking(move || shown(fetched, max_bytes, &settings));
-        page.await
-            .map_err(|error| WebError::Address(error.to_string()))?
+        page.await.map_err(|_| WebError::Broken(shown_as))?
     }
 
     /// Refuses a turn whose environment has no network.
@@ -122,7 +122,8 @@ impl WebFetch {
         }
     }
 
-    /// Follows redirects. Each hop is a request of its own, so that all rules hold for it.
+    /// Follows redirects on one host. Each hop is a request of its own, so that all rules hold for it. What was allowed, by a person or by a
+    /// rule, is the host that was asked for: it may not send the reader, and what the address says, elsewhere.
     async fn follow(
         &self,
         asked: &str,
@@ -130,7 +131,7 @@ impl WebFetch {
         context: &ToolContext,
     ) -> Result<(Url, EgressStreamResponse), WebError> {
         let mut url = address::read(asked)?;
-        // Nobody was asked about a host that the operator opened: it may not send what it was told elsewhere.
+        // Nobody was asked about a host that the operator opened: its other scheme may not be open.
         let stays = self.rules.opens_host(&url);
         for _ in 0..=self.settings.max_redirects {
             let response = egress.send_stream(self.request(&url, context)).await?;
@@ -141,7 +142,8 @@ impl WebFetch {
             if url.scheme() == "https" && next.scheme() == "http" {
                 return Err(WebError::Downgrade { from, to });
             }
-            if stays && !self.rules.opens_host(&next) {
+            let leaves = next.host() != url.host() || next.port() != url.port();
+            if leaves || stays && !self.rules.opens_host(&next) {
                 return Err(WebError::OtherHost { from, to });
             }
             url = next;

@@ -198,6 +198,10 @@ impl Writer {
             0 => {}
             lines => {
                 self.out.truncate(self.out.trim_end_matches(' ').len());
+                // The blanks may have stood before the text of the open link.
+                if let Some((_, start)) = &mut self.link {
+                    *start = (*start).min(self.out.len());
+                }
                 self.out.push_str(&"\n".repeat(lines));
             }
         }
@@ -259,6 +263,11 @@ mod tests {
                 "\u{1b}\u{fffd}&bogus;\u{fffd}x",
             ),
             ("<p\u{0}a=b>x", "x"),
+            (
+                "<pre>x   <a href=y></pre>éé</a>",
+                "x[\n\néé](https://a.example/b/y)",
+            ),
+            ("<pre>x   <a href=y></pre></a>é", "x\n\né"),
         ] {
             assert_eq!(page(html).text, text, "{html:?}");
         }

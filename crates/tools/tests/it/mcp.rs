@@ -19,7 +19,7 @@ use windlass_runtime::{Conversation, Need};
 use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{Policy, end_leftovers};
 
-use crate::mcp_server::{ACT, PICTURE};
+use crate::mcp_server::{ACT, KEY, PICTURE};
 use crate::support::{Place, soon, ways};
 
 /// A server of ours.
@@ -69,11 +69,17 @@ impl Ship {
     }
 
     pub(crate) async fn of(place: Place, client: McpClient, scope: McpScope) -> Self {
-        let found = client.discover(&ScopedMcpServers::new(), &scope).await;
+        let mut ship = Self::unasked(place, client, scope);
+        ship.again().await;
+        ship
+    }
+
+    /// One that has asked no server yet.
+    pub(crate) fn unasked(place: Place, client: McpClient, scope: McpScope) -> Self {
         Self {
             client,
             scope,
-            found,
+            found: DiscoveredTools::default(),
             _place: place,
         }
     }
@@ -402,6 +408,7 @@ async fn a_server_that_is_no_longer_configured_is_told() {
         settings(),
     );
     let tool = other.tool(&ship.found.tools[0], &ScopedMcpServers::new(), &scope());
+    assert_eq!(tool.policy(), ToolPolicy::RequiresApproval);
     let called = tool.execute(json!({})).await;
     let ToolExecutionResult::ToolError(told) = called else {
         panic!("{called:?}")
@@ -449,4 +456,62 @@ async fn a_turn_asks_before_it_calls_a_server_and_shows_how_far_it_is() {
     });
     assert_eq!(progress.next(), Some("0 of 10: hauling"));
     runtime.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_dies_with_its_key_on_its_lips_is_on_record_without_it() {
+    let place = Place::new();
+    let client = McpClient::new(
+        place.environments.clone(),
+        place.settings.clone(),
+        Arc::new(DisabledEgressService),
+        settings(),
+    );
+    let mut leaky = server("leak");
+    leaky
+        .env
+        .insert(KEY.to_owned(), "rope-and-tar-7391".to_owned());
+    let client = client.with_servers(ScopedMcpServers::from([("ship".to_owned(), leaky)]));
+    let script = vec![SimTurn::Assistant("done".into())];
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(script))
+        .with_runtime(|runtime| runtime.mcp(Arc::new(client)))
+        .start()
+        .await
+        .unwrap();
+    chat.say("haul").await.unwrap();
+    let runtime = chat.runtime();
+    let events = runtime.events_for(chat.session_id()).await.unwrap();
+    let mut reasons = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolsDiscovered(data) => Some(data.failures[0].reason.as_str()),
+        _ => None,
+    });
+    let reason = reasons.next().unwrap();
+    assert!(
+        reason.contains("the key [secret:ship_SHIP_KEY] is refused"),
+        "{reason}"
+    );
+    assert!(!format!("{events:?}").contains("7391"));
+    runtime.shutdown(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_operator_says_now_counts_for_tools_on_record() {
+    let trusted = |approval| {
+        let server = ScopedMcpServer {
+            approval,
+            ..server("")
+        };
+        ScopedMcpServers::from([("ship".to_owned(), server)])
+    };
+    let before = Ship::with(Place::new(), trusted(McpApproval::Never), settings()).await;
+    for (now, policy) in [
+        (McpApproval::Never, ToolPolicy::Auto),
+        (McpApproval::Ask, ToolPolicy::RequiresApproval),
+    ] {
+        let tool = before
+            .client
+            .tool(&before.found.tools[0], &trusted(now), &scope());
+        assert_eq!(tool.policy(), policy);
+    }
 }

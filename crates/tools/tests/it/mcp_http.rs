@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use windlass_core::mcp::{McpScope, ScopedMcpServer, ScopedMcpServers};
+use windlass_core::mcp::{McpConnector, McpScope, ScopedMcpServer, ScopedMcpServers};
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_tools::mcp::McpClient;
@@ -22,13 +22,22 @@ use windlass_tools::{WebEgress, WebRules};
 
 use crate::mcp::{Ship, scope, settings};
 use crate::mcp_server::{PICTURE, Server};
-use crate::support::Place;
+use crate::support::{Place, soon};
 
 /// A server that listens.
 struct Harbour {
     server: Server,
     /// The headers of the requests that came.
     seen: Mutex<Vec<HeaderMap>>,
+    /// What they asked for, and the word `left` for each who went away while it spoke.
+    asked: Mutex<Vec<String>>,
+}
+
+impl Harbour {
+    fn count(&self, method: &str) -> usize {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|asked| *asked == method).count()
+    }
 }
 
 /// What streams to the client.
@@ -55,15 +64,21 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let message: Value = serde_json::from_slice(&body).unwrap();
+    let method = message["method"].as_str().unwrap_or_default().to_owned();
+    harbour.asked.lock().unwrap().push(method);
+    if harbour.server.mode == "drip" {
+        return drip(harbour);
+    }
     if message.get("id").is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
     // Calls stream, and all else is answered whole.
-    if message["method"] != "tools/call" {
-        let answer = harbour
-            .server
-            .answer(&message, &mut |_| {})
-            .unwrap_or_default();
+    if message["method"] != "tools/call" || harbour.server.mode == "whole" {
+        let answered =
+            tokio::task::spawn_blocking(move || harbour.server.answer(&message, &mut |_| {}));
+        let Some(answer) = answered.await.unwrap() else {
+            return std::future::pending().await;
+        };
         let headers = [
             ("content-type", "application/json"),
             ("mcp-session-id", "s1"),
@@ -94,12 +109,61 @@ async fn handle(State(harbour): State<Arc<Harbour>>, headers: HeaderMap, body: B
     ([("content-type", "text/event-stream")], body).into_response()
 }
 
+/// Says nothing, for as long as somebody listens.
+fn drip(harbour: Arc<Harbour>) -> Response {
+    let (send, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while send.send(": still here\n".to_owned()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        harbour.asked.lock().unwrap().push("left".to_owned());
+    });
+    let body = Body::from_stream(Pieces(pieces));
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// Begins a stream and breaks it off, where it is told to.
+async fn stream(State(harbour): State<Arc<Harbour>>) -> Response {
+    if harbour.server.mode != "abort" {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
+    harbour.asked.lock().unwrap().push("GET".to_owned());
+    let (send, pieces) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let _ = send.send("retry: 0\n\n".to_owned()).await;
+        // The beginning is on its way.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    });
+    let body = Body::from_stream(Broken(Pieces(pieces)));
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+/// A stream that breaks where it would end.
+struct Broken(Pieces);
+
+impl futures_core::Stream for Broken {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        let piece = std::pin::Pin::new(&mut self.0).poll_next(cx);
+        piece.map(|piece| match piece {
+            Some(Ok(piece)) => Some(Ok(piece)),
+            _ => Some(Err(std::io::Error::other("broken off"))),
+        })
+    }
+}
+
 async fn listen(mode: &str) -> (SocketAddr, Arc<Harbour>) {
     let harbour = Arc::new(Harbour {
         server: Server::new(mode),
         seen: Mutex::default(),
+        asked: Mutex::default(),
     });
-    let routes = Router::new().route("/mcp", post(handle).delete(|| async { StatusCode::OK }));
+    let methods = post(handle).get(stream).delete(|| async { StatusCode::OK });
+    let routes = Router::new().route("/mcp", methods);
     let routes = routes.with_state(Arc::clone(&harbour));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -116,14 +180,29 @@ fn at(address: SocketAddr) -> ScopedMcpServer {
     }
 }
 
-async fn ship(server: ScopedMcpServer, scope: McpScope) -> Ship {
-    let place = Place::new();
+fn egress() -> WebEgress {
     let rules = WebRules::parse(&["127.0.0.1"], &[]).unwrap();
-    let egress = Arc::new(WebEgress::new(Arc::new(rules)));
+    WebEgress::new(Arc::new(rules))
+}
+
+async fn ship(server: ScopedMcpServer, scope: McpScope) -> Ship {
+    ship_by(egress(), server, scope).await
+}
+
+async fn ship_by(egress: WebEgress, server: ScopedMcpServer, scope: McpScope) -> Ship {
+    let mut ship = unasked(egress, server, scope);
+    ship.again().await;
+    ship
+}
+
+/// A ship whose server was not asked yet.
+fn unasked(egress: WebEgress, server: ScopedMcpServer, scope: McpScope) -> Ship {
+    let place = Place::new();
+    let egress = Arc::new(egress);
     let (environments, shell) = (place.environments.clone(), place.settings.clone());
     let servers = ScopedMcpServers::from([("ship".to_owned(), server)]);
     let client = McpClient::new(environments, shell, egress, settings()).with_servers(servers);
-    Ship::of(place, client, scope).await
+    Ship::unasked(place, client, scope)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,4 +281,98 @@ async fn rules_of_the_session_hold_for_its_servers() {
     let here = ruled(NetworkAccessList::allow_only(["127.0.0.1"]));
     let ship = ship(at(address), here).await;
     assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_may_take_longer_than_other_requests() {
+    for mode in ["", "whole"] {
+        let (address, _) = listen(mode).await;
+        let server = ScopedMcpServer {
+            timeout_ms: Some(60_000),
+            ..at(address)
+        };
+        let egress = egress().with_usual_timeout(Duration::from_millis(700));
+        let ship = ship_by(egress, server, scope()).await;
+        assert!(ship.found.failures.is_empty(), "{:?}", ship.found.failures);
+        assert_eq!(ship.said("slow").await.as_deref(), Ok("hauled"), "{mode}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_never_answered_ends_and_the_next_is_answered() {
+    let (address, harbour) = listen("whole").await;
+    let ship = ship(at(address), scope()).await;
+    let told = ship.said("hang").await.unwrap_err();
+    assert!(told.contains("200 ms"), "{told}");
+    assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    assert_eq!(harbour.count("tools/call"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_breaks_off_its_streams_does_not_keep_the_client_busy() {
+    let (address, harbour) = listen("abort").await;
+    let began = std::time::Instant::now();
+    let ship = ship(at(address), scope()).await;
+    while harbour.count("GET") == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..50 {
+        assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
+    }
+    let streams = harbour.count("GET");
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+    assert!(
+        streams <= 2 + seconds,
+        "{streams} streams in {seconds} seconds"
+    );
+}
+
+/// Six turns that begin at the same time, and what each is told is missing.
+async fn six_turns(ship: &Ship) -> Vec<String> {
+    let none = ScopedMcpServers::new();
+    let turn = || ship.client.discover(&none, &ship.scope);
+    let (a, b, c, d, e, f) = tokio::join!(turn(), turn(), turn(), turn(), turn(), turn());
+    let found = [a, b, c, d, e, f].into_iter();
+    found
+        .map(|found| found.failures[0].reason.clone())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_that_wait_for_a_server_wait_together() {
+    for (mode, method, reason) in [
+        ("mute", "initialize", "did not start within 1500 ms"),
+        ("listless", "tools/list", "did not list its tools within"),
+    ] {
+        let (address, harbour) = listen(mode).await;
+        let server = ScopedMcpServer {
+            start_timeout_ms: Some(1_500),
+            ..at(address)
+        };
+        let ship = unasked(egress(), server, scope());
+        for told in six_turns(&ship).await {
+            assert!(told.contains(reason), "{mode}: {told}");
+        }
+        assert_eq!(harbour.count(method), 1, "{mode}");
+        if mode == "listless" {
+            // A failure is kept as long as a list.
+            for told in six_turns(&ship).await {
+                assert!(told.contains(reason), "{mode}: {told}");
+            }
+            assert_eq!(harbour.count(method), 1, "{mode}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_listens_any_more_to_a_server_that_was_given_up() {
+    let (address, harbour) = listen("drip").await;
+    let server = ScopedMcpServer {
+        start_timeout_ms: Some(500),
+        ..at(address)
+    };
+    let ship = ship(server, scope()).await;
+    let told = &ship.found.failures[0].reason;
+    assert!(told.contains("500 ms"), "{told}");
+    soon("it is left", || harbour.count("left") == 1);
 }

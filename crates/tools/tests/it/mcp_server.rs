@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// The variable that makes a test the server.
 pub(crate) const ACT: &str = "WINDLASS_TEST_MCP";
 
+/// The variable that has its key.
+pub(crate) const KEY: &str = "SHIP_KEY";
+
 /// A picture of one point.
 pub(crate) const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
@@ -43,6 +46,7 @@ impl Server {
                 "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "scripted", "version": "1"}
             }),
+            "tools/list" if self.mode == "listless" => return None,
             "tools/list" => json!({ "tools": self.tools() }),
             "tools/call" => self.call(&message["params"], tell)?,
             _ => json!({}),
@@ -151,6 +155,10 @@ fn act() {
     let Ok(mode) = std::env::var(ACT) else { return };
     if mode == "dead" {
         end("no water under the keel", 1);
+    }
+    if mode == "leak" {
+        let key = std::env::var(KEY).unwrap();
+        end(&format!("the key {key} is refused"), 1);
     }
     let server = Server::new(&mode);
     let mut tell = |message: Value| {

@@ -43,11 +43,20 @@ fn is_private_refusal(told: &str) -> bool {
     told.contains("not on the public internet")
 }
 
+/// Asks for an address, and where it should be written otherwise, for that.
+async fn refused(reader: &Reader, url: &str) -> String {
+    let told = reader.fetch(url).await.unwrap_err();
+    match told.split_once("write it as ") {
+        Some((_, plain)) => reader.fetch(plain).await.unwrap_err(),
+        None => told,
+    }
+}
+
 #[tokio::test]
 async fn no_spelling_of_a_private_address_is_reached() {
     let reader = Reader::new(&[], &[], Some(Names::of(&[])));
     for url in PRIVATE {
-        let told = reader.fetch(url).await.unwrap_err();
+        let told = refused(&reader, url).await;
         assert!(is_private_refusal(&told), "{url}: {told}");
     }
 }
@@ -66,20 +75,20 @@ async fn no_name_of_this_machine_is_reached() {
         .chain(names.map(|host| (&by_names, host)))
     {
         let url = format!("http://{host}:{}/", site.port);
-        let told = reader.fetch(&url).await.unwrap_err();
+        let told = refused(reader, &url).await;
         assert!(is_private_refusal(&told), "{host}: {told}");
     }
     assert_eq!(site.heard(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_redirect_leads_to_no_private_address_either() {
-    let names = Names::of(&[
-        ("site.example", &[&["127.0.0.1"]]),
-        ("inner.example", &[&["10.0.0.1"]]),
-        ("both.example", &[&["93.184.216.34", "10.0.0.1"]]),
-    ]);
-    let further = ["//inner.example/", "http://both.example/"];
+async fn a_redirect_leads_to_no_other_host() {
+    let names = Names::of(&[("site.example", &[&["127.0.0.1"]])]);
+    let further = [
+        "//inner.example/",
+        "http://both.example/",
+        "http://site.example/",
+    ];
     let targets: Vec<_> = PRIVATE.into_iter().chain(further).collect();
     let paths: Vec<_> = (0..targets.len()).map(|n| format!("/{n}")).collect();
     let says: Vec<_> = paths
@@ -91,13 +100,28 @@ async fn a_redirect_leads_to_no_private_address_either() {
         .collect();
     let site = Site::on("127.0.0.1:0", &says).await;
     // The network is open, and so nothing but its own address is.
-    let reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+    let reader = Reader::new(&["127.0.0.1/32"], &[], Some(Arc::clone(&names)));
     for (path, _) in &says {
         let url = format!("http://site.example:{}{path}", site.port);
         let told = reader.fetch(&url).await.unwrap_err();
-        assert!(is_private_refusal(&told), "{path}: {told}");
+        assert!(told.contains("by a call of its own"), "{path}: {told}");
     }
     assert_eq!(site.heard().len(), says.len());
+    let asked = names.asked.lock().unwrap();
+    assert!(asked.iter().all(|name| name == "site.example"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_redirect_leads_to_no_private_address_either() {
+    for later in [&["127.0.0.2"][..], &["93.184.216.34", "10.0.0.1"]] {
+        let site = Site::on("127.0.0.1:0", &[("/", Says::redirect("/next"))]).await;
+        let names = Names::of(&[("site.example", &[&["127.0.0.1"], later])]);
+        let reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+        let url = format!("http://site.example:{}/", site.port);
+        let told = reader.fetch(&url).await.unwrap_err();
+        assert!(is_private_refusal(&told), "{later:?}: {told}");
+        assert_eq!(site.heard().len(), 1);
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -174,13 +198,13 @@ async fn the_list_of_the_session_holds_for_every_hop() {
         reader.fetch(&at("/here")).await.unwrap()["url"],
         at("/page")
     );
-    for url in [at("/away"), away] {
+    for (url, reason) in [
+        (at("/away"), "by a call of its own"),
+        (away, "denied by the session's network rules"),
+    ] {
         let told = reader.fetch(&url).await.unwrap_err();
         assert!(told.contains("other.example"), "{told}");
-        assert!(
-            told.contains("denied by the session's network rules"),
-            "{told}"
-        );
+        assert!(told.contains(reason), "{told}");
     }
     // A list that opens a private address does not open it for the operator.
     let mut reader = Reader::new(&[], &[], Some(Names::of(&[])));
@@ -197,7 +221,9 @@ async fn redirects_end_stay_encrypted_and_carry_no_credentials() {
         [
             ("https://a.example/loop", "/loop"),
             ("https://a.example/down", "http://a.example/"),
-            ("http://a.example/up", "https://b.example/"),
+            ("http://a.example/up", "https://a.example/"),
+            ("https://a.example/away", "https://b.example/"),
+            ("https://a.example/port", "https://a.example:8443/"),
             ("https://a.example/user", "https://u:secret@a.example/"),
             ("https://a.example/file", "file:///etc/passwd"),
             ("https://open.example/away", "https://evil.example/?secret"),
@@ -210,14 +236,15 @@ async fn redirects_end_stay_encrypted_and_carry_no_credentials() {
         ("https://a.example/down", "without encryption"),
         ("https://a.example/user", "a user name or a password"),
         ("https://a.example/file", "only http and https"),
-        // Nobody was asked about it.
+        ("https://a.example/away", "by a call of its own"),
+        ("https://a.example/port", "by a call of its own"),
         ("https://open.example/away", "by a call of its own"),
     ] {
         let told = reader.fetch(url).await.unwrap_err();
         assert!(told.contains(reason), "{url}: {told}");
     }
     for (url, end) in [
-        ("http://a.example/up", "https://b.example/"),
+        ("http://a.example/up", "https://a.example/"),
         ("https://open.example/here", "https://open.example/there"),
     ] {
         assert_eq!(reader.fetch(url).await.unwrap()["url"], end);

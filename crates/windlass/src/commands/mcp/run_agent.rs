@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use uuid::Uuid;
+use windlass_client::ClientError;
 use windlass_core::bounds::lines;
 use windlass_protocol::{
-    EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread, ThreadAndTurn,
-    ThreadDetail, Turn,
+    ErrorCode, EventName, Item, ItemKind, Mode, RuntimeEventEnvelope, Status, Thread,
+    ThreadAndTurn, ThreadDetail, Turn,
 };
 
 use super::answer::{LIMIT, Refusal, beginning, clean, texts};
@@ -170,6 +171,15 @@ struct Question {
     refuses: Option<String>,
 }
 
+/// Tells whether somebody else was faster.
+fn is_answered(error: &ClientError) -> bool {
+    let gone = [
+        ErrorCode::ApprovalNotPending,
+        ErrorCode::UserInputNotPending,
+    ];
+    error.code().is_some_and(|code| gone.contains(&code))
+}
+
 impl Watched<'_> {
     async fn watched(
         mut self,
@@ -178,7 +188,13 @@ impl Watched<'_> {
     ) -> Result<Option<Value>, Refusal> {
         let mut is_stopping = false;
         loop {
-            self.settle().await;
+            if let Err(refusal) = self.settle().await
+                && !is_stopping
+            {
+                // It would wait for an answer that nobody gives.
+                self.interrupt().await;
+                return Err(refusal);
+            }
             let next = tokio::select! {
                 biased;
                 () = cancel_of(canceled), if !is_stopping => {
@@ -271,17 +287,21 @@ impl Watched<'_> {
     }
 
     /// Answers what is asked: nobody else does.
-    async fn settle(&mut self) {
+    async fn settle(&mut self) -> Result<(), Refusal> {
         while let Some(question) = self.open.pop() {
             let client = self.tools.link.client();
             match client.post::<Value>(&question.path, &question.answer).await {
                 Ok(_) => self.refused.extend(question.refuses),
                 // Another daemon is reached while the events are waited for, and asks it too.
-                Err(error) if error.is_lost() => return self.open.push(question),
-                // Somebody else was faster.
-                Err(_) => {}
+                Err(error) if error.is_lost() => {
+                    self.open.push(question);
+                    return Ok(());
+                }
+                Err(error) if is_answered(&error) => {}
+                Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
     }
 
     async fn interrupt(&self) {
@@ -353,4 +373,27 @@ async fn cancel_of(canceled: &mut watch::Receiver<bool>) {
 fn named(tool: &Value) -> String {
     let name = tool["name"].as_str().unwrap_or("a tool");
     cut(format!("{name} {}", about(&tool["input"])).trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_question_that_is_answered_is_let_go() {
+        let refused = |code: ErrorCode| {
+            let body = json!({ "error": { "code": code, "message": "no", "status": 400 } });
+            ClientError::Refused(Box::new(serde_json::from_value(body).unwrap()))
+        };
+        for (code, is_gone) in [
+            (ErrorCode::ApprovalNotPending, true),
+            (ErrorCode::UserInputNotPending, true),
+            (ErrorCode::Unauthorized, false),
+            (ErrorCode::Internal, false),
+        ] {
+            assert_eq!(is_answered(&refused(code)), is_gone, "{code:?}");
+        }
+        let broken = ClientError::BadRequest("x".to_owned());
+        assert!(!is_answered(&broken));
+    }
 }
