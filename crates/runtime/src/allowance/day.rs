@@ -239,7 +239,7 @@ async fn spent_since(
                 }
                 EventData::LlmGeneration(data) if is_meant => spent.add_call(&data.metadata),
                 EventData::BackendCompleted(data) if is_meant => {
-                    data.usage.iter().for_each(|usage| spent.add_usage(usage));
+                    data.usage.iter().for_each(|usage| spent.add_run(usage));
                 }
                 _ => {}
             }
