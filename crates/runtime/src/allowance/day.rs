@@ -175,6 +175,7 @@ impl Allowance for DayAllowance {
 
     fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
         let mut book = self.lock();
+        book.turn_to(call.at);
         let held = book.held.remove(&call.exec_id).map(|(_, reserve)| reserve);
         let used = match used {
             CallUsage::Known(usage) => Reserve {
