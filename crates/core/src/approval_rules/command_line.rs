@@ -176,15 +176,21 @@ impl CommandLine {
     }
 }
 
-/// Returns the lines that a command gives to a shell: `bash -lc LINE`, and `eval LINE`.
-fn lines_within(command: &[String], is_runner: bool) -> impl Iterator<Item = String> {
+/// Returns the lines that a command gives to a shell: `bash -lc LINE`, `bash -c -e LINE`, and `eval LINE`.
+fn lines_within(command: &[String], is_runner: bool) -> Vec<String> {
     let place = command.iter().position(|word| word == "eval");
     let eval = place.filter(|place| is_runner || *place == 0);
     let eval = eval.map(|place| command[place + 1..].join(" "));
-    let pairs = command.windows(2);
-    let given = pairs.filter(|pair| pair[0].starts_with('-') && pair[0].ends_with('c'));
-    let given = given.map(|pair| pair[1].clone());
-    eval.into_iter().chain(given)
+    let mut lines: Vec<String> = eval.into_iter().collect();
+    let mut is_line_next = false;
+    for word in command {
+        match word.starts_with('-') {
+            true => is_line_next |= word.contains('c'),
+            false if std::mem::take(&mut is_line_next) => lines.push(word.clone()),
+            false => {}
+        }
+    }
+    lines
 }
 
 /// Returns the name of a program without its directory.

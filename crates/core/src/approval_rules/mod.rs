@@ -293,6 +293,8 @@ mod tests {
             "timeout 5 bash -c 'git push'",
             "sudo --exec bash -c 'git push'",
             "command eval 'git push'",
+            "bash -ce 'git push'",
+            "bash -c -e 'git push'",
         ] {
             assert_eq!(shell(&rules, denied), ApprovalAction::Deny, "{denied}");
         }

@@ -111,11 +111,16 @@ impl<'a> Scan<'a> {
     ) -> Result<(), CheckpointError> {
         let entered = self.ignored.enter(directory, path);
         for entry in entries {
-            // What is not seen would count as removed.
-            let entry = entry.map_err(|error| {
-                let directory = self.at.root_path().join(&*path);
-                CheckpointError::io("look at", &directory)(error)
-            })?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                // The directory was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                // What is not seen would count as removed.
+                Err(error) => {
+                    let directory = self.at.root_path().join(&*path);
+                    return Err(CheckpointError::io("look at", &directory)(error));
+                }
+            };
             let name = entry.file_name();
             if name.as_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
                 continue;
