@@ -63,12 +63,22 @@ impl Budget {
     /// Says which limit does not let another model call begin.
     #[must_use]
     pub fn refuses_call(&self, spent: &Spent, reserve: &Reserve) -> Option<Refused> {
-        let reserve = spent.reserve(reserve);
-        let spent_usd = spent.micro_usd(&reserve);
-        let spent_tokens = spent.tokens(&reserve);
+        self.refuses(spent, reserve, spent.reserve(reserve))
+    }
+
+    /// Says which limit does not let an agent of others begin: nobody knows what its run will use, so that something must be left, and no
+    /// more. A call of which nobody knows what it used counts as a reserve.
+    #[must_use]
+    pub fn refuses_run(&self, spent: &Spent, reserve: &Reserve) -> Option<Refused> {
+        self.refuses(spent, reserve, Reserve::default())
+    }
+
+    fn refuses(&self, spent: &Spent, least: &Reserve, next: Reserve) -> Option<Refused> {
+        let spent_usd = spent.micro_usd(least);
+        let spent_tokens = spent.tokens(least);
         [
-            (Limit::Usd, self.micro_usd, spent_usd, reserve.micro_usd),
-            (Limit::Tokens, self.tokens, spent_tokens, reserve.tokens),
+            (Limit::Usd, self.micro_usd, spent_usd, next.micro_usd),
+            (Limit::Tokens, self.tokens, spent_tokens, next.tokens),
             (Limit::ModelCalls, self.model_calls, spent.model_calls, 0),
             (Limit::Seconds, self.seconds, spent.millis / 1000, 0),
         ]
@@ -131,10 +141,29 @@ pub struct Spent {
     tokens: u64,
     micro_usd: u64,
     /// Calls of which nobody knows the tokens, and calls of which nobody knows the price.
-    uncounted: u64,
-    unpriced: u64,
+    uncounted: Unknown,
+    unpriced: Unknown,
     /// What the newest counted call used: the next one reads at least as much.
     newest: Reserve,
+}
+
+/// Calls of which nobody knows what they used. Each counts as what was set aside for it when it was made, whatever later calls use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Unknown {
+    calls: u64,
+    /// What the calls before them had used.
+    newest: u64,
+}
+
+impl Unknown {
+    fn add(&mut self, newest: u64) {
+        self.calls += 1;
+        self.newest = self.newest.saturating_add(newest);
+    }
+
+    fn amount(&self, least: u64) -> u64 {
+        self.newest.max(self.calls.saturating_mul(least))
+    }
 }
 
 impl Spent {
@@ -147,8 +176,8 @@ impl Spent {
         match &call.usage {
             Some(usage) => self.add_usage(usage),
             None if call.success || was_cut_off || call.time_to_first_token_ms.is_some() => {
-                self.uncounted += 1;
-                self.unpriced += 1;
+                self.uncounted.add(self.newest.tokens);
+                self.unpriced.add(self.newest.micro_usd);
             }
             None => {}
         }
@@ -156,14 +185,25 @@ impl Spent {
 
     /// Takes what a call used.
     pub fn add_usage(&mut self, usage: &TokenUsage) {
+        self.newest = self.sum(usage);
+    }
+
+    /// Takes what a whole run of an agent of others used. It says nothing of what the next call will use.
+    pub fn add_run(&mut self, usage: &TokenUsage) {
+        self.sum(usage);
+    }
+
+    fn sum(&mut self, usage: &TokenUsage) -> Reserve {
         let used = Reserve {
             tokens: tokens(usage),
             micro_usd: cost(usage).unwrap_or_default(),
         };
-        self.unpriced += u64::from(cost(usage).is_none() && used.tokens > 0);
+        if cost(usage).is_none() && used.tokens > 0 {
+            self.unpriced.add(self.newest.micro_usd);
+        }
         self.tokens = self.tokens.saturating_add(used.tokens);
         self.micro_usd = self.micro_usd.saturating_add(used.micro_usd);
-        self.newest = used;
+        used
     }
 
     /// Returns what to set aside for the next call: as much as the newest one used, and no less than what is given.
@@ -175,17 +215,17 @@ impl Spent {
         }
     }
 
-    /// Returns the tokens that were used. A call that nobody counted counts as a reserve.
+    /// Returns the tokens that were used. A call that nobody counted counts as what was set aside for it, at least.
     #[must_use]
-    pub fn tokens(&self, reserve: &Reserve) -> u64 {
-        let uncounted = self.uncounted.saturating_mul(reserve.tokens);
+    pub fn tokens(&self, least: &Reserve) -> u64 {
+        let uncounted = self.uncounted.amount(least.tokens);
         self.tokens.saturating_add(uncounted)
     }
 
-    /// Returns the money that was used, in millionths of a US dollar. A call without a price counts as a reserve.
+    /// Returns the money that was used, in millionths of a US dollar. A call without a price counts as what was set aside for it, at least.
     #[must_use]
-    pub fn micro_usd(&self, reserve: &Reserve) -> u64 {
-        let unpriced = self.unpriced.saturating_mul(reserve.micro_usd);
+    pub fn micro_usd(&self, least: &Reserve) -> u64 {
+        let unpriced = self.unpriced.amount(least.micro_usd);
         self.micro_usd.saturating_add(unpriced)
     }
 }
@@ -326,6 +366,56 @@ mod tests {
         };
         assert_eq!(spent.micro_usd(&reserve), 7);
         assert_eq!(spent.tokens(&reserve), 10);
+    }
+
+    #[test]
+    fn what_a_call_counted_does_not_change_with_those_after_it() {
+        let least = Reserve {
+            tokens: 5,
+            micro_usd: 7,
+        };
+        let budget = Budget {
+            tokens: Some(0),
+            ..Budget::default()
+        };
+        let spent_by = |spent: &Spent| {
+            let refused = budget.refuses_call(spent, &least);
+            refused.map(|refused| (refused.used, spent.micro_usd(&least)))
+        };
+        let cut_off = LlmGenerationMetadata::default();
+        let mut spent = Spent::default();
+        spent.add_call(&cut_off);
+        assert_eq!(spent_by(&spent), Some((5, 7)));
+        spent.add_usage(&used(1000, Some(0.001)));
+        assert_eq!(spent_by(&spent), Some((1005, 1007)));
+        // The next one is set aside as much as that one used.
+        let mut later = spent;
+        later.add_call(&cut_off);
+        let (tokens, micro_usd) = spent_by(&later).unwrap();
+        assert!(tokens >= 2000 && micro_usd >= 2000, "{tokens} {micro_usd}");
+        later.add_usage(&used(1, Some(0.0)));
+        assert_eq!(spent_by(&later), Some((tokens + 1, micro_usd)));
+    }
+
+    #[test]
+    fn a_run_is_summed_and_nothing_is_set_aside_for_the_next() {
+        let budget = Budget {
+            tokens: Some(100),
+            ..Budget::default()
+        };
+        let least = Reserve {
+            tokens: 30,
+            micro_usd: 0,
+        };
+        let mut spent = Spent::default();
+        spent.add_run(&used(60, Some(0.0)));
+        assert_eq!(spent.reserve(&least), least);
+        assert_eq!(budget.refuses_call(&spent, &least), None);
+        spent.add_run(&used(39, Some(0.0)));
+        assert!(budget.refuses_call(&spent, &least).is_some());
+        assert_eq!(budget.refuses_run(&spent, &least), None);
+        spent.add_run(&used(1, Some(0.0)));
+        assert!(budget.refuses_run(&spent, &least).is_some());
     }
 
     #[test]

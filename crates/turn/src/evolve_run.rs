@@ -66,7 +66,7 @@ impl Thread {
 
     pub(crate) fn end_run(&mut self, data: &BackendCompletedData) {
         if let Some(usage) = &data.usage {
-            self.spend(|spent| spent.add_usage(usage));
+            self.spend(|spent| spent.add_run(usage));
         }
         let Some(turn) = &mut self.turn else { return };
         if let Some(usage) = &data.usage {

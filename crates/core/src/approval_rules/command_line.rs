@@ -10,13 +10,43 @@ pub(super) struct CommandLine {
     pub(super) is_understood: bool,
 }
 
-/// Words that stand before a command and are not its name.
-const BEFORE: &[&str] = &[
-    "if", "then", "elif", "else", "while", "until", "do", "time", "command", "builtin", "exec",
-    "env", "nohup", "nice", "sudo", "xargs", "coproc",
+/// A command that a line may come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Within {
+    words: Vec<String>,
+    /// Whether its first word runs another command, of which nobody knows where among its words it begins.
+    is_runner: bool,
+}
+
+impl Within {
+    /// Tells whether it is what a rule names, in whatever directory its program lies.
+    pub(super) fn is(&self, named: &[String]) -> bool {
+        let Some((name, rest)) = named.split_first() else {
+            return false;
+        };
+        let begins = |words: &[String]| {
+            words.split_first().is_some_and(|(first, after)| {
+                (first == name || bare(first) == name) && after.starts_with(rest)
+            })
+        };
+        match self.is_runner {
+            false => begins(&self.words),
+            true => (0..self.words.len()).any(|from| begins(&self.words[from..])),
+        }
+    }
+}
+
+/// Words of a shell behind which a command begins.
+const KEYWORDS: &[&str] = &["if", "then", "elif", "else", "while", "until", "do"];
+/// Programs that run another one, which stands somewhere among their words.
+const RUNNERS: &[&str] = &[
+    "time", "command", "builtin", "exec", "env", "nohup", "nice", "sudo", "doas", "xargs",
+    "coproc", "timeout", "setsid", "stdbuf", "ionice", "chrt", "busybox",
 ];
-/// How many commands are looked for in one line.
+/// How many commands are looked for in one line, how many words are looked at, and how many bytes of lines within lines are read.
 const MOST: usize = 1_000;
+const MOST_WORDS: usize = 20_000;
+const MOST_BYTES: usize = 1024 * 1024;
 
 impl CommandLine {
     /// Reads what a call says of its command: a line, or a list of words, which no shell reads.
@@ -35,51 +65,47 @@ impl CommandLine {
         }
     }
 
-    /// Returns every command that the line may come to, for rules that keep something from running: without words before it and without
-    /// its directory, and those inside of what another shell is given. `None` are too many to look at.
-    pub(super) fn all_within(&self) -> Option<Vec<Vec<String>>> {
+    /// Returns every command that the line may come to, for rules that keep something from running: without words before it, and those inside of
+    /// what another shell is given. `None` are too many to look at.
+    pub(super) fn all_within(&self) -> Option<Vec<Within>> {
         let mut found = Vec::new();
         let mut open = self.commands.clone();
+        let (mut words, mut bytes) = (0, 0);
         while let Some(mut command) = open.pop() {
-            if found.len() >= MOST {
+            words += command.len();
+            if found.len() >= MOST || words > MOST_WORDS {
                 return None;
             }
-            let mut words = command.iter();
-            let before = words
-                .position(|word| !is_before(word))
-                .unwrap_or(command.len());
+            let before = command
+                .iter()
+                .take_while(|word| KEYWORDS.contains(&bare(word)) || is_variable(word));
+            let before = before.count();
             if before > 0 {
-                found.push(command.clone());
-                // `sudo -n`, `env -i`.
-                let flags = command[before..].iter();
-                let flags = flags.take_while(|word| word.starts_with('-')).count();
-                command.drain(..before + flags);
+                found.push(Within {
+                    words: command.clone(),
+                    is_runner: false,
+                });
+                command.drain(..before);
             }
-            let Some(name) = command.first_mut() else {
+            let Some(name) = command.first() else {
                 continue;
             };
-            if let Some((_, last)) = name.rsplit_once('/') {
-                *name = last.to_owned();
+            let is_runner = RUNNERS.contains(&bare(name));
+            for line in lines_within(&command, is_runner) {
+                bytes += line.len();
+                if bytes > MOST_BYTES {
+                    return None;
+                }
+                open.extend(Self::parse_loosely(&line).commands);
             }
-            // `bash -lc LINE`, and `eval LINE`.
-            let flag = command
-                .iter()
-                .position(|word| word.starts_with('-') && word.ends_with('c'));
-            let inner = match (name_of(&command), flag) {
-                ("eval", _) => Some(command[1..].join(" ")),
-                (_, Some(flag)) => command.get(flag + 1).cloned(),
-                _ => None,
-            };
-            open.extend(
-                inner
-                    .map(|line| Self::parse_loosely(&line).commands)
-                    .into_iter()
-                    .flatten(),
-            );
-            found.push(command);
+            found.push(Within {
+                words: command,
+                is_runner,
+            });
         }
         Some(found)
     }
+
     /// Reads a line in which everything is understood.
     pub(super) fn parse(line: &str) -> Option<Self> {
         Some(Self::parse_loosely(line)).filter(|line| line.is_understood)
@@ -150,13 +176,26 @@ impl CommandLine {
     }
 }
 
-fn name_of(command: &[String]) -> &str {
-    command.first().map_or("", String::as_str)
+/// Returns the lines that a command gives to a shell: `bash -lc LINE`, `bash -c -e LINE`, and `eval LINE`.
+fn lines_within(command: &[String], is_runner: bool) -> Vec<String> {
+    let place = command.iter().position(|word| word == "eval");
+    let eval = place.filter(|place| is_runner || *place == 0);
+    let eval = eval.map(|place| command[place + 1..].join(" "));
+    let mut lines: Vec<String> = eval.into_iter().collect();
+    let mut is_line_next = false;
+    for word in command {
+        match word.starts_with('-') {
+            true => is_line_next |= word.contains('c'),
+            false if std::mem::take(&mut is_line_next) => lines.push(word.clone()),
+            false => {}
+        }
+    }
+    lines
 }
 
-fn is_before(word: &str) -> bool {
-    let bare = word.rsplit('/').next().unwrap_or(word);
-    BEFORE.contains(&bare) || is_variable(word)
+/// Returns the name of a program without its directory.
+fn bare(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
 }
 
 /// Tells whether a word is one such as `A=b`.

@@ -129,18 +129,23 @@ impl ApprovalRules {
             return usual;
         }
         let line = CommandLine::of_argument(&call.arguments["command"]);
-        let within = line.all_within();
         let about: Vec<_> = self
             .rules
             .iter()
             .filter(|rule| rule.is_about(call))
             .collect();
+        let keeps =
+            |rule: &&ApprovalRule| rule.command.is_some() && rule.action != ApprovalAction::Allow;
+        let within = match about.iter().any(keeps) {
+            true => line.all_within(),
+            false => Some(Vec::new()),
+        };
         let says = |action| {
             about.iter().any(|rule| {
                 let is_meant = match rule.words() {
-                    Some(words) => within.as_ref().is_none_or(|commands| {
-                        commands.iter().any(|command| starts(command, &words))
-                    }),
+                    Some(words) => within
+                        .as_ref()
+                        .is_none_or(|commands| commands.iter().any(|command| command.is(&words))),
                     None => rule.command.is_none(),
                 };
                 rule.action == action && is_meant
@@ -274,6 +279,22 @@ mod tests {
             "bash -c 'ls && git push'",
             "sh -ec \"bash -c 'git push'\"",
             "eval 'git push'",
+            "sudo -u root git push",
+            "sudo -u root /usr/bin/git push",
+            "nice -n 5 git push",
+            "env -u X git push",
+            "sudo -n env -i git push",
+            "timeout 5 git push",
+            "if timeout -k 1 5 git push; then ls; fi",
+            "setsid git push",
+            "stdbuf -o L git push",
+            "doas -u x git push",
+            "/usr/bin/time -f %e git push",
+            "timeout 5 bash -c 'git push'",
+            "sudo --exec bash -c 'git push'",
+            "command eval 'git push'",
+            "bash -ce 'git push'",
+            "bash -c -e 'git push'",
         ] {
             assert_eq!(shell(&rules, denied), ApprovalAction::Deny, "{denied}");
         }
@@ -294,11 +315,30 @@ mod tests {
         assert_eq!(on(json!(["bash", "-lc", "git push"])), ApprovalAction::Deny);
         assert_eq!(on(json!(["bash", "-lc", "ls"])), ApprovalAction::Ask);
         assert_eq!(on(json!(["ls", 1])), ApprovalAction::Ask);
-        for deep in ["bash -c ", "time ", "env -i "] {
-            assert_eq!(on(json!(deep.repeat(20_000))), ApprovalAction::Ask);
+        assert_eq!(on(json!("time ".repeat(5_000))), ApprovalAction::Ask);
+        // Where too much would have to be looked at, whatever is kept from running could be in it.
+        for deep in ["bash -c ", "time ", "env -i ", "eval "] {
+            assert_eq!(on(json!(deep.repeat(30_000))), ApprovalAction::Deny);
         }
+        assert_eq!(on(json!("eval ".repeat(500))), ApprovalAction::Deny);
+        let large = format!("{}'{}'", "eval ".repeat(50), "x".repeat(100_000));
+        assert_eq!(on(json!(large)), ApprovalAction::Deny);
         let hidden = format!("git push;{}", "a;".repeat(20_000));
         assert_eq!(on(json!(hidden)), ApprovalAction::Deny);
+    }
+
+    #[test]
+    fn only_programs_that_run_others_are_looked_through_and_never_to_allow() {
+        let rules = rules(json!({ "rules": [
+            { "tool": "*", "command": "/opt/tool run", "action": "deny" },
+            { "tool": "*", "command": "git push", "action": "ask" },
+            { "tool": "*", "command": "ls", "action": "allow" },
+            { "tool": "*", "command": "echo", "action": "allow" },
+        ]}));
+        assert_eq!(shell(&rules, "echo git push"), ApprovalAction::Allow);
+        assert_eq!(shell(&rules, "sudo echo git push"), ApprovalAction::Ask);
+        assert_eq!(shell(&rules, "sudo ls"), ApprovalAction::Ask);
+        assert_eq!(shell(&rules, "/opt/tool run x"), ApprovalAction::Deny);
     }
 
     #[test]

@@ -175,6 +175,7 @@ impl Allowance for DayAllowance {
 
     fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
         let mut book = self.lock();
+        book.turn_to(call.at);
         let held = book.held.remove(&call.exec_id).map(|(_, reserve)| reserve);
         let used = match used {
             CallUsage::Known(usage) => Reserve {
@@ -239,7 +240,7 @@ async fn spent_since(
                 }
                 EventData::LlmGeneration(data) if is_meant => spent.add_call(&data.metadata),
                 EventData::BackendCompleted(data) if is_meant => {
-                    data.usage.iter().for_each(|usage| spent.add_usage(usage));
+                    data.usage.iter().for_each(|usage| spent.add_run(usage));
                 }
                 _ => {}
             }

@@ -9,11 +9,13 @@ use windlass_core::typed_id::ExecId;
 
 use super::{Allowance, AllowanceCall, CallUsage};
 use crate::thread::StepScope;
+use crate::world::World;
 
 /// What is set aside for a model call. Dropped before the call came to its end, it counts as used.
 pub(crate) struct Held {
     allowance: Arc<dyn Allowance>,
     call: AllowanceCall,
+    world: Arc<dyn World>,
     is_settled: bool,
 }
 
@@ -30,6 +32,7 @@ impl Held {
                 at: scope.inner.world.now(),
                 reserve: scope.thread.spent().reserve(least),
             },
+            world: Arc::clone(&scope.inner.world),
             is_settled: false,
         })
     }
@@ -52,6 +55,7 @@ impl Held {
 
     fn settle(&mut self, used: CallUsage<'_>) {
         if !std::mem::replace(&mut self.is_settled, true) {
+            self.call.at = self.world.now();
             self.allowance.settle(&self.call, used);
         }
     }

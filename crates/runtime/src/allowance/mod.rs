@@ -20,7 +20,7 @@ pub struct AllowanceCall {
     pub exec_id: ExecId,
     /// Whose work it is, where it is not the operator's.
     pub owner: Option<String>,
-    /// When it begins.
+    /// When it begins, and when it has ended, once it is settled.
     pub at: DateTime<Utc>,
     /// What it may use.
     pub reserve: Reserve,

@@ -37,12 +37,16 @@ pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
     None
 }
 
-/// A summary stands in the record that it made, and what was sent for it in that of the call.
+/// A summary stands in the record that it made, and what was sent for it in that of the call. One that was cut off without anybody asking for it had no
+/// time left.
 fn end_of_summary(
     exec_id: ExecId,
     generation: &LlmGenerationData,
     data: &ContextCompactedData,
 ) -> Input {
+    if data.interrupted == Some(true) {
+        return Input::Timer;
+    }
     let metadata = generation.metadata.clone();
     match &data.summary {
         Some(summary) => Input::ModelFinished {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+use windlass_core::budget::{Budgets, Limit};
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventData};
+use windlass_core::events::{Event, EventData, ToolCompletedData, TurnFailedData};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::Controls;
 use windlass_core::typed_id::{SessionId, TurnId};
@@ -22,6 +24,8 @@ use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
+/// Seconds of a budget that no turn uses up: about 100 years.
+const FAR_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 
 /// A replay under way. The state moves on by what was recorded, so that ids stay what they were.
 pub(super) struct Player {
@@ -193,21 +197,52 @@ impl Player {
         if !self.compacts() {
             context.plan.compaction = None;
         }
+        context.plan.budgets = self.budgets(&context.plan.budgets);
         Ok(Arc::new(context))
+    }
+
+    /// Returns the events of the turn that begins here.
+    fn turn_events(&self) -> impl Iterator<Item = &EventData> {
+        let rest = &self.events[self.at..];
+        let begins = |event: &Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
+        let begin = rest.iter().position(begins).unwrap_or(rest.len());
+        let turn_id = rest.get(begin).and_then(|event| event.context.turn_id);
+        let mut is_over = false;
+        rest[begin..]
+            .iter()
+            .filter(move |event| event.context.turn_id == turn_id)
+            .map(|event| &event.data)
+            .take_while(move |data| !std::mem::replace(&mut is_over, data.ends_turn()))
     }
 
     /// Tells whether the turn that begins here made its history shorter by itself, or would have had to.
     fn compacts(&self) -> bool {
-        let rest = &self.events[self.at..];
-        let begins = |event: &Arc<Event>| matches!(event.data, EventData::TurnStarted(_));
-        let begun = rest.iter().find(|event| begins(event));
-        let turn_id = begun.and_then(|event| event.context.turn_id);
-        let mut turn = rest.iter().filter(|event| event.context.turn_id == turn_id);
-        turn.any(|event| match &event.data {
+        self.turn_events().any(|data| match data {
             EventData::ContextCompacting(data) => data.auto == Some(true),
             EventData::TurnFailed(data) => data.error_code.as_deref() == Some("context_full"),
             _ => false,
         })
+    }
+
+    /// Returns the budgets that count for the turn that begins here: those which refused something in it, and no others. What today's would refuse
+    /// went on then.
+    fn budgets(&self, today: &Budgets) -> Budgets {
+        let mut budgets = Budgets::default();
+        for data in self.turn_events() {
+            match data {
+                // Of a deadline it counts whether there is one.
+                EventData::TurnStarted(data) if data.deadline.is_some() => {
+                    budgets.turn.seconds = Some(FAR_SECONDS);
+                }
+                EventData::ToolCompleted(data) if is_refused_by_budget(data) => {
+                    budgets.turn.tool_calls = today.turn.tool_calls;
+                    budgets.thread.tool_calls = today.thread.tool_calls;
+                }
+                EventData::TurnFailed(data) => refused_by(data, &mut budgets),
+                _ => {}
+            }
+        }
+        budgets
     }
 
     /// Compares what the machine says now with the record, and moves on by the record.
@@ -263,6 +298,40 @@ impl Player {
             got,
             detail,
         });
+    }
+}
+
+fn is_refused_by_budget(data: &ToolCompletedData) -> bool {
+    let error = data.error.as_deref().unwrap_or_default();
+    error.starts_with("not run: the ") && error.contains("'s budget of ")
+}
+
+/// Sets the limit that ended a turn, as its end names it.
+fn refused_by(end: &TurnFailedData, budgets: &mut Budgets) {
+    let Some(fields) = &end.error_fields else {
+        return;
+    };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let allowed = fields.get("allowed").and_then(Value::as_u64);
+    let limit = text("limit").and_then(|limit| limit.split_once('_'));
+    let (Some(allowed), Some((scope, limit))) = (allowed, limit) else {
+        return;
+    };
+    let budget = match scope {
+        "turn" => &mut budgets.turn,
+        "thread" => &mut budgets.thread,
+        _ => return,
+    };
+    let limits = [
+        (Limit::Usd, &mut budget.micro_usd),
+        (Limit::Tokens, &mut budget.tokens),
+        (Limit::ModelCalls, &mut budget.model_calls),
+        (Limit::Seconds, &mut budget.seconds),
+    ];
+    for (known, slot) in limits {
+        if known.as_str() == limit {
+            *slot = Some(allowed);
+        }
     }
 }
 

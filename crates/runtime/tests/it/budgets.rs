@@ -11,7 +11,7 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{
-    DayAllowance, DayLimits, Journal, MemoryJournal, MemoryQueries, RuntimeBackends,
+    DayAllowance, DayLimits, Journal, MemoryJournal, MemoryQueries, Replay, RuntimeBackends,
     SessionBuilder, StopReason, TurnResult, World,
 };
 
@@ -110,6 +110,15 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
         2
     );
     assert_eq!(sent.last().unwrap(), "User: go on");
+    drop(raised);
+
+    // Turns are replayed with the budget that they had, whatever counts today.
+    for today in [1_000, 60_000, 900_000] {
+        let later = process(&journal, Vec::new(), today).await;
+        let report = soon(Replay::of(&later.runtime, later.session).run()).await;
+        let divergence = report.unwrap().divergence.map(|it| it.to_string());
+        assert_eq!(divergence, None, "{today}");
+    }
 }
 
 #[test]
@@ -258,11 +267,39 @@ async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_
     assert_eq!(recorded(&first).await, 300_000);
     // The next process begins while the call of this one is open.
     let again = allowance(&journal, limits, &world).await;
-    assert_eq!(again.used().micro_usd, 301_000);
+    // As much was set aside for it as the call before it had used.
+    assert_eq!(again.used().micro_usd, 500_000);
     assert!(journal.open(None, 9).await.unwrap().len() == 1);
     turn.abort();
     // Tomorrow is another day.
     world.advance(std::time::Duration::from_secs(48 * 3600));
     let tomorrow = allowance(&journal, limits, &world).await;
     assert_eq!(tomorrow.used().micro_usd, 0);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
+    let journal = Arc::new(MemoryJournal::new());
+    let (world, gate) = (TestWorld::default(), Gate::shut());
+    let second = std::time::Duration::from_secs(1);
+    let tomorrow = (world.now() + chrono::Days::new(1)).date_naive();
+    let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
+    world.advance((midnight - world.now()).to_std().unwrap() - second);
+    let shared = allowance(&journal, day_of(1_000_000, 1_000), &world).await;
+    let calls = vec![
+        costing(Call::new().text("late").wait(&gate), 0.1),
+        costing(Call::new().text("early"), 0.2),
+    ];
+    let backends = RuntimeBackends::on_memory(&journal).with_allowance(Arc::clone(&shared) as _);
+    let mut setup = Setup::new(calls).backends(backends);
+    setup.settings.reserve = micro_usd(1_000);
+    setup.world = world.clone();
+    let fixture = setup.build().await;
+    let turn = fixture.start("first");
+    gate.reached(1).await;
+    world.advance(2 * second);
+    gate.open();
+    assert!(soon(turn).await.unwrap().unwrap().success);
+    assert!(fixture.run("second").await.success);
+    assert_eq!(shared.used().micro_usd, 300_000);
 }

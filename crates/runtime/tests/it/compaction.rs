@@ -341,3 +341,41 @@ async fn a_turn_that_cannot_be_made_to_fit_says_so() {
     let report = Replay::of(&fixture.runtime, fixture.session).run().await;
     assert_eq!(report.unwrap().divergence, None);
 }
+
+#[tokio::test]
+async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
+    let minute = std::time::Duration::from_secs(60);
+    for is_stopped in [true, false] {
+        let gate = Gate::shut();
+        let summary = Call::new().text("sum").wait(&gate);
+        let setup = Setup::new([Call::answer(&said(3_000)), summary]).settings(|settings| {
+            settings.compaction = Some(CompactionSettings {
+                window_tokens: Some(1_500),
+                ..small()
+            });
+            settings.turn_timeout = Some(minute);
+        });
+        let fixture = setup.build().await;
+        fixture.run(&said(1_500)).await;
+        let turn = fixture.start(&said(1_500));
+        gate.reached(1).await;
+        match is_stopped {
+            true => {
+                let stopped = fixture.runtime.interrupt(fixture.session, None, None);
+                stopped.await.unwrap();
+            }
+            false => fixture.world.advance(minute),
+        }
+        soon(turn).await.unwrap().unwrap();
+        let events = fixture.events().await;
+        let generation = events.iter().rev().find_map(|event| match &event.data {
+            EventData::LlmGeneration(data) => Some(data.metadata.clone()),
+            _ => None,
+        });
+        let generation = generation.unwrap();
+        assert!(!generation.success && generation.provider.is_none());
+        let report = Replay::of(&fixture.runtime, fixture.session).run().await;
+        let divergence = report.unwrap().divergence.map(|it| it.to_string());
+        assert_eq!(divergence, None, "{is_stopped}");
+    }
+}

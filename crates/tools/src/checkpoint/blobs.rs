@@ -55,6 +55,11 @@ impl Blobs {
         }
     }
 
+    /// Returns how many bytes are kept under a digest.
+    pub(super) fn size(&self, digest: &str) -> u64 {
+        fs::metadata(self.path(digest)).map_or(0, |there| there.len())
+    }
+
     /// Returns all files with their sizes, also what was being written when a process was killed.
     pub(super) fn list(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut found = Vec::new();

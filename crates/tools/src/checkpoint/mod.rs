@@ -35,6 +35,7 @@ pub use turns::{Changing, ChangingTurn};
 pub use undo::UndoneTurn;
 
 use blobs::digest_of;
+use manifest::Manifest;
 use restore::{Plan, Step};
 use room::Room;
 use turns::{Active, Known};
@@ -94,10 +95,9 @@ struct Shared {
     known: Mutex<Known>,
 }
 
-/// A room to work in.
-struct Held<'a> {
+/// Somebody who works in the store: nothing is removed meanwhile. Nobody enters twice, because who sweeps may wait in between.
+struct Entered<'a> {
     _sweep: RwLockReadGuard<'a, ()>,
-    room: Arc<Mutex<Room>>,
 }
 
 impl Checkpoints {
@@ -127,21 +127,24 @@ impl Checkpoints {
 
     /// Keeps what a workspace holds now.
     pub fn take(&self, at: &ResolvedWorkspace) -> Result<CheckpointId, CheckpointError> {
-        self.take_in(&self.hold(at.root_path()), at)
+        self.take_in(&self.enter(), at)
     }
 
     fn take_in(
         &self,
-        held: &Held<'_>,
+        entered: &Entered<'_>,
         at: &ResolvedWorkspace,
     ) -> Result<CheckpointId, CheckpointError> {
-        let mut room = lock(&held.room);
+        let room = self.room(entered, at.root_path());
+        let mut room = lock(&room);
         room.finish(at, &self.shared.limits)?;
-        let (id, written) = room.take(at, &self.shared.limits)?;
+        let mut written = 0;
+        let taken = room.take(at, &self.shared.limits, &mut written);
+        // Also of what came to nothing something may have been written.
         if let Some(stored) = &mut *lock(&self.shared.stored) {
             *stored += written;
         }
-        Ok(id)
+        taken
     }
 
     /// Tells what is different between two checkpoints of a workspace.
@@ -151,9 +154,8 @@ impl Checkpoints {
         a: &CheckpointId,
         b: &CheckpointId,
     ) -> Result<Changes, CheckpointError> {
-        let held = self.hold(root);
-        let room = lock(&held.room);
-        Ok(Changes::between(&room.manifest(a)?, &room.manifest(b)?))
+        let (a, b) = self.manifests(&self.enter(), root, a, b)?;
+        Ok(Changes::between(&a, &b))
     }
 
     /// Brings a workspace back from one state to another. Only what differs between the two is touched; if somebody else changed any of it
@@ -165,22 +167,32 @@ impl Checkpoints {
         to: &CheckpointId,
     ) -> Result<Restored, CheckpointError> {
         let _working = self.work_alone(&[at.root_path()])?;
-        let steps = {
-            let held = self.hold(at.root_path());
-            let room = lock(&held.room);
-            restore::steps(&room.manifest(from)?, &room.manifest(to)?)
-        };
-        self.carry_out(at, steps)
+        let entered = self.enter();
+        let (from, to) = self.manifests(&entered, at.root_path(), from, to)?;
+        self.carry_out(&entered, at, restore::steps(&from, &to))
+    }
+
+    fn manifests(
+        &self,
+        entered: &Entered<'_>,
+        root: &Path,
+        a: &CheckpointId,
+        b: &CheckpointId,
+    ) -> Result<(Manifest, Manifest), CheckpointError> {
+        let room = self.room(entered, root);
+        let room = lock(&room);
+        Ok((room.manifest(a)?, room.manifest(b)?))
     }
 
     /// Returns what others changed of what these steps would touch.
     fn foreign(
         &self,
+        entered: &Entered<'_>,
         at: &ResolvedWorkspace,
         steps: &[Step],
     ) -> Result<Vec<PathBuf>, CheckpointError> {
-        let held = self.hold(at.root_path());
-        let room = lock(&held.room);
+        let room = self.room(entered, at.root_path());
+        let room = lock(&room);
         room.finish(at, &self.shared.limits)?;
         let plan = Plan::of(steps.to_vec());
         Ok(room.hand(at, &self.shared.limits).foreign(&plan.steps))
@@ -189,6 +201,7 @@ impl Checkpoints {
     /// Does what it takes, unless somebody else changed something.
     fn carry_out(
         &self,
+        entered: &Entered<'_>,
         at: &ResolvedWorkspace,
         steps: Vec<Step>,
     ) -> Result<Restored, CheckpointError> {
@@ -196,8 +209,8 @@ impl Checkpoints {
             let id = at.id().to_owned();
             return Err(CheckpointError::ReadOnly { id });
         }
-        let held = self.hold(at.root_path());
-        let room = lock(&held.room);
+        let room = self.room(entered, at.root_path());
+        let room = lock(&room);
         room.finish(at, &self.shared.limits)?;
         room.restore(at, &self.shared.limits, Plan::of(steps))
     }
@@ -205,8 +218,9 @@ impl Checkpoints {
     /// Finishes the restores in which an earlier process was killed. What cannot be finished is told in the log, and left.
     pub fn finish_restores(&self, environments: &Environments) {
         for environment in environments.list() {
-            let held = self.hold(environment.root());
-            let room = lock(&held.room);
+            let entered = self.enter();
+            let room = self.room(&entered, environment.root());
+            let room = lock(&room);
             if !room.is_restoring() {
                 continue;
             }
@@ -231,17 +245,20 @@ impl Checkpoints {
         &self.shared.directory
     }
 
-    fn hold(&self, root: &Path) -> Held<'_> {
+    fn enter(&self) -> Entered<'_> {
         let sweep = self.shared.sweep.read();
+        Entered {
+            _sweep: sweep.unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    fn room(&self, _entered: &Entered<'_>, root: &Path) -> Arc<Mutex<Room>> {
         let mut rooms = lock(&self.shared.rooms);
         let room = rooms.entry(root.to_owned()).or_insert_with(|| {
             let room = Room::open(self.room_path(root), root);
             Arc::new(Mutex::new(room))
         });
-        Held {
-            _sweep: sweep.unwrap_or_else(PoisonError::into_inner),
-            room: Arc::clone(room),
-        }
+        Arc::clone(room)
     }
 
     /// A root has its own directory, named by its path.

@@ -30,6 +30,9 @@ pub(super) fn bytes_in(directory: &Path) -> io::Result<u64> {
 /// Checkpoints that are needed together, such as those of a turn.
 pub(super) type Needed = Vec<(PathBuf, CheckpointId)>;
 
+/// Names of files, by the directory of their room.
+type Names = HashMap<PathBuf, HashSet<String>>;
+
 impl Checkpoints {
     /// Removes all that none of these checkpoints needs, each named with the root of its workspace. Of a list that needs more than the store may
     /// hold, the first go too. Returns how many were kept, from the end of the list.
@@ -54,20 +57,18 @@ impl Checkpoints {
     ) -> Result<usize, CheckpointError> {
         let directory = &self.shared.directory;
         let failed = CheckpointError::io("clean up", directory);
-        let mut needed: HashMap<PathBuf, HashSet<String>> = HashMap::new();
+        let mut needed = Names::new();
         let (mut bytes, mut kept) = (0, 0);
         for group in groups.iter().rev() {
-            let more = self.needs(group, &mut needed);
+            let (more, names) = self.needs(group, &needed);
             if bytes + more > limit {
                 break;
             }
             bytes += more;
             kept += 1;
-        }
-        // The group that was too much has left its names behind.
-        needed.clear();
-        for group in &groups[groups.len() - kept..] {
-            self.needs(group, &mut needed);
+            for (room, names) in names {
+                needed.entry(room).or_default().extend(names);
+            }
         }
         for room in entries(&rooms_of(directory)).map_err(&failed)? {
             let needed = needed.remove(&room.path()).unwrap_or_default();
@@ -78,28 +79,32 @@ impl Checkpoints {
         Ok(kept)
     }
 
-    /// Adds the files that a group needs; returns how many bytes are new.
-    fn needs(&self, group: &Needed, needed: &mut HashMap<PathBuf, HashSet<String>>) -> u64 {
-        let mut bytes = 0;
+    /// Returns the files that a group needs beside those that are needed already, and how many bytes they have.
+    fn needs(&self, group: &Needed, needed: &Names) -> (u64, Names) {
+        let (mut bytes, mut more) = (0, Names::new());
         for (root, id) in group {
             let directory = self.room_path(root);
             let room = Room::open(directory.clone(), root);
-            let names = needed.entry(directory).or_default();
-            if !names.insert(id.0.clone()) {
+            let known = needed.get(&directory);
+            let names = more.entry(directory).or_default();
+            let mut is_new = |name: &str| {
+                !known.is_some_and(|known| known.contains(name)) && names.insert(name.to_owned())
+            };
+            if !is_new(&id.0) {
                 continue;
             }
             // One that cannot be read needs nothing.
             let Ok(manifest) = room.manifest(id) else {
                 continue;
             };
-            bytes += manifest.to_bytes().map_or(0, |it| it.len() as u64);
+            bytes += room.manifests.size(&id.0);
             for (digest, size) in manifest.digests() {
-                if names.insert(digest.to_owned()) {
+                if is_new(digest) {
                     bytes += size;
                 }
             }
         }
-        bytes
+        (bytes, more)
     }
 
     fn sweep_room(&self, directory: &Path, needed: &HashSet<String>) -> io::Result<()> {

@@ -60,22 +60,19 @@ impl Room {
         self.directory.join("restoring.json")
     }
 
-    /// Keeps what is there now. Returns also how many bytes that took.
+    /// Keeps what is there now. Adds how many bytes that took, also where it fails.
     pub(super) fn take(
         &mut self,
         at: &ResolvedWorkspace,
         limits: &CheckpointLimits,
-    ) -> Result<(CheckpointId, u64), CheckpointError> {
+        written: &mut u64,
+    ) -> Result<CheckpointId, CheckpointError> {
         let older = match self.index.take() {
             Some(index) => index,
             None => Index::load(&self.index_path()),
         };
-        let found = Scan::new(at, limits, &self.blobs, &older).run();
-        let Found {
-            manifest,
-            index,
-            mut written,
-        } = match found {
+        let found = Scan::new(at, limits, &self.blobs, &older).run(written);
+        let Found { manifest, index } = match found {
             Ok(found) => found,
             Err(error) => {
                 self.index = Some(older);
@@ -86,7 +83,7 @@ impl Room {
         let bytes = bytes.map_err(CheckpointError::io("keep", &self.directory))?;
         let id = digest_of(&bytes);
         if self.manifests.put(&id, &bytes)? == Put::Written {
-            written += bytes.len() as u64;
+            *written += bytes.len() as u64;
             self.name()?;
         }
         if index != older {
@@ -96,7 +93,7 @@ impl Room {
             }
         }
         self.index = Some(index);
-        Ok((CheckpointId(id), written))
+        Ok(CheckpointId(id))
     }
 
     fn name(&self) -> Result<(), CheckpointError> {

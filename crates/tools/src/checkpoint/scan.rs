@@ -23,6 +23,9 @@ const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// The bits of a mode that are kept.
 const MODE: u32 = 0o777;
 
+/// The part of the bytes of a workspace that is read before it is seen to that the whole is not too large. Where little is new, one look does.
+const READ_UNMEASURED: u64 = 32;
+
 pub(super) struct Scan<'a> {
     at: &'a ResolvedWorkspace,
     limits: &'a CheckpointLimits,
@@ -32,6 +35,20 @@ pub(super) struct Scan<'a> {
     ignored: Ignored,
     entries: u64,
     bytes: u64,
+    /// Bytes that were read, and bytes that were not kept before.
+    read: u64,
+    written: u64,
+    purpose: Purpose,
+}
+
+/// What a look is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Keep,
+    /// The same, of a workspace that is known not to be too large.
+    KeepMeasured,
+    /// To see how large it is; nothing is read.
+    Measure,
 }
 
 /// What a look has found.
@@ -39,8 +56,6 @@ pub(super) struct Scan<'a> {
 pub(super) struct Found {
     pub(super) manifest: Manifest,
     pub(super) index: Index,
-    /// How many bytes were not kept before.
-    pub(super) written: u64,
 }
 
 impl<'a> Scan<'a> {
@@ -59,16 +74,32 @@ impl<'a> Scan<'a> {
             ignored: Ignored::default(),
             entries: 0,
             bytes: 0,
+            read: 0,
+            written: 0,
+            purpose: Purpose::Keep,
         }
     }
 
-    pub(super) fn run(mut self) -> Result<Found, CheckpointError> {
+    /// Keeps what is there. Adds how many bytes that took, also where it fails.
+    pub(super) fn run(mut self, written: &mut u64) -> Result<Found, CheckpointError> {
+        let looked = self.look_at_all();
+        *written += self.written;
+        looked.map(|()| self.found)
+    }
+
+    /// Refuses a workspace that is too large before much of it is read.
+    fn measure(&self) -> Result<(), CheckpointError> {
+        let mut measuring = Self::new(self.at, self.limits, self.blobs, self.older);
+        measuring.purpose = Purpose::Measure;
+        measuring.look_at_all()
+    }
+
+    fn look_at_all(&mut self) -> Result<(), CheckpointError> {
         let root = self.at.root().try_clone();
         let failed = CheckpointError::io("look at", self.at.root_path());
         let root = root.map_err(&failed)?;
         let entries = root.entries().map_err(&failed)?;
-        self.directory(&root, entries, &mut PathBuf::new(), 0)?;
-        Ok(self.found)
+        self.directory(&root, entries, &mut PathBuf::new(), 0)
     }
 
     fn directory(
@@ -80,7 +111,16 @@ impl<'a> Scan<'a> {
     ) -> Result<(), CheckpointError> {
         let entered = self.ignored.enter(directory, path);
         for entry in entries {
-            let Ok(entry) = entry else { continue };
+            let entry = match entry {
+                Ok(entry) => entry,
+                // The directory was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                // What is not seen would count as removed.
+                Err(error) => {
+                    let directory = self.at.root_path().join(&*path);
+                    return Err(CheckpointError::io("look at", &directory)(error));
+                }
+            };
             let name = entry.file_name();
             if name.as_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) {
                 continue;
@@ -191,12 +231,20 @@ impl<'a> Scan<'a> {
         }
         self.bytes += stat.size;
         self.check("bytes", self.bytes, self.limits.total_bytes)?;
+        if self.purpose == Purpose::Measure {
+            return Ok(());
+        }
         let (mode, size) = (metadata.mode() & MODE, stat.size);
         if let Some(digest) = self.older.digest(path, &stat) {
             let digest = digest.to_owned();
             self.found.index.carry(path, self.older);
             self.put(path, Entry::File { mode, size, digest });
             return Ok(());
+        }
+        self.read += stat.size;
+        if self.purpose == Purpose::Keep && self.read > self.limits.total_bytes / READ_UNMEASURED {
+            self.measure()?;
+            self.purpose = Purpose::KeepMeasured;
         }
         let read_at = now();
         let (metadata, bytes) = match read(self.at, parent, name, path, self.limits.file_bytes) {
@@ -213,7 +261,7 @@ impl<'a> Scan<'a> {
         };
         let digest = digest_of(&bytes);
         if self.blobs.put(&digest, &bytes)? == super::blobs::Put::Written {
-            self.found.written += bytes.len() as u64;
+            self.written += bytes.len() as u64;
         }
         let (mode, size) = (metadata.mode() & MODE, bytes.len() as u64);
         // What changed while it was read is read again the next time.
@@ -229,6 +277,9 @@ impl<'a> Scan<'a> {
     }
 
     fn put(&mut self, path: &Path, entry: Entry) {
+        if self.purpose == Purpose::Measure {
+            return;
+        }
         self.found.manifest.entries.insert(path.to_owned(), entry);
     }
 

@@ -446,6 +446,46 @@ fn a_workspace_that_is_too_large_has_no_checkpoints() {
 }
 
 #[test]
+fn a_workspace_that_is_too_large_is_not_read_and_what_was_written_counts() {
+    let place = Place::with(CheckpointLimits {
+        total_bytes: 3_200,
+        ..CheckpointLimits::default()
+    });
+    place.store.prune().unwrap();
+    for number in 0..33 {
+        place.write(&format!("f{number}"), &format!("{number:0100}"));
+    }
+    place.store.take(&place.at()).unwrap_err();
+    let stored = retention::bytes_in(place.store.directory()).unwrap();
+    assert!(stored <= 100, "{stored}");
+    assert_eq!(*lock(&place.store.shared.stored), Some(stored));
+    // What fits is read to the end.
+    fs::remove_file(place.root().join("f0")).unwrap();
+    place.take();
+    assert!(place.keeps(&format!("{:0100}", 32)));
+}
+
+#[test]
+fn nothing_is_kept_after_a_call_before_which_nothing_was() {
+    let place = Place::with(CheckpointLimits {
+        files: 1,
+        ..CheckpointLimits::default()
+    });
+    place.write("a", "1");
+    place.write("b", "1");
+    let turn = ChangingTurn {
+        session_id: windlass_core::typed_id::SessionId::new(),
+        turn_id: windlass_core::typed_id::TurnId::new(),
+    };
+    let changing = place.store.begin(Arc::new(place.at()), turn).unwrap();
+    fs::remove_file(place.root().join("b")).unwrap();
+    let before = retention::bytes_in(place.store.directory()).unwrap();
+    changing.end();
+    let after = retention::bytes_in(place.store.directory()).unwrap();
+    assert_eq!(after, before);
+}
+
+#[test]
 fn what_is_ignored_is_neither_kept_nor_removed() {
     let place = Place::new();
     place.write("node_modules/x", "made");

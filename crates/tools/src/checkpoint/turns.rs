@@ -105,6 +105,8 @@ pub struct Changing {
     at: Arc<ResolvedWorkspace>,
     turn: ChangingTurn,
     number: u64,
+    /// Whether what was there before is kept.
+    is_kept: bool,
     working: Working,
 }
 
@@ -141,8 +143,8 @@ impl Checkpoints {
     ) -> Result<Changing, CheckpointError> {
         let working = self.work(at.root_path(), Some(turn.turn_id));
         // Nobody removes the checkpoint before the record names it.
-        let held = self.hold(at.root_path());
-        let before = match self.take_in(&held, &at) {
+        let entered = self.enter();
+        let before = match self.take_in(&entered, &at) {
             Ok(id) => Before::Kept(id),
             Err(error) => {
                 let root = at.root_path().display();
@@ -150,6 +152,7 @@ impl Checkpoints {
                 Before::NotKept(error.to_string())
             }
         };
+        let is_kept = matches!(before, Before::Kept(_));
         let number = self.change_record(turn, |calls| {
             let number = calls.last().map_or(0, |last| last.number + 1);
             calls.push(CallRecord {
@@ -168,6 +171,7 @@ impl Checkpoints {
             at,
             turn,
             number,
+            is_kept,
             working,
         })
     }
@@ -327,7 +331,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns the records of all turns with their files, the oldest first, and behind them those that may be at work.
+    /// Returns the records of all turns with their files, the oldest first, and behind them those that are at work.
     fn records(&self) -> Result<Vec<(PathBuf, TurnRecord)>, CheckpointError> {
         let directory = self.shared.directory.join("turns");
         let files = entries(&directory).map_err(CheckpointError::io("read", &directory))?;
@@ -339,7 +343,10 @@ impl Checkpoints {
                 records.push((file.path(), record));
             }
         }
-        records.sort_by_key(|(_, record)| (record.is_open(), record.began()));
+        let at_work = lock(&self.shared.active);
+        let at_work = at_work.iter().filter_map(|active| active.turn);
+        let at_work: Vec<_> = at_work.map(|turn_id| self.record_path(turn_id)).collect();
+        records.sort_by_key(|(path, record)| (at_work.contains(path), record.began()));
         Ok(records)
     }
 
@@ -371,26 +378,34 @@ impl Checkpoints {
 impl Changing {
     /// Keeps what is there after the call. What goes wrong here is told in the log; then nobody knows what the call did.
     pub fn end(self) {
-        let after = self.checkpoints.take(&self.at);
-        let ended = after.and_then(|after| {
-            let is_shared = self.working.is_shared();
-            self.checkpoints.change_record(self.turn, |calls| {
-                let own = calls.iter().position(|call| call.number == self.number);
-                let Some(own) = own else { return };
-                let is_idle = calls[own].before == Before::Kept(after.clone());
-                match is_idle && !is_shared {
-                    true => drop(calls.remove(own)),
-                    false => {
-                        calls[own].after = Some(after);
-                        calls[own].is_shared = is_shared;
-                    }
-                }
-            })
-        });
+        let ended = match self.is_kept {
+            true => self.keep_after(),
+            // Without what was before, nobody needs what is there now.
+            false => Ok(()),
+        };
         if let Err(error) = ended.and_then(|()| self.checkpoints.prune()) {
             let root = self.at.root_path().display();
             tracing::warn!(%root, %error, "what a call changed is not kept");
         }
+    }
+
+    fn keep_after(&self) -> Result<(), CheckpointError> {
+        // Nobody removes the checkpoint before the record names it.
+        let entered = self.checkpoints.enter();
+        let after = self.checkpoints.take_in(&entered, &self.at)?;
+        let is_shared = self.working.is_shared();
+        self.checkpoints.change_record(self.turn, |calls| {
+            let own = calls.iter().position(|call| call.number == self.number);
+            let Some(own) = own else { return };
+            let is_idle = calls[own].before == Before::Kept(after.clone());
+            match is_idle && !is_shared {
+                true => drop(calls.remove(own)),
+                false => {
+                    calls[own].after = Some(after);
+                    calls[own].is_shared = is_shared;
+                }
+            }
+        })
     }
 }
 
@@ -398,13 +413,6 @@ impl TurnRecord {
     /// Returns when its first call began.
     fn began(&self) -> i64 {
         self.calls.first().map_or(0, |call| call.began)
-    }
-
-    /// Tells whether one of its calls may be at work.
-    fn is_open(&self) -> bool {
-        let is_open =
-            |call: &CallRecord| matches!(call.before, Before::Kept(_)) && call.after.is_none();
-        self.calls.iter().any(is_open)
     }
 }
 

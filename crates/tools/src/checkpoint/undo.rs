@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::TurnId;
 
-use super::manifest::{Entry, Manifest};
+use super::manifest::Entry;
 use super::restore::Step;
 use super::turns::{Before, CallRecord};
-use super::{CheckpointError, CheckpointId, Checkpoints, Restored, lock};
+use super::{CheckpointError, CheckpointId, Checkpoints, Entered, Restored, lock};
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
@@ -48,6 +48,8 @@ impl Checkpoints {
         }
         let roots: Vec<&Path> = by_root.keys().map(PathBuf::as_path).collect();
         let _working = self.work_alone(&roots)?;
+        // Nothing that a plan needs is removed before it is carried out.
+        let entered = self.enter();
         let mut plans = Vec::new();
         let mut foreign = Vec::new();
         for at in &workspaces {
@@ -57,12 +59,12 @@ impl Checkpoints {
                 let of_turn = self.calls_of(*turn)?.into_iter();
                 calls.extend(of_turn.filter(|call| call.root == at.root_path()));
             }
-            let (steps, others) = self.steps_back(at, &calls)?;
+            let (steps, others) = self.steps_back(&entered, at, &calls)?;
             plans.push((at, steps));
             foreign.extend(others);
         }
         for (at, steps) in &plans {
-            foreign.extend(self.foreign(at, steps)?);
+            foreign.extend(self.foreign(&entered, at, steps)?);
         }
         if !foreign.is_empty() {
             foreign.sort();
@@ -71,7 +73,7 @@ impl Checkpoints {
         }
         let mut restored = Restored::default();
         for (at, steps) in plans {
-            let more = self.carry_out(at, steps)?;
+            let more = self.carry_out(&entered, at, steps)?;
             restored.changed.extend(more.changed);
             restored.left.extend(more.left);
         }
@@ -82,8 +84,10 @@ impl Checkpoints {
         let known = *lock(&self.shared.known);
         let record = self.record(turn.turn_id)?;
         match record {
-            _ if turn.began < known.since => Err(CheckpointError::NotKnown),
-            None if turn.began < known.removed_until => Err(CheckpointError::NotKnown),
+            // Also where there is a record: an earlier one of the same turn may have been removed between two of its calls.
+            _ if turn.began < known.since.max(known.removed_until) => {
+                Err(CheckpointError::NotKnown)
+            }
             None => Ok(Vec::new()),
             Some(record) => Ok(record.calls),
         }
@@ -92,6 +96,7 @@ impl Checkpoints {
     /// Returns the steps back from calls of one workspace, and the paths that others changed between them.
     fn steps_back(
         &self,
+        entered: &Entered<'_>,
         at: &ResolvedWorkspace,
         calls: &[CallRecord],
     ) -> Result<(Vec<Step>, Vec<PathBuf>), CheckpointError> {
@@ -103,12 +108,12 @@ impl Checkpoints {
             let after = match (&call.after, calls.get(place + 1)) {
                 (Some(after), _) => after.clone(),
                 (None, Some(next)) => self::before(next)?.clone(),
-                (None, None) => self.take(at)?,
+                (None, None) => self.take_in(entered, at)?,
             };
             if *before == after {
                 continue;
             }
-            let (before, after) = self.manifests(at.root_path(), before, &after)?;
+            let (before, after) = self.manifests(entered, at.root_path(), before, &after)?;
             for path in before.differing(&after) {
                 if call.after.is_none() || call.is_shared {
                     foreign.push(path.clone());
@@ -133,17 +138,6 @@ impl Checkpoints {
             to: net.before,
         });
         Ok((steps.collect(), foreign))
-    }
-
-    fn manifests(
-        &self,
-        root: &Path,
-        a: &CheckpointId,
-        b: &CheckpointId,
-    ) -> Result<(Manifest, Manifest), CheckpointError> {
-        let held = self.hold(root);
-        let room = lock(&held.room);
-        Ok((room.manifest(a)?, room.manifest(b)?))
     }
 }
 

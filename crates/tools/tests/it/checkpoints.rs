@@ -341,6 +341,41 @@ async fn the_oldest_turns_are_forgotten_first_and_that_is_told() {
 }
 
 #[tokio::test]
+async fn a_turn_is_not_restored_in_part() {
+    let kept = Kept::with(CheckpointLimits {
+        stored_bytes: 50_000,
+        ..CheckpointLimits::default()
+    });
+    let long = kept.turn();
+    kept.write(long, "first", "of the long turn").await;
+    for letter in ["a", "b", "c", "d", "e", "f", "g"] {
+        kept.write(kept.turn(), "f", &letter.repeat(10_000)).await;
+    }
+    // What its first call did is forgotten by now.
+    kept.write(long, "second", "of the long turn").await;
+    let before = snapshot(&kept.place.root());
+    let unknown = kept.undo(&[long]).unwrap_err();
+    assert!(matches!(unknown, CheckpointError::NotKnown), "{unknown}");
+    assert_eq!(snapshot(&kept.place.root()), before);
+}
+
+#[tokio::test]
+async fn a_turn_that_a_crash_left_open_is_forgotten_as_others_are() {
+    let kept = Kept::with(CheckpointLimits {
+        stored_bytes: 50_000,
+        ..CheckpointLimits::default()
+    });
+    kept.theirs("f", &"0".repeat(10_000));
+    let crashed = kept.turn();
+    dies_in_a_call(&kept, crashed);
+    for letter in ["a", "b", "c", "d", "e", "f", "g"] {
+        kept.write(kept.turn(), "f", &letter.repeat(10_000)).await;
+    }
+    let unknown = kept.undo(&[crashed]).unwrap_err();
+    assert!(matches!(unknown, CheckpointError::NotKnown), "{unknown}");
+}
+
+#[tokio::test]
 async fn what_was_kept_of_a_session_goes_with_it() {
     let kept = Kept::new();
     let (one, other) = (kept.turn(), kept.turn());

@@ -125,6 +125,21 @@ impl Draft<'_> {
         }
     }
 
+    /// Records that the call for a summary was cut off, if one runs: it has cost something that nobody counted.
+    pub(super) fn abandon_summary(&mut self, why: &str) {
+        let Some(Phase::Compacting(compaction)) = self.turn().map(|turn| &turn.phase) else {
+            return;
+        };
+        let exec_id = compaction.exec_id;
+        let metadata = LlmGenerationMetadata {
+            model: self.plan().model.clone(),
+            success: false,
+            error: Some(why.to_owned()),
+            ..LlmGenerationMetadata::default()
+        };
+        self.record_generation(exec_id, &[], metadata, None);
+    }
+
     /// Ends a compaction that changes nothing.
     pub(super) fn leave_history(&mut self, why: &Unchanged<'_>, usage: Option<TokenUsage>) {
         let Some(Phase::Compacting(compaction)) = self.turn().map(|turn| &turn.phase) else {

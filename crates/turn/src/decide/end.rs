@@ -254,7 +254,10 @@ impl Draft<'_> {
                 self.abandon_reason(why, UnfinishedText::Keep, LlmGenerationMetadata::default());
             }
             Some(Phase::Acting(_)) => self.close_open_calls(why, because),
-            Some(Phase::Compacting(_)) => self.leave_history(&Unchanged::Interrupted, None),
+            Some(Phase::Compacting(_)) => {
+                self.abandon_summary(why);
+                self.leave_history(&Unchanged::Interrupted, None);
+            }
             Some(Phase::Backend(run)) => {
                 let end = match run.is_lost {
                     true => RunEnd::LOST,

@@ -82,6 +82,16 @@ impl Draft<'_> {
         })
     }
 
+    /// Says why the budget does not let an agent of others begin.
+    pub(super) fn run_failure(&self) -> Option<Failure> {
+        let reserve = &self.plan().reserve;
+        let mut budgets = self.budgets().into_iter();
+        budgets.find_map(|(scope, budget, spent)| {
+            let refused = budget.refuses_run(&spent, reserve)?;
+            Some(budget_exceeded(scope, &refused))
+        })
+    }
+
     /// Says why the budget lets no further tool call begin, as the model reads it.
     pub(super) fn refused_by_budget(&self) -> Option<String> {
         let mut budgets = self.budgets().into_iter();

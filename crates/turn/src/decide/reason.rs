@@ -107,7 +107,7 @@ impl Draft<'_> {
     pub(super) fn start_work(&mut self) {
         match self.plan().backend {
             // What a backend uses is known when it has ended.
-            Some(_) => match self.budget_failure() {
+            Some(_) => match self.run_failure() {
                 Some(failure) => self.fail_turn(&failure),
                 None => self.begin_backend(),
             },

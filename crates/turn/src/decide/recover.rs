@@ -3,6 +3,7 @@
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnReleasedData, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
+use super::compact::Unchanged;
 use super::end::WaitEndCause;
 use super::reason::UnfinishedText;
 use crate::draft::Draft;
@@ -47,8 +48,14 @@ impl Draft<'_> {
                 self.repeat_reason();
             }
             Some(Phase::Acting(_)) => self.advance(),
-            // Nothing of it was shown: the same step is done again.
-            Some(Phase::Compacting(_)) => {}
+            // Nothing of it was shown: the same step is done again, if that can be paid for.
+            Some(Phase::Compacting(_)) => {
+                self.abandon_summary("the process stopped");
+                if let Some(failure) = self.budget_failure() {
+                    self.leave_history(&Unchanged::Interrupted, None);
+                    self.fail_turn(&failure);
+                }
+            }
             Some(Phase::Backend(_)) => self.resume_run(),
             Some(Phase::Limited(_)) => {}
             Some(Phase::Between) | None => self.start_work(),

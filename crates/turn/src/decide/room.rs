@@ -66,7 +66,7 @@ impl Draft<'_> {
             code: "context_full".to_owned(),
             message: format!(
                 "The conversation does not fit the model's window of {window} tokens and could not be made shorter{cause}: \
-                go back to an earlier turn, begin a new conversation, offer fewer tools, or take a model with a larger window"
+                compact it, go back to an earlier turn, begin a new conversation, offer fewer tools, or take a model with a larger window"
             ),
             user_message: "The conversation has become too long for the model.".to_owned(),
             fields: None,
@@ -118,13 +118,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Tells whether a summary would stand for anything but the summary before it and the turn's input.
+    /// Tells whether a summary would stand for anything but the summary before it and the turn's input. What an earlier turn was about, and was kept
+    /// whole for it, is something.
     fn can_shorten(&self, kept: usize) -> bool {
         let context = self.thread.context();
-        let head = self.thread.history.head();
-        let older = context.len().saturating_sub(head + kept);
+        let summary = self.thread.history.head().min(1);
+        let older = context.len().saturating_sub(summary + kept);
         let input = self.turn().map(|turn| turn.input_message_id);
-        let mut older = context.page(head, older);
+        let mut older = context.page(summary, older);
         older.any(|message| Some(message.id) != input)
     }
 }

@@ -1,10 +1,12 @@
 //! How much turns may use.
 
 use serde_json::json;
+use windlass_core::backend::{BackendEnd, BackendUsage};
 use windlass_core::budget::{Budget, Budgets, Reserve};
 use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
 use windlass_turn::{Failure, Input, TurnPlan};
 
+use super::backend::{Backend, agent_plan, ends};
 use crate::world::Step::{
     After, Begin, Compact, Crash, Done, Interrupt, Model, ModelUsing, Say, Steer,
 };
@@ -199,13 +201,15 @@ fn sums_are_the_same_after_a_crash() {
     assert_eq!((before.model_calls, before.tool_calls), (2, 2));
     assert_eq!(before.millis, 3_000);
     world.play(Crash);
-    // Nobody knows what the call used that the crash cut off: it counts as a reserve.
+    // Nobody knows what the call used that the crash cut off: it counts as what was set aside for it.
     let after = *world.thread.spent();
-    let reserve = Reserve {
-        tokens: 7,
-        ..NO_RESERVE
-    };
-    assert_eq!(after.tokens(&reserve), 77);
+    for (least, tokens) in [(7, 110), (50, 120)] {
+        let least = Reserve {
+            tokens: least,
+            ..NO_RESERVE
+        };
+        assert_eq!(after.tokens(&least), tokens);
+    }
     assert_eq!(after.model_calls, 3);
 }
 
@@ -315,4 +319,60 @@ fn a_turn_is_stopped_when_the_time_of_its_budget_is_over() {
     let plan = allowing(seconds(5), Budget::default(), NO_RESERVE);
     let world = World::after(plan, &[Step::SayWithin("hi", 2), After(2)]);
     assert_eq!(failed(&world).error_code.as_deref(), Some("turn_timeout"));
+}
+
+#[test]
+fn an_agent_of_others_begins_while_anything_is_left() {
+    let plan = || TurnPlan {
+        backend: agent_plan().backend,
+        ..thread_tokens(100)
+    };
+    let run = |world: &mut World, tokens| {
+        let mut outcome = ends(BackendEnd::Completed);
+        outcome.usage = Some(BackendUsage {
+            output_tokens: tokens,
+            cost_usd: Some(0.0),
+            ..BackendUsage::default()
+        });
+        world.ends_with(outcome);
+    };
+    let mut world = World::after(plan(), &[Say("hi")]);
+    run(&mut world, 60);
+    // What the run used is no measure of what the next one will, nor of a model call.
+    world.play(Say("more"));
+    assert!(world.thread.turn().is_some(), "{:?}", failed(&world));
+    run(&mut world, 39);
+    world.play(Say("and more"));
+    run(&mut world, 1);
+    world.play(Say("too much"));
+    assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 100, 100, 0));
+
+    let mut world = World::after(plan(), &[Say("hi")]);
+    run(&mut world, 60);
+    world.plan = thread_tokens(100);
+    let said = world.play(Say("to the model"));
+    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+}
+
+#[test]
+fn a_summary_that_is_cut_off_counts_like_any_other_call() {
+    let reserve = Reserve {
+        tokens: 7,
+        ..NO_RESERVE
+    };
+    let given = [Say("hi"), ModelUsing(&[], 5), Compact];
+    let plan = || allowing(Budget::default(), tokens(19), reserve);
+    for cut_off in [Interrupt, Crash] {
+        let mut world = World::after(plan(), &given);
+        world.play(cut_off);
+        let spent = *world.thread.spent();
+        assert_eq!((spent.model_calls, spent.tokens(&reserve)), (2, 12));
+    }
+    // No crash is a way around the limit.
+    let mut world = World::after(plan(), &given);
+    world.play(Crash);
+    assert_eq!(world.pending(), ["=> summarise"]);
+    world.play(Crash);
+    assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 19, 19, 7));
+    assert_eq!(world.count("context.compacted"), 1);
 }

@@ -370,6 +370,22 @@ mod by_itself {
     }
 
     #[test]
+    fn what_an_earlier_turn_was_about_does_not_stay_in_the_way() {
+        // With its input the summary is too long, so the turn fails; the next one is about something else.
+        let given = [Say("hi"), ModelRead(&[], FULL), Say(long(900))];
+        let mut world = World::after(small(0), &given);
+        world.play(Model(long(9_000), &[]));
+        assert_eq!(failed_with(&world), "context_full");
+        assert_eq!(world.context().len(), 2);
+        let said = world.play(Say("more"));
+        assert_eq!(said.last().map(String::as_str), Some("=> summarise"));
+        world.play(Model("they met", &[]));
+        assert_eq!(world.context().len(), 2);
+        assert_eq!(world.context()[1], "user more");
+        assert_eq!(world.pending(), ["=> model"]);
+    }
+
+    #[test]
     fn a_compaction_that_fails_is_tried_once_more() {
         let given = [Say("hi"), ModelRead(&[], 950), Say("more")];
         let again = [
