@@ -85,6 +85,11 @@ impl Asked {
         if let Some(fork) = made {
             return Ok(self.begin(fork, input, TurnPurpose::Answer).await?.1);
         }
+        let mut restored = None;
+        if request.files {
+            let cut_off = request.cut_off;
+            restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
+        }
         let cut = Cut::before(&parent, &turn, depth);
         let fork = self.make_fork(&parent, cut).await?;
         let fork_id = fork.id;
@@ -93,7 +98,10 @@ impl Asked {
         if begun.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
         }
-        Ok(begun?.1)
+        Ok(ThreadAndTurn {
+            files: restored,
+            ..begun?.1
+        })
     }
 
     /// Returns the record of what a turn was told first; `None` where it is no longer kept.
