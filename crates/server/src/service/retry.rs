@@ -119,6 +119,16 @@ impl Asked {
         Ok(events.await?.into_iter().find(is_its))
     }
 
+    /// Returns where a turn works, as its record says.
+    pub(super) async fn environment_of(
+        &self,
+        found: &FoundThread,
+        turn: &TurnRow,
+    ) -> Result<Option<TurnEnvironment>> {
+        let input = self.first_input(found, turn).await?;
+        Ok(Recorded::of(input.as_deref())?.map(|recorded| recorded.environment))
+    }
+
     /// Makes the input of a turn that is tried again. What the turn was allowed comes from its own record; what the agent
     /// is told beside is that of the thread as it is now.
     async fn input_again(
