@@ -188,7 +188,7 @@ impl Questions {
         };
         let text = match (&open.asked, &open.unseen) {
             (Asked::Approval { .. }, None) => {
-                "Allow? [y]es, [n]o, [p]roject (this call from now on), [a]lways (everything from now on, commands too): "
+                "Allow? [y]es, [n]o, [p]roject (this call), [a]lways (all, commands too): "
             }
             (Asked::Approval { .. }, Some(_)) => "There is more of it. [s]how all, [n]o: ",
             (Asked::Input { request, .. }, _) => {
