@@ -4,7 +4,8 @@
 //! with SIGKILL at random moments and at named [`faults`], and after each death [`check`]s the journal and the log
 //! that the tools keep of their effects. Everything follows from one seed, so that a failure can be repeated.
 //!
-//! With [`backends`] it is the daemon itself that is killed, while an agent of others carries a turn.
+//! With [`backends`] it is the daemon itself that is killed, while an agent of others carries a turn; with [`undo`] while a
+//! turn changes files, and while that is taken back.
 //!
 //! Readers of the [`feed`] go on from their cursors beside a writer that is killed. The [`soak`] lets such a runtime live on without a death, and watches what it takes up. Beside the
 //! honest ones, [`hostile`] sessions try all that a model can to get out of its place or to bring the process down.
@@ -13,6 +14,7 @@ pub mod backends;
 pub mod chance;
 pub mod check;
 pub mod child;
+mod daemon;
 pub mod faults;
 pub mod feed;
 pub mod harness;
@@ -23,4 +25,5 @@ mod restarts;
 mod series;
 pub mod soak;
 mod tools;
+pub mod undo;
 mod usage;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use windlass_crash::{backends, child, faults, feed, harness, hostile, look, soak};
+use windlass_crash::{backends, child, faults, feed, harness, hostile, look, soak, undo};
 use windlass_tools::Confinement;
 
 const HELP: &str = "\
@@ -21,6 +21,9 @@ With `feed` 64 writers are killed together while three readers follow the feed o
 With `backends` the daemon is killed while an agent of others carries a turn: nothing of the agent's processes is left, every turn
 completes, and nothing is told twice without a notice. The daemon is the program `windlass` beside this one.
 
+With `undo` the daemon is killed while a scripted model edits a file, runs a command in the sandbox and asks, and while that is taken back:
+every turn ends once, nothing runs twice, files and conversation come back together, and edits of others stay.
+
 With `soak` nobody is killed: random sessions come and go on a store with retention, and memory, log and disk must level off.
 
 With `hostile` a model calls tools with hostile values beside honest sessions: those complete, nothing outside of the root changes, and
@@ -29,6 +32,7 @@ memory and descriptors level off.
 Usage: windlass-crash [--kills N] [--seed S]
        windlass-crash feed [--kills N] [--seed S]
        windlass-crash backends [--kills N] [--seed S]
+       windlass-crash undo [--kills N] [--seed S]
        windlass-crash soak [--seconds N] [--seed S]
        windlass-crash hostile [--seconds N] [--seed S] [--sandbox bubblewrap|landlock]
 
@@ -43,6 +47,7 @@ Examples:
   cargo xtask crash --kills 50 --seed 7
   cargo xtask crash feed
   cargo xtask crash backends
+  cargo xtask crash undo
   cargo xtask soak --seconds 45
   cargo xtask hostile --seconds 60
 ";
@@ -64,6 +69,7 @@ fn main() -> ExitCode {
         Some((word, rest)) if word == "soak" => watch(rest),
         Some((word, rest)) if word == "hostile" => attack(rest),
         Some((word, rest)) if word == "backends" => kill_daemon(rest),
+        Some((word, rest)) if word == "undo" => take_back(rest),
         _ => kill(&args),
     })
 }
@@ -163,22 +169,61 @@ fn follow(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn kill_daemon(args: &[String]) -> Result<(), String> {
+/// Returns the daemon beside this program; `None` where it could confine nothing.
+fn daemon_to_kill(word: &str) -> Result<Option<PathBuf>, String> {
     let sandboxes = [Confinement::Bubblewrap, Confinement::Landlock];
     if !sandboxes.iter().any(|way| way.works_here()) {
         println!(
-            "SKIPPED: crash backends: no sandbox works on this machine, and without one no agent is started"
+            "SKIPPED: crash {word}: no sandbox works on this machine, and without one nothing is started"
         );
+        return Ok(None);
+    }
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let daemon = own.with_file_name("windlass");
+    match daemon.exists() {
+        true => Ok(Some(daemon)),
+        false => {
+            let daemon = daemon.display();
+            Err(format!(
+                "there is no {daemon}; `cargo build -p windlass` makes it"
+            ))
+        }
+    }
+}
+
+fn take_back(args: &[String]) -> Result<(), String> {
+    let Some(daemon) = daemon_to_kill("undo")? else {
         return Ok(());
-    }
+    };
+    let plan = undo::Plan {
+        daemon,
+        kills: number(args, "--kills")?.unwrap_or(200),
+        seed: seed(args)?,
+    };
+    let (seed, kills) = (plan.seed, plan.kills);
+    eprintln!("seed {seed}");
+    let summary = undo::run(&plan, |done| eprintln!("{done} of {kills} kills"))?;
+    let [edit, command, approval, undo] = summary.kills;
+    println!(
+        "seed {seed}: {} kills of the daemon ({edit} in an edit, {command} in a command, {approval} in an approval, {undo} in going back) and {} \
+         behind the end, {} turns, {} outcomes unknown, {} times files and conversation came back ({} of them with a call that was cut off), \
+         {} refused over edits of others: all holds",
+        summary.all_kills(),
+        summary.late_kills,
+        summary.turns,
+        summary.unknown,
+        summary.undone,
+        summary.cut_off,
+        summary.refused
+    );
+    Ok(())
+}
+
+fn kill_daemon(args: &[String]) -> Result<(), String> {
+    let Some(daemon) = daemon_to_kill("backends")? else {
+        return Ok(());
+    };
     let agent = std::env::current_exe().map_err(|error| error.to_string())?;
-    let daemon = agent.with_file_name("windlass");
-    if !daemon.exists() {
-        let daemon = daemon.display();
-        return Err(format!(
-            "there is no {daemon}; `cargo build -p windlass` makes it"
-        ));
-    }
     let plan = backends::Plan {
         daemon,
         agent,

@@ -6,6 +6,7 @@ use crate::command;
 use crate::daemon;
 use crate::failure::Failure;
 use crate::plan::Step;
+use crate::tally::Tally;
 use crate::word::Word;
 
 pub(crate) const WORD: Word = Word {
@@ -22,27 +23,43 @@ With `backends` the daemon is killed 100 times while an agent of others carries 
 is left, every turn completes, and nothing is told twice without a notice. `cargo xtask test` does the same 10 times, and
 `cargo xtask backends` kills it 5 times under the real Claude Code.
 
-Usage: cargo xtask crash [feed|backends] [--kills N] [--seed S]
+With `undo` the daemon, by the debug build, is killed 200 times while a scripted model edits a file, runs a command in the sandbox and asks, and
+while that is taken back. Every turn ends once, no command runs twice, files and conversation come back together, and edits of others
+stay. `cargo xtask test` does the same 10 times.
+
+Usage: cargo xtask crash [feed|backends|undo] [--kills N] [--seed S]
 
 Examples:
   cargo xtask crash
   cargo xtask crash --kills 100 --seed 7
   cargo xtask crash feed
   cargo xtask crash backends --kills 20
+  cargo xtask crash undo --kills 20 --seed 7
 ",
     run,
 };
 
-/// The step of `cargo xtask test`, with the programs that were built for the tests.
+/// Steps of `cargo xtask test`, with the programs that were built for the tests.
 pub(crate) const BACKENDS: Step = Step::Own("cargo xtask crash backends --kills 10", |tally| {
-    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
-    crash.args(["backends", "--kills", "10"]);
-    command::run_tests(crash, tally)
+    kill_ten_times("backends", tally)
 });
+pub(crate) const UNDO: Step = Step::Own("cargo xtask crash undo --kills 10", |tally| {
+    kill_ten_times("undo", tally)
+});
+
+fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), Failure> {
+    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+    crash.args([word, "--kills", "10"]);
+    command::run_tests(crash, tally)
+}
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut cargo = command::cargo();
-    if arguments.first().is_some_and(|word| word == "backends") {
+    let kills_daemon = ["backends", "undo"];
+    if arguments
+        .first()
+        .is_some_and(|word| kills_daemon.contains(&word.as_str()))
+    {
         daemon::build()?;
         cargo.args(["run", "-p", "windlass-crash", "--"]);
         cargo.args(arguments);

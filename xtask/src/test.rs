@@ -66,6 +66,7 @@ const STEPS: &[Step] = &[
     Step::Own("cargo xtask api", api::check),
     Step::Own("cargo xtask fake-models", fake_models::check),
     crash::BACKENDS,
+    crash::UNDO,
     backends::QUICK,
 ];
 

@@ -5,16 +5,18 @@
 //! agent was told each prompt, and none twice unless the thread says so.
 
 pub mod agent;
-mod daemon;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
-use daemon::{BACKEND, Daemon, Home, started_at};
+use crate::daemon::{Daemon, Home, started_at};
 
+/// How the agent is named.
+const BACKEND: &str = "killed";
 /// The latest moment of a turn at which the daemon dies; about as long as a turn takes.
 const LATEST_MS: u64 = 450;
 /// A turn that takes longer is stuck, which is a finding.
@@ -61,7 +63,7 @@ pub struct Summary {
 
 /// Carries a plan out. The error says what did not hold.
 pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String> {
-    let home = Home::new(&plan.daemon, &plan.agent)?;
+    let home = with_agent(plan)?;
     let mut trial = Trial {
         home: &home,
         chance: Chance::new(plan.seed),
@@ -79,6 +81,42 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Summary, String
     let checked = trial.check(&daemon);
     checked.map_err(|what| told(trial.summary.kills, what))?;
     Ok(trial.summary)
+}
+
+/// Makes a home with an agent in its workspace: what lies there is seen in every sandbox.
+fn with_agent(plan: &Plan) -> Result<Home, String> {
+    let mut home = Home::new(&plan.daemon)?;
+    let program = home.workspace().join("agent");
+    fs::copy(&plan.agent, &program).map_err(|error| error.to_string())?;
+    home.configure(&format!(
+        "[backends.{BACKEND}]\nkind = 'claude-code'\nhome = 'own'\ncommand = '{}'\narguments = ['{}']\n",
+        program.display(),
+        agent::WORD
+    ))?;
+    home.arguments = ["--model", "sim"].map(str::to_owned).into();
+    Ok(home)
+}
+
+/// The home of the agent in threads that nobody else owns.
+fn of_agent(home: &Home) -> PathBuf {
+    let homes = home.data().join("backends");
+    homes.join(BACKEND).join("operator")
+}
+
+/// Returns the living processes of an agent, each with the moment of its start.
+fn processes(of_agent: &Path) -> Vec<(u32, String)> {
+    let marker = format!("HOME={}", of_agent.display());
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let of_agent = pids.filter(|pid: &u32| {
+        let around = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        around
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == marker.as_bytes())
+    });
+    of_agent
+        .filter_map(|pid| Some((pid, started_at(pid)?)))
+        .collect()
 }
 
 struct Trial<'a> {
@@ -108,7 +146,7 @@ impl Trial<'_> {
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(self.chance.below(LATEST_MS)));
             daemon.kill()?;
-            let left = self.home.processes();
+            let left = processes(&of_agent(self.home));
             self.summary.left_behind += left.len() as u64;
             daemon = self.home.start()?;
             gone(&left)?;
@@ -135,7 +173,7 @@ impl Trial<'_> {
 
     /// Compares what the threads show with what the agent was told.
     fn check(&mut self, daemon: &Daemon) -> Result<(), String> {
-        let told = agent::told(&self.home.of_agent())?;
+        let told = agent::told(&of_agent(self.home))?;
         let mut turns = 0;
         for thread in &self.threads {
             let detail = daemon.get(thread)?;

@@ -92,6 +92,8 @@ pub struct McpServerEntry {
     pub headers: BTreeMap<String, String>,
     /// Whether somebody is asked before its tools are called.
     pub approval: McpApproval,
+    /// Whether its word counts that a tool only reads, so that no files are kept before and after its calls.
+    pub trust_read_only: bool,
     /// How long it may take to start and to list its tools, in milliseconds.
     pub start_timeout_ms: Option<u64>,
     /// How long a call may stay silent, in milliseconds; what it tells of its progress counts.

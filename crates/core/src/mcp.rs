@@ -105,6 +105,9 @@ pub struct ScopedMcpServer {
     /// Whether somebody is asked before its tools are called.
     #[serde(default, skip_serializing_if = "McpApproval::is_ask")]
     pub approval: McpApproval,
+    /// Whether its word counts that a tool only reads; otherwise any call of a program may change files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trust_read_only: bool,
     /// How long it may take to start and to list its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_timeout_ms: Option<u64>,

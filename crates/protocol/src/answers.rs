@@ -70,7 +70,8 @@ pub struct DecideApproval {
     /// Whether nobody is asked in this thread any more.
     #[serde(default)]
     pub remember: bool,
-    /// How long it is remembered: for the `thread`, or for the rest of the `turn`.
+    /// How long it is remembered: for the `thread`, or for the rest of the `turn`; with `project` this very call alone, with exactly its arguments, in the
+    /// directory where the turn works.
     #[serde(default)]
     pub remember_for: RememberFor,
 }
@@ -85,6 +86,8 @@ pub enum RememberFor {
     Thread,
     /// Until the turn is over.
     Turn,
+    /// This call alone, in all threads that work in the same directory of the same root.
+    Project,
 }
 
 /// The answer of `POST /v1/approvals/{id}`.

@@ -241,6 +241,9 @@ pub struct ThreadAndTurn {
     pub thread: Thread,
     /// The turn.
     pub turn: Turn,
+    /// What became of files, where they were to be brought back first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<RestoredFiles>,
 }
 
 /// The body of `POST …/fork`. What it does not name is refused: a misspelt turn must not become another fork.
@@ -265,6 +268,8 @@ pub struct UndoThread {
     pub depth: u32,
     /// Whether the files are brought back that the dropped turns changed. If that is refused, no thread is made either.
     pub files: bool,
+    /// Whether what calls may have changed that were cut off with a daemon is taken back too; without it, that is refused.
+    pub cut_off: bool,
 }
 
 /// What became of the files that turns changed; paths are relative to the root of their environment.

@@ -205,6 +205,12 @@ pub struct RetryThread {
     /// The model that answers, if not the one of the turn that is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Whether the files are brought back first that the dropped turns changed. If that is refused, no thread is made either.
+    #[serde(default)]
+    pub files: bool,
+    /// Whether what calls may have changed that were cut off with a daemon is taken back too; without it, that is refused.
+    #[serde(default)]
+    pub cut_off: bool,
 }
 
 /// The body of `POST …/compact`.

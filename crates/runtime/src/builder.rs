@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::agent::Agent;
+use windlass_core::approval_rules::RememberedCalls;
 use windlass_core::backend::Backend;
 use windlass_core::capabilities::Capability;
 use windlass_core::egress::EgressService;
@@ -70,6 +71,7 @@ pub struct InProcessRuntimeBuilder {
     world: Option<Arc<dyn World>>,
     carriers: AgentBackends,
     mcp: Option<Arc<dyn McpConnector>>,
+    remembered: Option<Arc<dyn RememberedCalls>>,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -252,6 +254,12 @@ impl InProcessRuntimeBuilder {
         self.mcp = Some(connector);
         self
     }
+    /// Sets who knows which calls somebody allowed for good; without one, all are asked about again in the next turn. Turns of an owner never ask it.
+    #[must_use]
+    pub fn remembered_calls(mut self, calls: Arc<dyn RememberedCalls>) -> Self {
+        self.remembered = Some(calls);
+        self
+    }
     /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
     #[must_use]
     pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
@@ -299,7 +307,7 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             world,
-            (self.carriers, self.mcp),
+            (self.carriers, self.mcp, self.remembered),
             self.default_session_id,
         );
         for harness in self.harnesses {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use windlass_core::approval_rules::RememberedCalls;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventRequest};
 use windlass_core::history::History;
@@ -48,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) agents: AgentBackends,
     /// Who speaks with MCP servers.
     pub(crate) mcp: Option<Arc<dyn McpConnector>>,
+    pub(crate) remembered: Option<Arc<dyn RememberedCalls>>,
     pub(crate) mirror: Mirror,
     pub(crate) default_session_id: Option<SessionId>,
     pub(crate) tickets: AtomicU64,
@@ -65,7 +67,11 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
-        (agents, mcp): (AgentBackends, Option<Arc<dyn McpConnector>>),
+        (agents, mcp, remembered): (
+            AgentBackends,
+            Option<Arc<dyn McpConnector>>,
+            Option<Arc<dyn RememberedCalls>>,
+        ),
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::default());
@@ -87,6 +93,7 @@ impl Inner {
             world,
             agents,
             mcp,
+            remembered,
             default_session_id,
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),

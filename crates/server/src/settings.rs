@@ -12,6 +12,7 @@ use windlass_runs::RunLimits;
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::models::Models;
+use crate::remembered::RememberedBook;
 use crate::tokens::{Token, Tokens};
 
 /// Who may use the API.
@@ -160,6 +161,8 @@ pub struct Settings {
     pub environments: Environments,
     /// How programs are confined that the server runs itself, such as git; the same as for the commands of turns.
     pub shell: ShellSettings,
+    /// Where calls are kept that somebody allowed for good in a project; the runtime must ask it. `None` is nowhere.
+    pub remembered: Option<RememberedBook>,
     /// The harness that threads stand on.
     pub harness_id: HarnessId,
     /// The agent that speaks in threads.
@@ -195,6 +198,7 @@ impl Settings {
             configured_environments: Vec::new(),
             environments: Environments::new(),
             shell: ShellSettings::default(),
+            remembered: None,
             harness_id,
             agent_id: None,
             models: Models::default(),

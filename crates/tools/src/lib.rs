@@ -66,7 +66,7 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use checkpoint::{
     Changes, Changing, ChangingFiles, ChangingTurn, CheckpointError, CheckpointId,
-    CheckpointLimits, Checkpoints, Restored, UndoneTurn,
+    CheckpointLimits, Checkpoints, CutOffCalls, Restored, UndoneTurn,
 };
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;

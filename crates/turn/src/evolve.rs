@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::Spent;
 use windlass_core::derived_id::step_of_call;
 use windlass_core::digest::Digest128;
@@ -69,6 +70,7 @@ impl Thread {
                     crashes: 0,
                     is_released: false,
                     asks_nobody: false,
+                    allowed: Vec::new(),
                     discovered: data.discovered.clone(),
                     outline: Arc::new(outline_of(event, data)),
                     steered: Vec::new(),
@@ -152,8 +154,11 @@ impl Thread {
             EventData::ApprovalDecided(data) => {
                 let allow = data.decision == Verdict::Allow;
                 let withdrawn = data.withdrawn == Some(true);
+                let for_project = allow && data.project == Some(true);
+                let mut allowed = None;
                 self.note_settled(event, data);
                 self.with_call(event, |call| {
+                    allowed = for_project.then(|| call_digest(&call.call));
                     if let (CallState::AwaitingApproval { side_effects, .. }, true) =
                         (&call.state, allow || withdrawn)
                     {
@@ -168,6 +173,9 @@ impl Thread {
                 self.note_answer(event, &data.tool_call_id, verdict_digest(allow));
                 if let Some(turn) = self.turn.as_mut().filter(|_| data.remember == Some(true)) {
                     turn.asks_nobody = true;
+                }
+                if let (Some(turn), Some(allowed)) = (self.turn.as_mut(), allowed) {
+                    turn.allowed.push(allowed);
                 }
             }
             EventData::ToolCallRequested(data) => self.with_call(event, |call| {

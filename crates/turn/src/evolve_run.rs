@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use windlass_core::approval_rules::call_digest;
 use windlass_core::events::{
     ApprovalDecidedData, ApprovalRequiredData, BackendCompletedData, BackendRunEnd,
     BackendStartedData, Decision, Event,
 };
 use windlass_core::typed_id::MessageId;
 
-use crate::run::{Asked, KnownSession, Run, RunStart, Settled, call_digest};
+use crate::run::{Asked, KnownSession, Run, RunStart, Settled};
 use crate::state::{Phase, Thread, Turn};
 
 impl Thread {

@@ -243,8 +243,8 @@ pub enum Input {
         decision: Decision,
         /// Why.
         reason: Option<String>,
-        /// Whether it also allows the calls that come later in the turn.
-        remember: bool,
+        /// What else it allows.
+        remember: Remember,
     },
     /// Somebody answers a question.
     UserAnswer {
@@ -286,4 +286,16 @@ pub enum Input {
         /// The message.
         message: Message,
     },
+}
+
+/// What else somebody allows who allows a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Remember {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All calls that come later in the turn.
+    Turn,
+    /// The same call with the same arguments, in the turn and in all that come later in its project. Whoever makes the plans of turns keeps it for those.
+    CallInProject,
 }

@@ -25,7 +25,9 @@ mod transcript;
 
 pub use decision::{Command, Decision, Rejected};
 pub use fits::Misfit;
-pub use input::{Answer, Failure, Input, Moment, OnBusy, RequestedCall, Tail, ToolOutcome, Wait};
+pub use input::{
+    Answer, Failure, Input, Moment, OnBusy, Remember, RequestedCall, Tail, ToolOutcome, Wait,
+};
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;
 pub use run::{KnownSession, LimitWait, Run};

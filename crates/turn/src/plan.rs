@@ -96,6 +96,9 @@ pub struct TurnPlan {
     pub backend: Option<BackendPlan>,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Arc<ApprovalRules>,
+    /// Calls that somebody allowed for good where the turn works, each by the text of its
+    /// [`call_digest`](windlass_core::approval_rules::call_digest).
+    pub remembered: Arc<[String]>,
     /// What MCP servers offer; `None` where nobody asked them.
     pub discovered: Option<Arc<DiscoveredTools>>,
     /// How the history is made shorter when it no longer fits; `None` is never.
@@ -122,6 +125,7 @@ impl Default for TurnPlan {
             reserve: Reserve::default(),
             backend: None,
             approvals: Arc::default(),
+            remembered: Arc::new([]),
             discovered: None,
             compaction: None,
         }

@@ -9,7 +9,6 @@ use windlass_core::derived_id::step_of_part;
 use windlass_core::digest::Digest128;
 use windlass_core::events::BackendPrompt;
 use windlass_core::message::Message;
-use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::{ExecId, MessageId};
 
 use crate::decision::Command;
@@ -109,11 +108,6 @@ pub struct KnownSession {
 pub(crate) struct Settled {
     pub(crate) call: Digest128,
     pub(crate) is_allowed: bool,
-}
-
-/// Tells calls apart that a backend makes under ever new ids.
-pub(crate) fn call_digest(call: &ToolCall) -> Digest128 {
-    Digest128::of_json(&(&call.name, &call.arguments))
 }
 
 /// How a run begins.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use windlass_core::budget::Spent;
+use windlass_core::digest::Digest128;
 use windlass_core::error::WaitingFor;
 use windlass_core::events::{Event, TokenUsage, TurnOutline};
 use windlass_core::history::History;
@@ -123,6 +124,8 @@ pub struct Turn {
     pub is_released: bool,
     /// Whether somebody allowed its later calls together with an earlier one.
     pub asks_nobody: bool,
+    /// Calls that somebody allowed in it for good, each by [`call_digest`](windlass_core::approval_rules::call_digest).
+    pub allowed: Vec<Digest128>,
     /// The digest of what MCP servers offered it.
     pub discovered: Option<String>,
     /// What people see of it; shared, because every decision starts from a copy.

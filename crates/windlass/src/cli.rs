@@ -13,6 +13,7 @@ use windlass_client::ClientError;
 use windlass_core::bounds::{lines, one_line};
 
 use crate::commands::acp::Acp;
+use crate::commands::approvals::RememberedApprovals;
 use crate::commands::backends::Backends;
 use crate::commands::chat::Chat;
 use crate::commands::config::ConfigWords;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Runs(Runs),
     /// Makes, lists and revokes tokens for the daemon.
     Token(Token),
+    /// Lists and forgets the calls that somebody allowed for good in a project.
+    Approvals(RememberedApprovals),
     /// Looks after what the daemon keeps: checks, saves and restores it.
     Store(Store),
     /// Shows and begins the configuration, and says which files count.
@@ -103,6 +106,7 @@ impl Command {
             Self::Config(words) => words.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
+            | Self::Approvals(_)
             | Self::Store(_)
             | Self::Demo(_)
             | Self::Completions { .. } => false,

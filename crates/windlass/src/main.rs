@@ -58,6 +58,7 @@ async fn main() -> ExitCode {
         Command::Mcp(mcp) => mcp.carry_out(workspace, config).await,
         Command::Runs(runs) => runs.carry_out().await,
         Command::Token(token) => token.carry_out(),
+        Command::Approvals(approvals) => approvals.carry_out(),
         Command::Store(store) => store.carry_out().await,
         Command::Config(words) => words.carry_out(config),
         Command::Backends(backends) => backends.carry_out(workspace, config).await,

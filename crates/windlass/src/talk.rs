@@ -338,7 +338,16 @@ impl Watch<'_> {
             Asked::Input { id, .. } => format!("/v1/user-input/{}/{id}", self.talk.thread.id),
         };
         let client = self.talk.link.client();
-        match client.post::<Value>(&path, &answer.body).await {
+        let mut passed = client.post::<Value>(&path, &answer.body).await;
+        // What cannot be remembered for the project is allowed all the same, this once.
+        if answer.body["remember_for"] == "project"
+            && passed.as_ref().is_err_and(|error| !error.is_lost())
+        {
+            let once = json!({ "decision": "allow" });
+            passed = client.post::<Value>(&path, &once).await;
+            crate::cli::note("this cannot be remembered for the project; it is allowed once");
+        }
+        match passed {
             Err(error) if error.is_lost() => {
                 self.questions.put_back(answer.asked);
                 Passed::Lost

@@ -5,6 +5,7 @@
 
 mod command_line;
 mod pattern;
+mod remembered;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,8 @@ use serde_json::Value;
 use crate::tools::{ToolCall, ToolPolicy};
 use command_line::CommandLine;
 use pattern::{is_plain_path, matches_pattern};
+
+pub use remembered::{RememberedCalls, call_digest};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -418,6 +418,8 @@ payloads! {
         timed_out: bool,
         /// Whether the rest of the turn asks nobody any more.
         remember: bool,
+        /// Whether the same call, with the same arguments, asks nobody any more in its project.
+        project: bool,
         /// Whether nobody decided, because the backend that asked no longer does.
         withdrawn: bool,
     }

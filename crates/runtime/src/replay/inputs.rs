@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_core::events::{Event, EventData, ToolStatus, TurnOutline, TurnStartedData};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{Input, OnBusy, Tail, Thread};
+use windlass_turn::{Input, OnBusy, Remember, Tail, Thread};
 
 use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
@@ -102,7 +102,11 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
                 call: exec_id.to_string(),
                 decision: data.decision,
                 reason: data.reason.clone(),
-                remember: data.remember == Some(true),
+                remember: match (data.remember, data.project) {
+                    (Some(true), _) => Remember::Turn,
+                    (_, Some(true)) => Remember::CallInProject,
+                    _ => Remember::Nothing,
+                },
             })
             .into(),
         EventData::UserInputAnswered(data) => Input::UserAnswer {

@@ -8,7 +8,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_turn::OnBusy;
+use windlass_turn::{OnBusy, Remember};
 
 use super::InProcessRuntime;
 use crate::thread::{AbandonReason, Mail, Slot, Submission, SubmissionKind};
@@ -365,7 +365,7 @@ impl InProcessRuntime {
         slot.ask(&self.inner, |reply| Mail::Approval {
             call,
             approve,
-            remember: false,
+            remember: Remember::Nothing,
             reason: None,
             reply,
         })
@@ -383,7 +383,26 @@ impl InProcessRuntime {
         slot.ask(&self.inner, |reply| Mail::Approval {
             call,
             approve: true,
-            remember: true,
+            remember: Remember::Turn,
+            reason: None,
+            reply,
+        })
+        .await
+    }
+
+    /// Allows a call that waits for it, and the same call with the same arguments for the rest of the turn. Turns to come ask
+    /// [`RememberedCalls`](windlass_core::approval_rules::RememberedCalls), which the caller tells.
+    pub async fn allow_in_project(
+        &self,
+        session_id: SessionId,
+        call_id: impl Into<String>,
+    ) -> Result<TurnHandle> {
+        let slot = self.inner.slot(session_id).await?;
+        let call = call_id.into();
+        slot.ask(&self.inner, |reply| Mail::Approval {
+            call,
+            approve: true,
+            remember: Remember::CallInProject,
             reason: None,
             reply,
         })

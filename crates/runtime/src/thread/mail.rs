@@ -9,7 +9,7 @@ use windlass_core::events::{Event, EventRequest};
 use windlass_core::message::{InputMessage, Message};
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{OnBusy, Thread};
+use windlass_turn::{OnBusy, Remember, Thread};
 
 use crate::turn_result::{EventObserver, TurnHandle};
 
@@ -91,8 +91,8 @@ pub(crate) enum Mail {
     Approval {
         call: String,
         approve: bool,
-        /// Whether it also allows the calls that come later in the turn.
-        remember: bool,
+        /// What else it allows.
+        remember: Remember,
         reason: Option<String>,
         reply: Reply<TurnHandle>,
     },

@@ -260,6 +260,15 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         };
         contributions.add_tool(TOOL_SEARCH, Arc::new(search));
     }
+    // What a person allowed holds for work of people: an agent that owns a thread is asked about.
+    let remembered = match (&inner.remembered, &environment, &request.owner) {
+        (Some(calls), Some(environment), None) => {
+            let (calls, environment) = (Arc::clone(calls), environment.clone());
+            let read = tokio::task::spawn_blocking(move || calls.allowed_in(&environment)).await;
+            Arc::from(read.unwrap_or_default())
+        }
+        _ => Arc::new([]) as Arc<[String]>,
+    };
     let carrier = request.backend.as_ref().map(|name| BackendPlan {
         name: name.clone(),
         allows_all: request.approve_all,
@@ -270,7 +279,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             tools,
             &model,
             request.backend.as_deref(),
-            &settings.approvals,
+            (&settings.approvals, &remembered),
             compaction.as_ref(),
         ),
         // A backend says which model it works with once it runs.
@@ -299,6 +308,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         reserve: settings.reserve,
         backend: carrier,
         approvals: Arc::clone(&settings.approvals),
+        remembered,
         discovered,
         compaction,
     };
@@ -332,7 +342,7 @@ fn digest(
     tools: Digest128,
     model: &ModelWithProvider,
     backend: Option<&str>,
-    approvals: &ApprovalRules,
+    (approvals, remembered): (&ApprovalRules, &[String]),
     compaction: Option<&CompactionPlan>,
 ) -> String {
     let mut named = format!(
@@ -344,6 +354,9 @@ fn digest(
     }
     if !approvals.is_empty() {
         named = format!("{named}\0{}", Digest128::of_json(approvals));
+    }
+    for call in remembered {
+        named = format!("{named}\0remembered {call}");
     }
     if let Some(plan) = compaction {
         let (window, reserve) = (plan.window_tokens, plan.reserve_tokens);

@@ -30,8 +30,8 @@ fields! {
         "environment_id" "reasoning_effort" "allowed_tools" "disallowed_tools" "budget";
     wire::SteerTurn: "prompt";
     wire::ForkThread: "turn_id" "model";
-    wire::UndoThread: "depth";
-    wire::RetryThread: "depth" "prompt" "model";
+    wire::UndoThread: "depth" "files" "cut_off";
+    wire::RetryThread: "depth" "prompt" "model" "files" "cut_off";
     wire::CompactThread: "reason";
     wire::ReplayThread: "turn_id";
     wire::DynamicToolCallResult: "success" "content";

@@ -85,6 +85,11 @@ impl Asked {
         if let Some(fork) = made {
             return Ok(self.begin(fork, input, TurnPurpose::Answer).await?.1);
         }
+        let mut restored = None;
+        if request.files {
+            let cut_off = request.cut_off;
+            restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
+        }
         let cut = Cut::before(&parent, &turn, depth);
         let fork = self.make_fork(&parent, cut).await?;
         let fork_id = fork.id;
@@ -93,7 +98,10 @@ impl Asked {
         if begun.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
         }
-        Ok(begun?.1)
+        Ok(ThreadAndTurn {
+            files: restored,
+            ..begun?.1
+        })
     }
 
     /// Returns the record of what a turn was told first; `None` where it is no longer kept.
@@ -109,6 +117,16 @@ impl Asked {
                 && event.context.turn_id == Some(turn.view.id)
         };
         Ok(events.await?.into_iter().find(is_its))
+    }
+
+    /// Returns where a turn works, as its record says.
+    pub(super) async fn environment_of(
+        &self,
+        found: &FoundThread,
+        turn: &TurnRow,
+    ) -> Result<Option<TurnEnvironment>> {
+        let input = self.first_input(found, turn).await?;
+        Ok(Recorded::of(input.as_deref())?.map(|recorded| recorded.environment))
     }
 
     /// Makes the input of a turn that is tried again. What the turn was allowed comes from its own record; what the agent

@@ -127,7 +127,11 @@ impl Asked {
             .as_started(found.id, latest.id, latest.first_seq)
             .await?;
         let thread = found.thread.clone();
-        Ok(Some(ThreadAndTurn { thread, turn }))
+        Ok(Some(ThreadAndTurn {
+            thread,
+            turn,
+            files: None,
+        }))
     }
 
     /// Refuses turns once the daemon stops.
@@ -164,7 +168,12 @@ impl Asked {
             first.ok_or_else(|| ApiError::internal("a turn was accepted and has not begun"))?;
         thread.latest_turn_id = Some(turn.id.clone());
         thread.updated_at = ids::time(at.trunc_subsecs(6));
-        Ok((handle.turn_id(), ThreadAndTurn { thread, turn }))
+        let begun = ThreadAndTurn {
+            thread,
+            turn,
+            files: None,
+        };
+        Ok((handle.turn_id(), begun))
     }
 
     /// Shows a turn as its first record does, however far it has come meanwhile.

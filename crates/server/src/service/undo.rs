@@ -1,10 +1,12 @@
 //! Going back: a fork without the last turns, and the files as they were before them.
 
+use std::path::PathBuf;
+
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use windlass_protocol::{ErrorCode, RestoredFiles, UndoThread, UndoneThread};
 use windlass_store::queries::TurnRow;
-use windlass_tools::{CheckpointError, Restored, UndoneTurn};
+use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
 
 use super::Asked;
 use super::fork::Cut;
@@ -20,7 +22,11 @@ impl Asked {
     pub(crate) async fn undo_turns(
         &self,
         id: &str,
-        UndoThread { depth, files }: UndoThread,
+        UndoThread {
+            depth,
+            files,
+            cut_off,
+        }: UndoThread,
     ) -> Result<UndoneThread> {
         let parent = self.find(id).await?;
         let made = self.made_before().await?;
@@ -32,7 +38,7 @@ impl Asked {
             Some(made) => made,
             None => {
                 if files {
-                    restored = Some(self.restore_files(&parent, &turn).await?);
+                    restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
                 }
                 let cut = Cut::before(&parent, &turn, depth);
                 self.make_fork(&parent, cut).await?
@@ -47,7 +53,12 @@ impl Asked {
 
     /// Brings the files back to where they were before a turn. It comes before the fork, because only it can be refused; who is cut off in between
     /// asks again and finds them restored.
-    async fn restore_files(&self, parent: &FoundThread, first: &TurnRow) -> Result<RestoredFiles> {
+    pub(super) async fn restore_files(
+        &self,
+        parent: &FoundThread,
+        first: &TurnRow,
+        cut_off: bool,
+    ) -> Result<RestoredFiles> {
         let Some(checkpoints) = self.settings.environments.checkpoints() else {
             let text = "files are not kept here; set checkpoints.enabled, or undo without files";
             return Err(ApiError::new(ErrorCode::FilesNotKept, text));
@@ -63,8 +74,12 @@ impl Asked {
         }
         let turns: Vec<_> = dropped.iter().rev().map(undone).collect();
         let environments = self.settings.environments.clone();
+        let cut_off = match cut_off {
+            true => CutOffCalls::TakeBack,
+            false => CutOffCalls::Refuse,
+        };
         let restoring =
-            tokio::task::spawn_blocking(move || checkpoints.undo(&environments, &turns));
+            tokio::task::spawn_blocking(move || checkpoints.undo(&environments, &turns, cut_off));
         let restored = restoring.await.map_err(ApiError::internal)?;
         restored.map(told).map_err(refused)
     }
@@ -84,7 +99,7 @@ fn nanos(time: DateTime<Utc>) -> Option<i64> {
 }
 
 fn told(restored: Restored) -> RestoredFiles {
-    let shown = |paths: Vec<std::path::PathBuf>| {
+    let shown = |paths: Vec<PathBuf>| {
         let shown = paths.iter().map(|path| path.display().to_string());
         shown.collect()
     };
@@ -94,14 +109,21 @@ fn told(restored: Restored) -> RestoredFiles {
     }
 }
 
+fn named(paths: &[PathBuf]) -> Vec<String> {
+    let named = paths.iter().take(NAMED);
+    named.map(|path| path.display().to_string()).collect()
+}
+
 fn refused(error: CheckpointError) -> ApiError {
     let text = error.to_string();
     match error {
         CheckpointError::ForeignEdits { paths } => {
-            let named = paths.iter().take(NAMED);
-            let named: Vec<_> = named.map(|path| path.display().to_string()).collect();
-            ApiError::new(ErrorCode::FilesChanged, text)
-                .with(json!({ "paths": named, "count": paths.len() }))
+            let details = json!({ "paths": named(&paths), "count": paths.len() });
+            ApiError::new(ErrorCode::FilesChanged, text).with(details)
+        }
+        CheckpointError::CutOff { paths } => {
+            let details = json!({ "paths": named(&paths), "count": paths.len(), "cut_off": true });
+            ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
         CheckpointError::Busy { .. } => ApiError::new(ErrorCode::FilesBusy, text),
         CheckpointError::Partly { path, .. } => ApiError::new(ErrorCode::FilesNotRestored, text)

@@ -123,6 +123,10 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<(EventName,
                 "approval_id": approval_id(), "item_id": item_id,
                 "decision": data.decision, "remember": data.remember.unwrap_or_default(),
             });
+            if data.project == Some(true) {
+                payload["remember"] = true.into();
+                payload["remember_for"] = "project".into();
+            }
             match (&data.reason, data.timed_out) {
                 (_, Some(true)) => payload["timeout"] = true.into(),
                 (Some(reason), _) => payload["reason"] = reason.clone().into(),

@@ -136,6 +136,51 @@ async fn a_repeated_request_restores_once() {
 }
 
 #[tokio::test]
+async fn a_turn_is_tried_again_with_the_files_that_it_found() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    fs::write(daemon.workspace.path().join("a"), "0").unwrap();
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    talk.write("b", "2").await;
+    let path = format!("{}/retry", talk.thread);
+    let retry = async |body: Value| daemon.client.post(&path, body).await;
+    // Without being asked it leaves them alone.
+    let answer = retry(json!({ "depth": 1, "prompt": "hello" })).await;
+    assert_eq!(answer.expect(201).get("files"), None);
+    assert_eq!(talk.read("b").as_deref(), Some("2"));
+    // Over an edit of somebody else neither happens.
+    fs::write(daemon.workspace.path().join("a"), "theirs").unwrap();
+    let before = threads(&daemon).await;
+    let body = json!({ "depth": 1, "prompt": "hello", "files": true });
+    let refused = retry(body.clone()).await.expect(409);
+    assert_eq!(refused["error"]["code"], "files_changed");
+    assert_eq!(threads(&daemon).await, before);
+    assert_eq!(talk.read("a").as_deref(), Some("theirs"));
+    fs::write(daemon.workspace.path().join("a"), "1").unwrap();
+    let answer = retry(body).await;
+    assert_eq!(answer.header("x-windlass-ignored"), None);
+    let tried = answer.expect(201);
+    let files = json!({ "restored": ["a", "b"], "left": [] });
+    assert_eq!(tried["files"], files);
+    assert_eq!(talk.read("a").as_deref(), Some("0"));
+    assert_eq!(talk.read("b"), None);
+}
+
+#[tokio::test]
+async fn no_field_of_going_back_counts_as_unknown() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    talk.write("a", "1").await;
+    let body = json!({ "depth": 0, "files": true, "cut_off": true, "fuels": true });
+    let path = format!("{}/undo", talk.thread);
+    let answer = daemon.client.post(&path, body).await;
+    assert_eq!(answer.header("x-windlass-ignored"), Some("fuels"));
+    answer.expect(201);
+}
+
+#[tokio::test]
 async fn what_was_kept_goes_with_the_thread() {
     let data = tempfile::tempdir().unwrap();
     let daemon = keeping(data.path()).await;

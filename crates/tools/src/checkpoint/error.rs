@@ -18,6 +18,16 @@ pub enum CheckpointError {
         /// Which, below the root.
         paths: Vec<PathBuf>,
     },
+    /// A call was cut off with the process, and nobody knows whether it did all that differs; nothing was touched.
+    #[error(
+        "a call was cut off when the runtime died, and nobody knows whether all of this is its doing: {}; nothing was restored: look at it, and \
+         ask again with `cut_off` to take it back, or undo without files",
+        named(paths)
+    )]
+    CutOff {
+        /// What is different, below the root.
+        paths: Vec<PathBuf>,
+    },
     /// The workspace is larger than what is kept.
     #[error(
         "{} holds more than {limit} {what}, which is too much to keep; let a .gitignore leave out what need not be kept",

@@ -32,7 +32,7 @@ pub(crate) use guard::changing_now;
 pub use manifest::{Changes, CheckpointId};
 pub use restore::Restored;
 pub use turns::{Changing, ChangingTurn};
-pub use undo::UndoneTurn;
+pub use undo::{CutOffCalls, UndoneTurn};
 
 use blobs::digest_of;
 use manifest::Manifest;

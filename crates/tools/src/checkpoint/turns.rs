@@ -16,7 +16,9 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use super::blobs::{Sync, entries, write_whole};
 use super::index::now;
 use super::retention::{Needed, bytes_in};
+use super::undo::resolved;
 use super::{CheckpointError, CheckpointId, Checkpoints, lock, path_text};
+use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
 const VERSION: u32 = 1;
@@ -51,8 +53,11 @@ pub(super) struct CallRecord {
     /// When it began, in nanoseconds of the clock.
     began: i64,
     pub(super) before: Before,
-    /// `None` while it runs, and for ever where the process died meanwhile.
+    /// `None` while it runs. Where the process died meanwhile, what the next one found.
     pub(super) after: Option<CheckpointId>,
+    /// Whether the process died meanwhile: then nobody knows whether the call did all that differs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_cut_off: bool,
     /// Whether a call of another turn was at work there at the same time: then nobody knows who changed what.
     pub(super) is_shared: bool,
 }
@@ -67,6 +72,11 @@ pub(super) enum Before {
 }
 
 impl CallRecord {
+    /// Tells whether it may be at work, or has no end.
+    fn is_open(&self) -> bool {
+        matches!(self.before, Before::Kept(_)) && self.after.is_none()
+    }
+
     /// Returns the checkpoints that it needs.
     fn needs(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
         let before = match &self.before {
@@ -162,6 +172,7 @@ impl Checkpoints {
                 began: now(),
                 before,
                 after: None,
+                is_cut_off: false,
                 is_shared: false,
             });
             number
@@ -350,6 +361,41 @@ impl Checkpoints {
         Ok(records)
     }
 
+    /// Keeps what is there after the calls that an earlier process left without an end. It comes before any other call, once nothing of those
+    /// is at work any more. What cannot be kept is told in the log, and such a call stays without an end.
+    pub fn end_cut_off_calls(&self, environments: &Environments) {
+        let left = match self.records() {
+            Ok(left) => left,
+            Err(error) => return tracing::warn!(%error, "calls that were cut off have no end"),
+        };
+        for (path, record) in left {
+            let name = path
+                .file_stem()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let Ok(turn_id) = name.parse::<uuid::Uuid>() else {
+                continue;
+            };
+            let turn = ChangingTurn {
+                session_id: record.session_id,
+                turn_id: TurnId::from_uuid(turn_id),
+            };
+            for call in record.calls.iter().filter(|call| call.is_open()) {
+                let at = resolved(environments, &call.root, std::slice::from_ref(call));
+                let after = at.and_then(|at| self.take(&at));
+                let ended = after.and_then(|after| {
+                    self.change_record(turn, |calls| {
+                        end_call(calls, call.number, after, End::CutOff)
+                    })
+                });
+                if let Err(error) = ended {
+                    let root = call.root.display();
+                    tracing::warn!(%root, %error, "a call that was cut off has no end");
+                }
+            }
+        }
+    }
+
     /// Removes what was kept of the turns of a session. A fork that shares them is told so when it goes back.
     pub fn forget(&self, session_id: SessionId) -> Result<(), CheckpointError> {
         let sweeping = self.sweeping();
@@ -393,20 +439,36 @@ impl Changing {
         // Nobody removes the checkpoint before the record names it.
         let entered = self.checkpoints.enter();
         let after = self.checkpoints.take_in(&entered, &self.at)?;
-        let is_shared = self.working.is_shared();
-        self.checkpoints.change_record(self.turn, |calls| {
-            let own = calls.iter().position(|call| call.number == self.number);
-            let Some(own) = own else { return };
-            let is_idle = calls[own].before == Before::Kept(after.clone());
-            match is_idle && !is_shared {
-                true => drop(calls.remove(own)),
-                false => {
-                    calls[own].after = Some(after);
-                    calls[own].is_shared = is_shared;
-                }
-            }
-        })
+        let how = End::Itself {
+            is_shared: self.working.is_shared(),
+        };
+        let end = |calls: &mut Vec<CallRecord>| end_call(calls, self.number, after, how);
+        self.checkpoints.change_record(self.turn, end)
     }
+}
+
+/// How a call came to its end.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Itself { is_shared: bool },
+    CutOff,
+}
+
+/// Records what was there after a call. One that changed nothing is forgotten.
+fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: End) {
+    let Some(own) = calls.iter().position(|call| call.number == number) else {
+        return;
+    };
+    let is_idle = calls[own].before == Before::Kept(after.clone());
+    let is_shared = matches!(how, End::Itself { is_shared: true });
+    if is_idle && !is_shared {
+        calls.remove(own);
+        return;
+    }
+    let call = &mut calls[own];
+    call.after = Some(after);
+    call.is_shared = is_shared;
+    call.is_cut_off = matches!(how, End::CutOff);
 }
 
 impl TurnRecord {

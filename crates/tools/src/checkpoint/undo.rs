@@ -22,10 +22,29 @@ pub struct UndoneTurn {
     pub began: i64,
 }
 
+/// What becomes of calls that were cut off when a process died: nobody knows whether what differs is all their doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CutOffCalls {
+    /// Nothing is touched if there are any.
+    #[default]
+    Refuse,
+    /// What differed when the next process began counts as theirs.
+    TakeBack,
+}
+
 /// What was at a path before the first call that changed it, and after the last.
 struct Net {
     before: Option<Entry>,
     after: Option<Entry>,
+}
+
+/// The way back from calls of one workspace.
+struct WayBack {
+    steps: Vec<Step>,
+    /// What others changed between them.
+    foreign: Vec<PathBuf>,
+    /// What differs since calls that were cut off.
+    cut_off: Vec<PathBuf>,
 }
 
 impl Checkpoints {
@@ -35,6 +54,7 @@ impl Checkpoints {
         &self,
         environments: &Environments,
         turns: &[UndoneTurn],
+        cut_off_calls: CutOffCalls,
     ) -> Result<Restored, CheckpointError> {
         let mut by_root: BTreeMap<PathBuf, Vec<CallRecord>> = BTreeMap::new();
         for turn in turns {
@@ -52,6 +72,7 @@ impl Checkpoints {
         let entered = self.enter();
         let mut plans = Vec::new();
         let mut foreign = Vec::new();
+        let mut cut_off = Vec::new();
         for at in &workspaces {
             // A call may have ended while it was waited for, so what was kept is read again.
             let mut calls = Vec::new();
@@ -59,9 +80,10 @@ impl Checkpoints {
                 let of_turn = self.calls_of(*turn)?.into_iter();
                 calls.extend(of_turn.filter(|call| call.root == at.root_path()));
             }
-            let (steps, others) = self.steps_back(&entered, at, &calls)?;
-            plans.push((at, steps));
-            foreign.extend(others);
+            let back = self.way_back(&entered, at, &calls)?;
+            plans.push((at, back.steps));
+            foreign.extend(back.foreign);
+            cut_off.extend(back.cut_off);
         }
         for (at, steps) in &plans {
             foreign.extend(self.foreign(&entered, at, steps)?);
@@ -70,6 +92,11 @@ impl Checkpoints {
             foreign.sort();
             foreign.dedup();
             return Err(CheckpointError::ForeignEdits { paths: foreign });
+        }
+        if cut_off_calls == CutOffCalls::Refuse && !cut_off.is_empty() {
+            cut_off.sort();
+            cut_off.dedup();
+            return Err(CheckpointError::CutOff { paths: cut_off });
         }
         let mut restored = Restored::default();
         for (at, steps) in plans {
@@ -93,15 +120,16 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the steps back from calls of one workspace, and the paths that others changed between them.
-    fn steps_back(
+    /// Finds the way back from calls of one workspace.
+    fn way_back(
         &self,
         entered: &Entered<'_>,
         at: &ResolvedWorkspace,
         calls: &[CallRecord],
-    ) -> Result<(Vec<Step>, Vec<PathBuf>), CheckpointError> {
+    ) -> Result<WayBack, CheckpointError> {
         let mut net: BTreeMap<PathBuf, Net> = BTreeMap::new();
         let mut foreign = Vec::new();
+        let mut cut_off = Vec::new();
         for (place, call) in calls.iter().enumerate() {
             let before = before(call)?;
             // A call without an end did what came of it until somebody looked again, or somebody else did.
@@ -117,6 +145,8 @@ impl Checkpoints {
             for path in before.differing(&after) {
                 if call.after.is_none() || call.is_shared {
                     foreign.push(path.clone());
+                } else if call.is_cut_off {
+                    cut_off.push(path.clone());
                 }
                 let is_new = !net.contains_key(path);
                 let net = net.entry(path.clone()).or_insert_with(|| Net {
@@ -132,12 +162,17 @@ impl Checkpoints {
         // What is as it was is not touched, whoever did it.
         net.retain(|_, net| net.before != net.after);
         foreign.retain(|path| net.contains_key(path));
+        cut_off.retain(|path| net.contains_key(path));
         let steps = net.into_iter().map(|(path, net)| Step {
             path,
             from: net.after,
             to: net.before,
         });
-        Ok((steps.collect(), foreign))
+        Ok(WayBack {
+            steps: steps.collect(),
+            foreign,
+            cut_off,
+        })
     }
 }
 
@@ -149,7 +184,7 @@ fn before(call: &CallRecord) -> Result<&CheckpointId, CheckpointError> {
 }
 
 /// Opens the workspace of calls, by the environment in which they were made or another one that is there now.
-fn resolved(
+pub(super) fn resolved(
     environments: &Environments,
     root: &Path,
     calls: &[CallRecord],

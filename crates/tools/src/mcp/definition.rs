@@ -6,12 +6,15 @@ use rmcp::model::Tool as RawTool;
 use serde_json::{Map, Value, json};
 use windlass_core::bounds::{SchemaCost, json_bytes, lines, one_line, schema_cost};
 use windlass_core::digest::Digest128;
-use windlass_core::mcp::{DiscoveredTool, McpApproval, McpToolDiscovery, ScopedMcpServer};
+use windlass_core::mcp::{
+    DiscoveredTool, McpApproval, McpToolDiscovery, McpTransportType, ScopedMcpServer,
+};
 use windlass_core::tools::{
     BuiltinTool, DeferrablePolicy, SideEffectClass, ToolDefinition, ToolHints, ToolPolicy,
 };
 
 use super::names::tool_name;
+use crate::tool::CHANGES;
 
 /// How many letters a description may have; the rest is cut.
 const MAX_DESCRIPTION: usize = 4096;
@@ -28,6 +31,8 @@ pub(super) struct Offered {
     /// The digest of what it said.
     pub(super) digest: String,
     pub(super) bytes: usize,
+    /// Whether it says that it only reads.
+    says_read_only: bool,
     description: String,
     parameters: Value,
 }
@@ -63,25 +68,35 @@ impl Offered {
             tool: name.to_owned(),
             bytes: description.len() + json_bytes(&parameters) + name.len(),
             digest,
+            says_read_only: raw
+                .annotations
+                .as_ref()
+                .is_some_and(|says| says.read_only_hint == Some(true)),
             description,
             parameters,
         })
     }
 
-    /// Makes what model and runtime know of it. What the server hints at counts for nothing.
+    /// Makes what model and runtime know of it. What the server hints at counts for nothing, but that a tool only reads where the operator
+    /// trusts in that: then its calls keep no files, and need not wait for others.
     pub(super) fn discovered(
         &self,
         name: &str,
         server: &ScopedMcpServer,
         timeout: Duration,
     ) -> DiscoveredTool {
-        let hints = ToolHints::default()
+        let mut hints = ToolHints::default()
             .with_open_world(true)
             .with_long_running(true)
             .with_side_effect_class(SideEffectClass::AtMostOnce)
             .with_timeout_ms(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
             .with_capability_id("mcp")
             .with_capability_name("MCP");
+        let only_reads = server.trust_read_only && self.says_read_only;
+        if server.transport_type == McpTransportType::Stdio && !only_reads {
+            // Its program works in the root of the environment, like a command.
+            hints = hints.with_concurrency_class(CHANGES);
+        }
         let definition = BuiltinTool {
             name: tool_name(name, &self.tool),
             display_name: Some(format!("{}::{}", one_line(name), self.tool)),

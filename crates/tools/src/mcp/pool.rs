@@ -28,7 +28,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// The servers that are connected.
 pub(super) struct Pool {
-    environments: Environments,
+    pub(super) environments: Environments,
     shell: ShellSettings,
     egress: Arc<dyn EgressService>,
     pub(super) settings: McpSettings,

@@ -11,7 +11,8 @@ use windlass_core::traits::ToolContext;
 use super::answer;
 use super::connection::Times;
 use super::pool::Pool;
-use crate::tool::nowhere;
+use crate::checkpoint::ChangingFiles;
+use crate::tool::{CHANGES, nowhere, turn_of};
 
 /// A tool of a server, as it is on record.
 pub(super) struct McpTool {
@@ -66,10 +67,30 @@ impl McpTool {
             total: settings.max_call_of(server, tool),
         };
         let shown = definition.name();
+        let changing = match self.may_change_files() {
+            true => Some(self.changing(context).await?),
+            false => None,
+        };
         let result = connection
             .call(tool, arguments, times, context, shown)
-            .await?;
-        Ok(answer::of(result))
+            .await;
+        // What a server does when nobody waits for it any more is not the call's.
+        if let Some(changing) = changing {
+            changing.end().await;
+        }
+        Ok(answer::of(result?))
+    }
+
+    /// Tells whether its calls are among those that run one after the other.
+    fn may_change_files(&self) -> bool {
+        let class = &self.recorded.definition.hints().concurrency_class;
+        class.as_deref() == Some(CHANGES)
+    }
+
+    /// Keeps what is there before a call.
+    async fn changing(&self, context: &ToolContext) -> Result<ChangingFiles, String> {
+        let environment = self.scope.environment.clone();
+        ChangingFiles::begin(&self.pool.environments, environment, turn_of(context)).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! What turns do to files is taken back, as far as nobody else changed it.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,8 +12,8 @@ use windlass_core::tools::ToolExecutionResult;
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_tools::{
-    ChangingTurn, CheckpointError, CheckpointLimits, Checkpoints, Confinement, Policy, Restored,
-    UndoneTurn,
+    Changing, ChangingTurn, CheckpointError, CheckpointLimits, Checkpoints, Confinement,
+    CutOffCalls, Policy, Restored, UndoneTurn,
 };
 
 use crate::support::{Place, snapshot, soon};
@@ -105,7 +106,8 @@ impl Kept {
 
     fn undo(&self, turns: &[Turn]) -> Result<Restored, CheckpointError> {
         let turns: Vec<_> = turns.iter().map(|turn| turn.undone).collect();
-        self.store().undo(&self.place.environments, &turns)
+        self.store()
+            .undo(&self.place.environments, &turns, CutOffCalls::Refuse)
     }
 
     fn refused(&self, turns: &[Turn]) -> Vec<String> {
@@ -226,20 +228,27 @@ async fn a_command_that_is_cancelled_is_taken_back_too() {
     let store = kept.store();
     let environments = kept.place.environments.clone();
     // It waits until the processes of the command have ended and its files were looked at.
-    let undone = tokio::task::spawn_blocking(move || store.undo(&environments, &[turn.undone]));
+    let undone = tokio::task::spawn_blocking(move || {
+        store.undo(&environments, &[turn.undone], CutOffCalls::Refuse)
+    });
     undone.await.unwrap().unwrap();
     assert_eq!(kept.place.text("f"), "0");
     assert!(!kept.place.root().join("g").exists());
 }
 
-/// A call begins, and the process dies in it.
-fn dies_in_a_call(kept: &Kept, turn: Turn) {
+/// A call begins.
+fn begun(kept: &Kept, turn: Turn) -> Changing {
     let at = kept.place.environments.resolve(None).unwrap();
     let of = ChangingTurn {
         session_id: turn.session_id,
         turn_id: turn.undone.turn_id,
     };
-    let changing = kept.store().begin(Arc::new(at), of).unwrap();
+    kept.store().begin(Arc::new(at), of).unwrap()
+}
+
+/// A call begins, and the process dies in it.
+fn dies_in_a_call(kept: &Kept, turn: Turn) {
+    let changing = begun(kept, turn);
     kept.start();
     drop(changing);
 }
@@ -262,6 +271,54 @@ async fn what_a_process_did_that_died_is_nobodys() {
     kept.theirs("f", "1");
     kept.write(turn, "h", "2").await;
     assert_eq!(kept.refused(&[turn]), ["f"]);
+}
+
+#[tokio::test]
+async fn what_a_call_did_that_was_cut_off_is_taken_back_when_that_is_asked_for() {
+    let kept = Kept::new();
+    kept.theirs("f", "0");
+    let turn = kept.turn();
+    kept.write(turn, "g", "1").await;
+    let changing = begun(&kept, turn);
+    kept.theirs("f", "half of it");
+    kept.start();
+    drop(changing);
+    let (store, environments) = (kept.store(), &kept.place.environments);
+    store.end_cut_off_calls(environments);
+    let before = snapshot(&kept.place.root());
+    let refused = kept.undo(&[turn]).unwrap_err();
+    assert!(
+        matches!(&refused, CheckpointError::CutOff { paths } if *paths == [Path::new("f")]),
+        "{refused}"
+    );
+    assert_eq!(snapshot(&kept.place.root()), before);
+    let take_back = || store.undo(environments, &[turn.undone], CutOffCalls::TakeBack);
+    // What came after the next process had begun is somebody else's, whatever is asked for.
+    kept.theirs("f", "theirs");
+    let refused = take_back().unwrap_err();
+    assert!(
+        matches!(&refused, CheckpointError::ForeignEdits { paths } if *paths == [Path::new("f")]),
+        "{refused}"
+    );
+    assert_eq!(kept.place.text("f"), "theirs");
+    kept.theirs("f", "half of it");
+    take_back().unwrap();
+    assert_eq!(kept.place.text("f"), "0");
+    assert!(!kept.place.root().join("g").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_before_it_did_anything_is_no_obstacle() {
+    let kept = Kept::new();
+    let turn = kept.turn();
+    kept.write(turn, "g", "1").await;
+    dies_in_a_call(&kept, turn);
+    kept.store().end_cut_off_calls(&kept.place.environments);
+    // Somebody else's, which no call has to do with.
+    kept.theirs("f", "theirs");
+    kept.undo(&[turn]).unwrap();
+    assert!(!kept.place.root().join("g").exists());
+    assert_eq!(kept.place.text("f"), "theirs");
 }
 
 #[tokio::test]

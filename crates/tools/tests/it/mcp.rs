@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::egress::DisabledEgressService;
-use windlass_core::events::EventData;
+use windlass_core::events::{EventContext, EventData};
 use windlass_core::llmsim_driver::{LlmSimConfig, SimToolCall, SimTurn};
 use windlass_core::mcp::{
     DiscoveredTools, McpApproval, McpConnector, McpScope, McpTransportType, ScopedMcpServer,
@@ -14,10 +14,12 @@ use windlass_core::mcp::{
 };
 use windlass_core::tools::{ToolExecutionResult, ToolPolicy};
 use windlass_core::traits::ToolContext;
-use windlass_core::typed_id::SessionId;
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::mcp::{McpClient, McpSettings};
-use windlass_tools::{Policy, end_leftovers};
+use windlass_tools::{
+    CheckpointLimits, Checkpoints, CutOffCalls, Policy, UndoneTurn, end_leftovers,
+};
 
 use crate::mcp_server::{ACT, KEY, PICTURE};
 use crate::support::{Place, soon, ways};
@@ -102,13 +104,22 @@ impl Ship {
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolExecutionResult {
+        let context = ToolContext::new(self.scope.session_id);
+        self.call_in(&context, tool, arguments).await
+    }
+
+    async fn call_in(
+        &self,
+        context: &ToolContext,
+        tool: &str,
+        arguments: Value,
+    ) -> ToolExecutionResult {
         let mut tools = self.found.tools.iter();
         let recorded = tools.find(|recorded| recorded.tool == tool).unwrap();
         let tool = self
             .client
             .tool(recorded, &ScopedMcpServers::new(), &self.scope);
-        let context = ToolContext::new(self.scope.session_id);
-        tool.execute_with_context(arguments, &context).await
+        tool.execute_with_context(arguments, context).await
     }
 
     pub(crate) async fn said(&self, tool: &str) -> Result<String, String> {
@@ -149,6 +160,42 @@ async fn tools_are_listed_and_called_in_every_sandbox() {
         assert_eq!(end_leftovers(&owner), 0, "{way:?}");
         let told = ship.said("echo").await.unwrap_err();
         assert!(told.contains("shutting down"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_changes_is_taken_back_unless_its_word_is_trusted_that_it_only_reads() {
+    for trust_read_only in [false, true] {
+        let (place, data) = (Place::new(), tempfile::tempdir().unwrap());
+        let kept = Checkpoints::open(data.path().join("kept"), CheckpointLimits::default());
+        let kept = kept.unwrap();
+        place.environments.keep_checkpoints(kept.clone());
+        let (environments, made) = (place.environments.clone(), place.root().join("made.txt"));
+        let server = ScopedMcpServer {
+            trust_read_only,
+            ..server("")
+        };
+        let servers = ScopedMcpServers::from([("ship".to_owned(), server)]);
+        let ship = Ship::with(place, servers, settings()).await;
+        let turn_id = TurnId::new();
+        let mut context = ToolContext::new(ship.scope.session_id);
+        context.event_context = Some(EventContext {
+            turn_id: Some(turn_id),
+            ..EventContext::default()
+        });
+        let called = ship.call_in(&context, "make", json!({})).await;
+        assert!(
+            matches!(&called, ToolExecutionResult::Success(said) if said == "made"),
+            "{called:?}"
+        );
+        assert!(made.exists());
+        let turn = UndoneTurn {
+            turn_id,
+            began: i64::MAX,
+        };
+        kept.undo(&environments, &[turn], CutOffCalls::Refuse)
+            .unwrap();
+        assert_eq!(made.exists(), trust_read_only);
     }
 }
 

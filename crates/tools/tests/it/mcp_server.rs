@@ -82,6 +82,7 @@ impl Server {
             "long",
             "variables",
             "fail",
+            "make",
         ] {
             tools.push(tool(name, name));
         }
@@ -137,6 +138,10 @@ impl Server {
             "variables" => {
                 let names: BTreeSet<_> = std::env::vars().map(|(name, _)| name).collect();
                 text(&names.into_iter().collect::<Vec<_>>().join(" "))
+            }
+            "make" => {
+                let made = std::fs::write("made.txt", "by the server");
+                text(if made.is_ok() { "made" } else { "not made" })
             }
             "fail" => json!({"isError": true, "content": [{"type": "text", "text": "no wind"}]}),
             _ => return None,

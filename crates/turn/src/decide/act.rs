@@ -1,6 +1,6 @@
 //! Tool calls: which start now, which wait, and what follows from a result.
 
-use windlass_core::approval_rules::ApprovalAction;
+use windlass_core::approval_rules::{ApprovalAction, call_digest};
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ActCompletedData, ActStartedData, ApprovalRequiredData, ToolCallRequestedData, ToolCallSummary,
@@ -154,7 +154,7 @@ impl Draft<'_> {
             match policy {
                 ToolPolicy::Auto | ToolPolicy::RequiresApproval => {
                     running += 1;
-                    if action == ApprovalAction::Ask && !asks_nobody {
+                    if action == ApprovalAction::Ask && !asks_nobody && !self.is_remembered(call) {
                         self.request_approval(call, spec);
                     }
                 }
@@ -171,6 +171,17 @@ impl Draft<'_> {
                 }
             }
         }
+    }
+
+    /// Tells whether somebody allowed this very call for good. A rule that refuses it has been asked before.
+    fn is_remembered(&self, call: &Call) -> bool {
+        let allowed = self.turn().map_or(&[][..], |turn| &turn.allowed);
+        let remembered = &self.plan().remembered;
+        if allowed.is_empty() && remembered.is_empty() {
+            return false;
+        }
+        let digest = call_digest(&call.call);
+        allowed.contains(&digest) || remembered.contains(&digest.to_string())
     }
 
     fn open_call(&mut self, call: &Call) {

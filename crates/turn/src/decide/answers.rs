@@ -12,6 +12,7 @@ use super::act::question_of;
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::evolve::verdict_digest;
+use crate::input::Remember;
 use crate::state::{Answered, Call, CallState};
 
 /// Whether an answer from outside is new.
@@ -64,18 +65,20 @@ impl Draft<'_> {
         name: &str,
         decision: Decision,
         reason: Option<String>,
-        remember: bool,
+        remember: Remember,
     ) -> Result<(), Rejected> {
         self.turn_id = self.turn().map(|turn| turn.id);
         let digest = verdict_digest(decision == Decision::Allow);
         let awaits = |state: &CallState| matches!(state, CallState::AwaitingApproval { .. });
         if let Novelty::New(call) = self.find(name, &digest, awaits)? {
+            let is_allowed = decision == Decision::Allow;
             let data = ApprovalDecidedData {
                 tool_call_id: call.call.id.clone(),
                 decision,
                 reason,
                 timed_out: None,
-                remember: (remember && decision == Decision::Allow).then_some(true),
+                remember: (is_allowed && remember == Remember::Turn).then_some(true),
+                project: (is_allowed && remember == Remember::CallInProject).then_some(true),
                 withdrawn: None,
             };
             self.decide_call(&call, data);

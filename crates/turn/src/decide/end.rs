@@ -226,6 +226,7 @@ impl Draft<'_> {
                         reason: Some("nobody decided in time".to_owned()),
                         timed_out: Some(true),
                         remember: None,
+                        project: None,
                         withdrawn: None,
                     },
                 );
@@ -287,6 +288,7 @@ impl Draft<'_> {
                         reason,
                         timed_out: None,
                         remember: None,
+                        project: None,
                         withdrawn: None,
                     };
                     self.record_step(exec_id, data);

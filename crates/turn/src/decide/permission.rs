@@ -1,7 +1,7 @@
 //! Permissions that a backend asks for: approvals of ours.
 
 use serde_json::json;
-use windlass_core::approval_rules::ApprovalAction;
+use windlass_core::approval_rules::{ApprovalAction, call_digest};
 use windlass_core::backend::PermissionRequest;
 use windlass_core::digest::Digest128;
 use windlass_core::events::{ApprovalDecidedData, ApprovalRequiredData, Decision, ToolStatus};
@@ -12,7 +12,6 @@ use super::act::REFUSED_BY_RULE;
 use super::backend::not_open;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
-use crate::run::call_digest;
 use crate::state::{Call, CallState};
 
 const WITHDRAWN: &str = "the agent no longer asks for it";
@@ -142,6 +141,7 @@ impl Draft<'_> {
                 reason: Some(DECIDED_BEFORE.to_owned()),
                 timed_out: None,
                 remember: None,
+                project: None,
                 withdrawn: None,
             };
             self.decide_call(call, data);
@@ -167,6 +167,7 @@ impl Draft<'_> {
             reason: Some(WITHDRAWN.to_owned()),
             timed_out: None,
             remember: None,
+            project: None,
             withdrawn: Some(true),
         };
         self.record_step(call.exec_id, data);

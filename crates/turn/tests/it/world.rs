@@ -15,8 +15,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
-    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, Rejected, RequestedCall,
-    Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Answer, Command, Decision, Failure, Input, Moment, OnBusy, Phase, Rejected, Remember,
+    RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
 };
 
 /// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
@@ -46,6 +46,8 @@ pub(crate) enum Step {
     Allow(&'static str),
     /// Somebody allows a call and all that come later in the turn.
     AllowRest(&'static str),
+    /// Somebody allows a call, and the same one for good.
+    AllowInProject(&'static str),
     Deny(&'static str),
     /// Somebody answers the question of a call.
     Replies(&'static str, &'static str),
@@ -452,7 +454,13 @@ impl World {
                 call: self.name(call),
                 decision: Verdict::Allow,
                 reason: None,
-                remember: true,
+                remember: Remember::Turn,
+            },
+            Step::AllowInProject(call) => Input::Approval {
+                call: self.name(call),
+                decision: Verdict::Allow,
+                reason: None,
+                remember: Remember::CallInProject,
             },
             Step::Deny(call) => self.verdict(call, Verdict::Deny),
             Step::Replies(call, answer) => Input::UserAnswer {
@@ -554,7 +562,7 @@ impl World {
             call: self.name(call),
             decision,
             reason: None,
-            remember: false,
+            remember: Remember::Nothing,
         }
     }
 }

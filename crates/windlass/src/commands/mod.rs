@@ -1,6 +1,7 @@
 //! The words of the command line, one file each.
 
 pub(crate) mod acp;
+pub(crate) mod approvals;
 pub(crate) mod backends;
 pub(crate) mod chat;
 pub(crate) mod config;

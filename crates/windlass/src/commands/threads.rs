@@ -84,6 +84,9 @@ enum Verb {
         /// Brings the files back too that those turns changed.
         #[arg(long)]
         files: bool,
+        /// Takes back as well what calls may have changed that were cut off when Windlass died.
+        #[arg(long, requires = "files")]
+        cut_off: bool,
     },
     /// Writes a conversation with all its events, as lines of JSON.
     Export {
@@ -160,9 +163,14 @@ impl Threads {
                 let made: Thread = client.post(&path, &body).await.map_err(explained)?;
                 made_new(&made, self.json, &mut out)?;
             }
-            Verb::Rewind { id, turns, files } => {
+            Verb::Rewind {
+                id,
+                turns,
+                files,
+                cut_off,
+            } => {
                 let path = format!("/v1/threads/{}/undo", find(link, &id).await?);
-                let body = json!({ "depth": turns - 1, "files": files });
+                let body = json!({ "depth": turns - 1, "files": files, "cut_off": cut_off });
                 let made: UndoneThread = client.post(&path, &body).await.map_err(explained)?;
                 made.files.iter().for_each(tell_restored);
                 made_new(&made.thread, self.json, &mut out)?;

@@ -16,7 +16,7 @@ use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy, RuntimeBackends,
     RuntimeSettings, SqliteStore,
 };
-use windlass_server::Models;
+use windlass_server::{Models, RememberedBook};
 
 use super::tools::Tools;
 use super::{budget, configured, mcp, web};
@@ -44,6 +44,8 @@ pub(crate) struct Agent<'a> {
     pub(crate) tools: Tools<'a>,
     pub(crate) model: Option<&'a str>,
     pub(crate) recovery: RecoveryPolicy,
+    /// What was allowed for good in projects.
+    pub(crate) remembered: RememberedBook,
     /// Agents of others that can carry turns in its place.
     pub(crate) backends: Vec<ConfiguredBackend>,
 }
@@ -100,6 +102,9 @@ impl Agent<'_> {
             .backends(backends)
             .settings(settings)
             .environments(self.tools.environments, self.tools.shell.clone());
+        let remembered = self.remembered;
+        let remembered = remembered.in_environments(self.tools.environments.clone());
+        builder = builder.remembered_calls(Arc::new(remembered));
         if web::is_enabled(self.config) {
             let (pages, egress) = web::of(self.config, self.tools.environments)?;
             builder = builder.capability(pages).egress_service(Arc::new(egress));

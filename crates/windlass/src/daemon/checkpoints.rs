@@ -7,7 +7,7 @@ use windlass_tools::{CheckpointLimits, Checkpoints, Environments};
 
 use crate::config;
 
-/// Opens the store of checkpoints, and finishes what a daemon was restoring when it was killed.
+/// Opens the store of checkpoints, and finishes what a daemon was at when it was killed. Its programs are ended by now.
 pub(super) fn open(
     data: &Path,
     configured: &config::Checkpoints,
@@ -32,6 +32,7 @@ pub(super) fn open(
     let opened = Checkpoints::open(&directory, limits);
     let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
     opened.finish_restores(environments);
+    opened.end_cut_off_calls(environments);
     environments.keep_checkpoints(opened);
     Ok(())
 }

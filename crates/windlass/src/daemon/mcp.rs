@@ -75,6 +75,7 @@ fn server(
             McpApproval::Ask => mcp::McpApproval::Ask,
             McpApproval::Never => mcp::McpApproval::Never,
         },
+        trust_read_only: entry.trust_read_only,
         start_timeout_ms: entry.start_timeout_ms,
         timeout_ms: entry.timeout_ms,
         tool_timeouts_ms: entry.tool_timeouts_ms.clone(),

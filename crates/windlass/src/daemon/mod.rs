@@ -26,7 +26,8 @@ use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, HostWireStore, Limits, Models, RpcSettings, Settings, Upkeep, open_environments,
+    Access, HostWireStore, Limits, Models, RememberedBook, RpcSettings, Settings, Upkeep,
+    open_environments,
 };
 use windlass_tools::{Environments, ShellSettings};
 
@@ -68,6 +69,7 @@ pub(crate) struct Daemon {
     backends: Vec<String>,
     api_backends: BTreeMap<String, String>,
     environments: Environments,
+    remembered: RememberedBook,
     places: Vec<CreateEnvironment>,
     shell: ShellSettings,
     limits: Limits,
@@ -135,6 +137,7 @@ impl DaemonOptions<'_> {
             tools,
             model: self.model,
             recovery: self.recovery,
+            remembered: RememberedBook::new(directory),
         };
         let agent::BuiltAgent {
             runtime,
@@ -146,6 +149,7 @@ impl DaemonOptions<'_> {
             store,
             runtime,
             wire,
+            remembered: RememberedBook::new(directory),
             workspace: self.workspace,
             harness_id,
             models,
@@ -170,6 +174,7 @@ impl Daemon {
         settings.environments = self.environments.clone();
         settings.configured_environments = self.places.clone();
         settings.shell = self.shell.clone();
+        settings.remembered = Some(self.remembered.clone());
         settings.models = self.models.clone();
         settings.backends = self.backends.iter().cloned().collect();
         settings.api_backends = self.api_backends.clone();

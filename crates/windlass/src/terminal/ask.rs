@@ -188,7 +188,7 @@ impl Questions {
         };
         let text = match (&open.asked, &open.unseen) {
             (Asked::Approval { .. }, None) => {
-                "Allow? [y]es, [n]o, [a]lways (everything from now on, commands too): "
+                "Allow? [y]es, [n]o, [p]roject (this call), [a]lways (all, commands too): "
             }
             (Asked::Approval { .. }, Some(_)) => "There is more of it. [s]how all, [n]o: ",
             (Asked::Input { request, .. }, _) => {
@@ -241,6 +241,9 @@ impl Questions {
                 match (said.as_deref(), open.unseen.take()) {
                     (Some("n" | "no") | None, _) => Some(json!({ "decision": "deny" })),
                     (Some("y" | "yes"), None) => Some(json!({ "decision": "allow" })),
+                    (Some("p" | "project"), None) => Some(
+                        json!({ "decision": "allow", "remember": true, "remember_for": "project" }),
+                    ),
                     (Some("a" | "always"), None) => {
                         Some(json!({ "decision": "allow", "remember": true }))
                     }

@@ -68,7 +68,8 @@ fn always_means_everything_and_the_next_run_says_so() {
     let home = Home::with_model(&model.url());
     let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
     let seen = terminal.until(&[PROMPT]);
-    assert!(seen.contains("[a]lways (everything from now on,"), "{seen}");
+    assert!(seen.contains("[p]roject (this call)"), "{seen}");
+    assert!(seen.contains("[a]lways (all, commands too)"), "{seen}");
     terminal.type_in("a");
     terminal.until(&["done"]);
     assert!(terminal.ended().success());

@@ -25,6 +25,7 @@ mod picture;
 mod readme;
 mod real_agents;
 mod real_agents_hooks;
+mod remembered;
 mod replay;
 mod rewound;
 mod rules;

@@ -11,7 +11,8 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
-    Answer, CallState, Failure, Input, OnBusy, Rejected, RequestedCall, Tail, ToolOutcome, Wait,
+    Answer, CallState, Failure, Input, OnBusy, Rejected, Remember, RequestedCall, Tail,
+    ToolOutcome, Wait,
 };
 
 use super::Owner;
@@ -226,7 +227,12 @@ impl Owner {
             call,
             decision,
             reason,
-            remember: bytes.below(4) == 0,
+            remember: [
+                Remember::Nothing,
+                Remember::Nothing,
+                Remember::Turn,
+                Remember::CallInProject,
+            ][bytes.below(4)],
         };
         let _ = self.submit(input, None);
     }

@@ -319,6 +319,7 @@ fn waits_are_shown_as_they_begin_and_end() {
         reason: None,
         timed_out: Some(true),
         remember: None,
+        project: None,
         withdrawn: None,
     };
     check(

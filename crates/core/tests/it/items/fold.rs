@@ -116,6 +116,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
             reason: None,
             timed_out: None,
             remember: None,
+            project: None,
             withdrawn: None,
         },
     );

@@ -96,6 +96,7 @@ fn fields(name: EventName) -> Option<Value> {
             ("item_id", Text),
             ("decision", One("ApprovalDecision")),
             ("remember", Flag),
+            ("remember_for?", Text),
             ("timeout?", Flag),
             ("reason?", Text),
         ]),

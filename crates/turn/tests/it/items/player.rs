@@ -16,7 +16,7 @@ use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
     Answer, Call, CallState, CompactionPlan, Decision, Failure, Input, Moment, OnBusy, Phase,
-    Rejected, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
+    Rejected, Remember, RequestedCall, Tail, Thread, ToolOutcome, ToolSpec, TurnPlan, Wait, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
@@ -241,7 +241,12 @@ impl Player<'_> {
                 call: exec_id.to_string(),
                 decision: [Verdict::Allow, Verdict::Deny][self.below(2)],
                 reason: None,
-                remember: self.below(4) == 0,
+                remember: [
+                    Remember::Nothing,
+                    Remember::Nothing,
+                    Remember::Turn,
+                    Remember::CallInProject,
+                ][self.below(4)],
             };
             self.try_input(input, None);
         }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules};
+use windlass_core::approval_rules::{ApprovalAction, ApprovalRule, ApprovalRules, call_digest};
+use windlass_core::tools::ToolCall;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{After, Allow, AllowRest, Deny, Done, Interrupt, Model, Say};
+use crate::world::Step::{
+    After, Allow, AllowInProject, AllowRest, Deny, Done, Interrupt, Model, Say,
+};
 use crate::world::{Step, check, plan, transcript};
 
 const ASKED: &[Step] = &[Say("hi"), Model("", &[("a", "ask")])];
@@ -215,6 +218,63 @@ fn a_rule_lets_a_call_run_that_would_be_asked_about() {
             "=> run a",
         ],
     );
+}
+
+#[test]
+fn a_call_that_was_allowed_for_good_asks_nobody_unless_a_rule_refuses_it() {
+    let remembered = |tool: &str| {
+        let call = ToolCall {
+            id: "of another turn".to_owned(),
+            name: tool.to_owned(),
+            arguments: serde_json::json!({}),
+        };
+        Arc::from([call_digest(&call).to_string()])
+    };
+    let asked = |plan: TurnPlan, then: &[&str]| {
+        let begins = [
+            "llm.generation",
+            "output.message.completed",
+            "reason.completed",
+            "act.started",
+            "tool.started",
+        ];
+        check(plan, &ASKED[..1], ASKED[1], &[&begins, then].concat());
+    };
+    let allowed = TurnPlan {
+        remembered: remembered("ask"),
+        ..plan()
+    };
+    asked(allowed, &["=> run a"]);
+    let other = TurnPlan {
+        remembered: remembered("other"),
+        ..plan()
+    };
+    asked(other, &["approval.required"]);
+    let refused = TurnPlan {
+        remembered: remembered("ask"),
+        ..ruled("ask", ApprovalAction::Deny)
+    };
+    let refusal = [
+        "tool.completed",
+        "act.completed",
+        "reason.started",
+        "=> model",
+    ];
+    asked(refused, &refusal);
+}
+
+#[test]
+fn a_call_that_is_allowed_for_good_is_not_asked_about_again_in_its_turn() {
+    let again = [ASKED, &[AllowInProject("a"), Done("a")]].concat();
+    let begins = [
+        "llm.generation",
+        "output.message.completed",
+        "reason.completed",
+        "act.started",
+        "tool.started",
+    ];
+    let same = [&begins[..], &["=> run b"]].concat();
+    check(plan(), &again, Model("", &[("b", "ask")]), &same);
 }
 
 #[test]
