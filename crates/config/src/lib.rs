@@ -292,6 +292,10 @@ pub struct Shell {
     pub max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
     pub max_processes: Option<u64>,
+    /// What commands may reach over the network in the environment `local`.
+    pub network: EnvironmentNetwork,
+    /// Hosts that commands reach where the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
+    pub hosts: Vec<String>,
 }
 
 /// What tools there are; what is not set stays as it is.
@@ -409,6 +413,8 @@ pub enum EnvironmentNetwork {
     Inherit,
     /// Nothing.
     None,
+    /// The hosts of `shell.hosts`, by a proxy.
+    Filtered,
 }
 
 /// How commands, and programs that look at a workspace, are confined.

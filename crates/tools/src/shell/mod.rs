@@ -1,6 +1,7 @@
 //! A shell in an environment.
 
 mod error;
+mod filtered;
 mod look;
 mod place;
 mod run;

@@ -63,6 +63,9 @@ pub struct ShellSettings {
     pub max_output_bytes: usize,
     /// How many bytes of output are shown while the command runs.
     pub max_streamed_bytes: usize,
+    /// What commands reach in environments whose network is filtered; without it they are refused there.
+    #[cfg(feature = "web")]
+    pub proxy: Option<crate::proxy::ShellProxy>,
 }
 
 impl Default for ShellSettings {
@@ -90,6 +93,8 @@ impl Default for ShellSettings {
             max_processes: Some(2048),
             max_output_bytes: 32 * 1024,
             max_streamed_bytes: 64 * 1024,
+            #[cfg(feature = "web")]
+            proxy: None,
         }
     }
 }

@@ -109,10 +109,11 @@ impl DaemonOptions<'_> {
         let wire = HostWireStore::new(records, runs, limits.kept_answers)
             .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
-        let places = configured::environments(&config.environments);
+        let places = configured::environments(config, &self.workspace);
         open_environments(&environments, &self.workspace, &places, &wire).await?;
         let own_files = self.own_files.into_iter().chain(key_file);
-        let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        let mut tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        tools.shell.proxy = Some(web::proxy(config)?);
         tools::warn_of_hidden(&self.workspace, &environments);
         let (kept, of) = (config.checkpoints.clone(), environments.clone());
         let data = directory.to_owned();

@@ -1,6 +1,9 @@
 //! Pages of the web, from servers of this machine that stand for strangers.
 
 mod pages;
+mod proxy;
+#[cfg(target_os = "linux")]
+mod proxy_sandbox;
 mod reach;
 mod site;
 mod turns;
