@@ -6,6 +6,8 @@ use crate::web::read_address;
 
 /// How many headers a request may have.
 const MAX_HEADERS: usize = 128;
+/// How long a name of a host can be.
+const MAX_HOST: usize = 255;
 /// What belongs to a connection and not to a request; headers that are called `proxy-…` do too.
 const OF_CONNECTION: [&str; 7] = [
     "connection",
@@ -100,6 +102,9 @@ pub(super) fn read(head: &[u8]) -> Result<Asked, Refused> {
         };
     }
     let url = read_address(target).map_err(|error| Refused::bad(&error))?;
+    if url.host_str().is_none_or(|host| host.len() > MAX_HOST) {
+        return Err(Refused::bad("its host is too long"));
+    }
     if url.scheme() != "http" {
         return Err(Refused::bad("pages with https are asked for by CONNECT"));
     }
@@ -140,7 +145,7 @@ fn authority(target: &str) -> Result<Url, Refused> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let (host, port) = target.rsplit_once(':').ok_or_else(bad)?;
     let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
-    if host.is_empty() || host.len() > 255 || !target.bytes().all(is_plain) || !is_port {
+    if host.is_empty() || host.len() > MAX_HOST || !target.bytes().all(is_plain) || !is_port {
         return Err(bad());
     }
     read_address(&format!("https://{target}/")).map_err(|_| bad())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_process::{Cause, Confinement, End, Output, Program, closed_by_landlock};
@@ -44,6 +45,10 @@ impl Shell {
         } = ready;
         let confinement = program.confinement;
         let filter = self.filter(&mut program, context)?;
+        let secrets = context.secrets.iter().flat_map(NamedSecrets::variables);
+        program
+            .variables
+            .extend(secrets.map(|(name, value)| (name.into(), value.into())));
         let (environment, turn) = (context.environment.clone(), turn_of(context));
         let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
         let mut changing = changing.map_err(ShellError::NotKept)?;

@@ -402,10 +402,12 @@ async fn what_is_refused_is_told_in_bounds() {
     };
     let open = Open::new(&said);
     for n in 0..30 {
-        let got = open
-            .tunnel(&format!("{}{n}.example:443", "a".repeat(200)))
-            .await;
-        assert!(got.starts_with("HTTP/1.1 4"), "{got}");
+        let long = "a".repeat(200);
+        let got = open.tunnel(&format!("{long}{n}.example:443")).await;
+        assert!(got.starts_with("HTTP/1.1 403"), "{got}");
+        let longer = "a.".repeat(3000);
+        let got = open.get(&format!("http://{longer}{n}.example/")).await;
+        assert!(got.starts_with("HTTP/1.1 400"), "{got}");
     }
     let told = open.running.refused().unwrap();
     assert!(
