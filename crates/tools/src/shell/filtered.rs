@@ -17,6 +17,14 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    fn closed() -> Self {
+        Self {
+            #[cfg(feature = "web")]
+            proxy: None,
+            is_closed: true,
+        }
+    }
+
     /// Returns what the model should know of the network that its command had.
     pub(super) fn remark(&self) -> Option<String> {
         if self.is_closed {
@@ -45,10 +53,7 @@ impl Shell {
         match program.confinement {
             Confinement::Bubblewrap => self.proxied(&self.settings, program, context),
             // Its rules open no sockets, also none to a proxy.
-            Confinement::Landlock | Confinement::Unconfined => Ok(Filter {
-                is_closed: true,
-                ..Filter::default()
-            }),
+            Confinement::Landlock | Confinement::Unconfined => Ok(Filter::closed()),
         }
     }
 
