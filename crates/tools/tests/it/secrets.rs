@@ -72,10 +72,10 @@ fn shell(command: &str) -> SimToolCall {
 /// Returns what the model got last.
 async fn result(chat: &Conversation) -> Value {
     let messages = chat.messages().await.unwrap();
-    let results = messages
+    let mut results = messages
         .iter()
         .filter_map(|message| message.tool_result_content());
-    let last = results.last().unwrap();
+    let last = results.next_back().unwrap();
     match (&last.result, &last.error) {
         (Some(result), _) => result.clone(),
         (None, error) => json!({ "error": error }),
