@@ -70,6 +70,27 @@ pub struct Config {
     pub backends: BTreeMap<String, BackendEntry>,
     /// MCP servers whose tools all threads have, by name.
     pub mcp_servers: BTreeMap<String, McpServerEntry>,
+    /// Secrets that tools put into commands and requests, by the names that models see. Their values are elsewhere.
+    pub secrets: BTreeMap<String, SecretEntry>,
+}
+
+/// Where a secret is, and where it may go.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretEntry {
+    /// The variable of the daemon's that holds it.
+    pub variable: Option<String>,
+    /// The file that holds it.
+    pub file: Option<PathBuf>,
+    /// Whether commands get it, as the variable of its name.
+    pub commands: bool,
+    /// Hosts whose requests carry it, such as `api.example.com`; over https, unless `http://` is written.
+    pub hosts: Vec<String>,
+    /// The header that carries it, with `{}` in its place.
+    pub header: Option<String>,
+    /// Agents whose threads have it too; without them only threads of the operator do.
+    pub agents: Vec<String>,
 }
 
 /// An MCP server: a program, or an address.
@@ -294,6 +315,10 @@ pub struct Shell {
     pub max_memory_mb: Option<u64>,
     /// How many processes and threads a command may have at once, where it has a sandbox of namespaces; 0 is any.
     pub max_processes: Option<u64>,
+    /// What commands may reach over the network in the environment `local`.
+    pub network: EnvironmentNetwork,
+    /// Hosts that commands reach where the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
+    pub hosts: Vec<String>,
 }
 
 /// What tools there are; what is not set stays as it is.
@@ -411,6 +436,8 @@ pub enum EnvironmentNetwork {
     Inherit,
     /// Nothing.
     None,
+    /// The hosts of `shell.hosts`, by a proxy.
+    Filtered,
 }
 
 /// How commands, and programs that look at a workspace, are confined.
@@ -503,7 +530,11 @@ impl Config {
             let key = vec!["environments", name.as_str(), "root"];
             (key, &mut entry.root)
         });
-        files.chain(roots)
+        let secrets = self.secrets.iter_mut().filter_map(|(name, entry)| {
+            let key = vec!["secrets", name.as_str(), "file"];
+            Some((key, entry.file.as_mut()?))
+        });
+        files.chain(roots).chain(secrets)
     }
 }
 

@@ -31,6 +31,7 @@ pub mod message;
 pub mod message_filter;
 pub mod message_retriever;
 mod moment;
+pub mod named_secrets;
 pub mod network_access;
 pub mod platform_definition;
 pub mod runs;

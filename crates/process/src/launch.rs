@@ -1,6 +1,7 @@
 //! The thread that starts a program, and then only waits for it.
 
-use std::io::{PipeReader, PipeWriter};
+use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Sender, channel};
 
@@ -16,7 +17,7 @@ use crate::supervise::{Note, spawn_thread};
 
 /// The ends of the pipes that are the program's.
 pub(crate) struct Pipes {
-    pub(crate) stdin: Option<PipeReader>,
+    pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: PipeWriter,
     pub(crate) stderr: PipeWriter,
 }

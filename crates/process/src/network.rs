@@ -11,4 +11,6 @@ pub enum Network {
     /// Nothing.
     #[default]
     None,
+    /// What a proxy of the host lets through, by [`Proxied`](crate::Proxied); nothing where the program is given none.
+    Filtered,
 }

@@ -15,8 +15,10 @@ use crate::confine::{Bounds, Confinement, Prepared};
 use crate::error::ProcessError;
 use crate::ladder::Ladder;
 use crate::limits::{Limits, words_before};
+use crate::network::Network;
 use crate::output::Output;
 use crate::processes::MARK;
+use crate::proxied::{LAUNCHER_PLACE, Launcher, Proxied};
 use crate::records::Records;
 
 /// How long a program may take to end by itself, unless said otherwise.
@@ -83,6 +85,8 @@ pub struct Program {
     pub scratch: Option<TempDir>,
     /// Where its processes are recorded while they live.
     pub records: Option<Records>,
+    /// Its only way out of a network of its own; it reads nothing then.
+    pub proxied: Option<Proxied>,
 }
 
 impl Program {
@@ -111,6 +115,7 @@ impl Program {
             owner: None,
             scratch: None,
             records: None,
+            proxied: None,
         }
     }
 
@@ -135,18 +140,43 @@ impl Program {
         if !cwd.is_dir() {
             return Err(directory(std::io::ErrorKind::NotADirectory.into()));
         }
-        let before = words_before(self.limits, self.confinement);
-        let first = before.first().map_or(program.as_path(), Path::new);
+        let launcher = self.launcher()?;
+        let before = words_before(self.limits, self.confinement).into_iter();
+        let mut words: Vec<OsString> = before.map(Into::into).collect();
+        if let Some(launcher) = launcher {
+            words.push(LAUNCHER_PLACE.into());
+            words.extend(launcher.words.iter().cloned());
+        }
+        words.push(program.into());
+        let mut words = words.into_iter().chain(self.arguments.iter().cloned());
+        // There is one at least.
+        let first = PathBuf::from(words.next().unwrap_or_default());
         let mut variables = self.variables.clone();
         variables.insert(MARK.into(), mark.into());
-        let prepared = self.confinement.command(&self.bounds, first, &variables);
+        let shown = launcher.map(|launcher| launcher.program.as_path());
+        let prepared = self
+            .confinement
+            .command(&self.bounds, shown, &first, &variables);
         let mut prepared = prepared.map_err(ProcessError::io("hand over variables"))?;
-        if let Some((_, rest)) = before.split_first() {
-            prepared.command.args(rest).arg(&program);
-        }
         // A sandbox is marked like what is in it.
-        prepared.command.args(&self.arguments).env(MARK, mark);
+        prepared.command.args(words).env(MARK, mark);
         Ok(prepared)
+    }
+
+    /// Returns what makes its way out, if it has one. Only a network of its own has a loopback that is nobody else's.
+    fn launcher(&self) -> Result<Option<&Launcher>, ProcessError> {
+        let Some(proxied) = &self.proxied else {
+            return Ok(None);
+        };
+        let refused = |why: &str| Err(ProcessError::Sandbox(why.to_owned()));
+        if (self.confinement, self.bounds.network) != (Confinement::Bubblewrap, Network::Filtered) {
+            return refused("a filtered network needs bubblewrap");
+        }
+        if self.stdin != Stdin::Nothing {
+            return refused("a program with a filtered network reads nothing");
+        }
+        look_at(&proxied.launcher.program)?;
+        Ok(Some(&proxied.launcher))
     }
 
     fn refuse_nul(&self) -> Result<(), ProcessError> {

@@ -5,6 +5,7 @@
 //! confined, starts the program, which inherits that, and then only waits for it.
 
 use std::io::pipe;
+use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -124,11 +125,14 @@ impl Supervised {
             }
         };
         let (stdin, feed, closer) = match program.stdin {
-            Stdin::Nothing => (None, None, None),
+            Stdin::Nothing => {
+                let channel = program.proxied.take().map(|proxied| proxied.channel);
+                (channel.map(OwnedFd::from), None, None)
+            }
             Stdin::Fed => {
                 let (reader, writer) = make_pipe()?;
                 let (feed, closer) = feed::start(writer)?;
-                (Some(reader), Some(feed), Some(closer))
+                (Some(reader.into()), Some(feed), Some(closer))
             }
         };
         let pipes = Pipes {

@@ -26,6 +26,8 @@ pub enum NetworkPolicy {
     Inherit,
     /// Nothing.
     None,
+    /// Hosts that the operator names, by a proxy.
+    Filtered,
 }
 
 /// What may be done in an environment. It narrows what thread and turn allow, and never widens it.

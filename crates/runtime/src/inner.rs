@@ -74,7 +74,7 @@ impl Inner {
         ),
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
-        let secrets = Arc::new(KnownSecrets::default());
+        let secrets = Arc::new(KnownSecrets::new(&settings.secrets));
         backends.storage_store = Arc::new(WatchedStorage {
             store: backends.storage_store,
             secrets: Arc::clone(&secrets),

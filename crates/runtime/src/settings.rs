@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass_core::approval_rules::ApprovalRules;
 use windlass_core::budget::{Budgets, Reserve};
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_turn::Limits;
 
 /// How often and how patiently a failed model call is tried again.
@@ -114,6 +115,8 @@ pub struct RuntimeSettings {
     /// Above how many tools of one capability, all MCP servers being one, the model finds them by `tool_search` and is not offered them at
     /// once; `None` is never. Tools that are always deferred, and those that never are, stay so.
     pub defer_above: Option<usize>,
+    /// Secrets of the operator, which tools put where they may go. What tools return and what is recorded shows their names.
+    pub secrets: NamedSecrets,
 }
 
 impl Default for RuntimeSettings {
@@ -141,6 +144,7 @@ impl Default for RuntimeSettings {
             backend_history_bytes: 256 * 1024,
             compaction: None,
             defer_above: None,
+            secrets: NamedSecrets::default(),
         }
     }
 }

@@ -147,6 +147,7 @@ fn policy(environment: &Environment) -> Policy {
         network: match network {
             NetworkPolicy::Inherit => Network::Inherit,
             NetworkPolicy::None => Network::None,
+            NetworkPolicy::Filtered => Network::Filtered,
         },
         unconfined: Unconfined::Refuse,
     }
@@ -183,11 +184,21 @@ pub(crate) async fn opened(
     configured: &[CreateEnvironment],
     store: &dyn WireStore,
 ) -> Result<(FixedEnvironments, Vec<Environment>), StartError> {
-    let local = local(workspace).map_err(|source| StartError::Workspace {
+    let mut local = local(workspace).map_err(|source| StartError::Workspace {
         path: workspace.display().to_string(),
         source,
     })?;
-    let made = configured.iter().map(|wanted| {
+    // Of the workspace itself only the policy can be said.
+    let workspace = local.root.clone();
+    let is_local = |wanted: &&CreateEnvironment| {
+        let root = wanted.root.canonicalize();
+        wanted.id == LOCAL && root.is_ok_and(|root| root == workspace)
+    };
+    if let Some(said) = configured.iter().find(is_local) {
+        local.policy = said.policy;
+    }
+    let others = configured.iter().filter(|wanted| !is_local(wanted));
+    let made = others.map(|wanted| {
         let refused = |why| StartError::Environment {
             id: wanted.id.clone(),
             why,

@@ -55,6 +55,8 @@ mod files;
 mod host_access;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "web")]
+mod proxy;
 mod shell;
 mod tool;
 #[cfg(feature = "web")]
@@ -71,12 +73,16 @@ pub use checkpoint::{
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;
+#[cfg(feature = "web")]
+pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };
 #[cfg(feature = "web")]
 pub use web::{InvalidWebRule, Resolver, WebCapability, WebEgress, WebRules, WebSettings};
-pub use windlass_process::{Confinement, Network, Records, end_leftovers};
+pub use windlass_process::{
+    Confinement, Launcher, Network, Records, become_proxied, end_leftovers,
+};
 pub use workspace::{FileError, ResolvedWorkspace};
 
 /// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.

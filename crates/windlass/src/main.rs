@@ -15,6 +15,7 @@ mod log;
 mod model;
 mod own_file;
 mod private_file;
+mod proxied;
 mod reach;
 mod sandbox;
 mod stdio_rpc;
@@ -29,8 +30,15 @@ use clap::CommandFactory;
 
 use cli::{Cli, Command};
 
+fn main() -> ExitCode {
+    match proxied::command(std::env::args_os()) {
+        Some(command) => windlass_tools::become_proxied(command),
+        None => carry_out(),
+    }
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn carry_out() -> ExitCode {
     let Cli {
         workspace,
         config,

@@ -8,6 +8,7 @@ use crate::capabilities::CapabilityRegistry;
 use crate::egress::EgressService;
 use crate::events::{EventContext, EventData, EventRequest, ToolOutputDeltaData, ToolProgressData};
 use crate::message_retriever::MessageRetriever;
+use crate::named_secrets::NamedSecrets;
 use crate::network_access::NetworkAccessList;
 use crate::tools::ToolRegistry;
 use crate::traits::{
@@ -77,6 +78,8 @@ tool_context! {
     locale: String, with_locale;
     /// Where the turn touches the world.
     environment: TurnEnvironment, with_environment;
+    /// The operator's secrets that the call may use.
+    secrets: NamedSecrets, with_secrets;
 }
 
 impl ToolContext {

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::hidden::Hidden;
 use crate::lifeline::Around;
 use crate::network::Network;
+use crate::proxied::LAUNCHER_PLACE;
 
 #[cfg(target_os = "linux")]
 pub(crate) use domain::Domain;
@@ -159,10 +160,12 @@ impl Confinement {
         self != Self::Bubblewrap
     }
 
-    /// Makes the command that runs a program with these variables; the program's own arguments are still to be added.
+    /// Makes the command that runs a program with these variables; the program's own arguments are still to be added. The launcher is
+    /// shown in its place, whatever is hidden.
     pub(crate) fn command(
         self,
         bounds: &Bounds,
+        launcher: Option<&Path>,
         program: &Path,
         variables: &BTreeMap<OsString, OsString>,
     ) -> io::Result<Prepared> {
@@ -173,6 +176,9 @@ impl Confinement {
                 let inherited = bubblewrap::variables(variables)?;
                 let mut command = Command::new(bubblewrap::program_or_usual());
                 command.env_clear().args(bubblewrap::arguments(bounds));
+                if let Some(launcher) = launcher {
+                    command.arg("--ro-bind").arg(launcher).arg(LAUNCHER_PLACE);
+                }
                 command.arg("--args").arg(inherited.as_raw_fd().to_string());
                 command.arg("--").arg(program).current_dir("/");
                 let inherited = Some(inherited);

@@ -36,7 +36,7 @@ fn filter(network: Network) -> Result<BpfProgram, BackendError> {
     for call in ON_OTHERS {
         rules.insert(call, vec![on_others.clone()]);
     }
-    if network == Network::None {
+    if network != Network::Inherit {
         rules.extend(SOCKETS.map(|call| (call, Vec::new())));
     }
     // The same calls in their other numbering, where the kernel has it.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::ProviderType;
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::typed_id::SessionId;
 
 pub(crate) use mask::{Mask, Secret, mask_of};
@@ -27,6 +28,7 @@ pub(crate) const MIN_KEY_BYTES: usize = 8;
 
 #[derive(Default)]
 struct SecretTable {
+    /// Keys of models, and secrets of the operator: no session shows them.
     keys: Vec<Arc<Secret>>,
     sessions: HashMap<SessionId, Vec<Arc<Secret>>>,
 }
@@ -37,9 +39,32 @@ pub(crate) struct KnownSecrets {
     /// Whether there ever was one. It is all that a runtime without secrets looks at.
     any: AtomicBool,
     known: Mutex<SecretTable>,
+    /// Secrets of the operator, which tools do not show either.
+    named: Vec<Arc<Secret>>,
 }
 
 impl KnownSecrets {
+    /// Knows the secrets of the operator from the start.
+    pub(crate) fn new(named: &NamedSecrets) -> Self {
+        let named = named.iter();
+        let named = named.map(|secret| Arc::new(Secret::new(&secret.name, &secret.value)));
+        let named: Vec<_> = named.collect();
+        let known = SecretTable {
+            keys: named.clone(),
+            ..SecretTable::default()
+        };
+        Self {
+            any: AtomicBool::new(!named.is_empty()),
+            known: Mutex::new(known),
+            named,
+        }
+    }
+
+    /// Returns the mask of what even a tool must not show of the operator's.
+    pub(crate) fn named_mask(&self) -> Option<Mask> {
+        Mask::of(self.named.clone())
+    }
+
     fn known(&self) -> MutexGuard<'_, SecretTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,12 +1,14 @@
 //! What a running tool may record: only through its thread, and only while it runs.
 
-use std::sync::{Arc, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventRequest};
+use windlass_core::events::{Event, EventData, EventRequest};
 use windlass_core::traits::EventEmitter;
 use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_turn::Tail;
 
 use crate::inner::Inner;
 
@@ -15,6 +17,8 @@ pub(super) struct StepEmitter {
     inner: Weak<Inner>,
     session_id: SessionId,
     exec_id: ExecId,
+    /// The ends of output that may be beginnings of secrets, by stream: they wait for what follows.
+    held: Mutex<BTreeMap<String, EventRequest>>,
 }
 
 impl StepEmitter {
@@ -23,7 +27,50 @@ impl StepEmitter {
             inner: Arc::downgrade(inner),
             session_id,
             exec_id,
+            held: Mutex::default(),
         }
+    }
+
+    /// Keeps back an end of output that may be the beginning of a secret.
+    fn hold(&self, inner: &Inner, request: &mut EventRequest) {
+        let Some(mask) = inner.secrets.mask(self.session_id) else {
+            return;
+        };
+        let mut rest = request.clone();
+        let (EventData::ToolOutputDelta(data), EventData::ToolOutputDelta(after)) =
+            (&mut request.data, &mut rest.data)
+        else {
+            return;
+        };
+        let mut held = self.held();
+        let mut text = match held.remove(&data.stream).map(|before| before.data) {
+            Some(EventData::ToolOutputDelta(before)) => before.delta,
+            _ => String::new(),
+        };
+        text.push_str(&data.delta);
+        let thinking = String::new();
+        let (shown, waits) = mask.split_tail(&Tail { text, thinking });
+        data.delta = shown.text;
+        after.delta = waits.text;
+        if !after.delta.is_empty() {
+            held.insert(data.stream.clone(), rest);
+        }
+    }
+
+    /// Shows what was kept back: nothing follows any more.
+    pub(super) async fn show_rest(&self) {
+        let held = std::mem::take(&mut *self.held());
+        let Some(inner) = self.inner.upgrade() else {
+            return;
+        };
+        for request in held.into_values() {
+            // What cannot be told is in the result.
+            let _ = inner.emit(self.exec_id, request).await;
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, EventRequest>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -35,6 +82,7 @@ impl EventEmitter for StepEmitter {
             .inner
             .upgrade()
             .ok_or_else(|| AgentLoopError::event("the runtime is gone"))?;
+        self.hold(&inner, &mut request);
         inner.emit(self.exec_id, request).await
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_core::atoms::PreToolUseDecision;
 use windlass_core::events::{EventContext, ToolStatus};
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::tools::{
     INTERNAL_ERROR_TEXT, Tool, ToolCall, ToolDefinition, ToolExecutionResult, ToolPolicy,
     ToolResult,
@@ -142,7 +143,9 @@ impl ToolRun {
     /// Hooks, the tool, hooks again. Each may take as long as the tool may.
     async fn carry_out(&self, tool: &dyn Tool, definition: &ToolDefinition) -> ToolOutcome {
         let limit = self.timeout(definition);
-        let context = self.tool_context();
+        let emitter = StepEmitter::new(&self.inner, self.session_id, self.exec_id);
+        let emitter = Arc::new(emitter);
+        let context = self.tool_context(&emitter);
         let call = match self.within(limit, self.before(definition, &context)).await {
             Some(Ok(call)) => call,
             Some(Err(refusal)) => return failed(&self.call, self.masked(refusal)),
@@ -153,6 +156,12 @@ impl ToolRun {
             Some(result) => self.outcome_of(&call, result),
             None => timed_out(&call, limit),
         };
+        emitter.show_rest().await;
+        // What a tool returns is its own, but for what the operator lent it. It is masked before a hook keeps it elsewhere, and before it
+        // is cut: half of a secret has no mask.
+        if let Some(mask) = self.inner.secrets.named_mask() {
+            mask_result(&mask, &mut outcome.result);
+        }
         let looking = self.after(&call, definition, &mut outcome.result, &context);
         match self.within(limit, looking).await {
             Some(()) => outcome,
@@ -274,7 +283,14 @@ impl ToolRun {
             .or(self.context.tool_timeout)
     }
 
-    fn tool_context(&self) -> ToolContext {
+    /// Returns the operator's secrets that the turn may use.
+    fn secrets(&self) -> Option<NamedSecrets> {
+        let all = &self.inner.settings.secrets;
+        let own = (!all.is_empty()).then(|| all.of_owner(self.context.owner.as_deref()));
+        own.filter(|own| !own.is_empty())
+    }
+
+    fn tool_context(&self, emitter: &Arc<StepEmitter>) -> ToolContext {
         let Inner {
             backends,
             files,
@@ -294,11 +310,7 @@ impl ToolRun {
                 platform.egress_service(),
                 self.context.network_access.clone(),
             ))),
-            event_emitter: Some(Arc::new(StepEmitter::new(
-                &self.inner,
-                self.session_id,
-                self.exec_id,
-            ))),
+            event_emitter: Some(Arc::clone(emitter) as _),
             event_context: Some(EventContext::of_step(self.turn_id, self.exec_id)),
             tool_call_id: Some(self.call.id.clone()),
             capability_registry: Some(platform.capability_registry().clone()),
@@ -307,8 +319,21 @@ impl ToolRun {
             network_access: self.context.network_access.clone(),
             locale: self.context.locale.clone(),
             environment: self.context.environment.clone(),
+            secrets: self.secrets(),
             ..ToolContext::new(self.session_id)
         }
+    }
+}
+
+fn mask_result(mask: &Mask, result: &mut ToolResult) {
+    if let Some(value) = &mut result.result {
+        mask.value(value);
+    }
+    mask.optional(&mut result.error);
+    mask.optional(&mut result.raw_output);
+    mask.optional(&mut result.connection_required);
+    for image in result.images.iter_mut().flatten() {
+        mask.text(&mut image.base64);
     }
 }
 

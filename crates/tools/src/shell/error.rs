@@ -32,6 +32,15 @@ pub(super) enum ShellError {
         link.display()
     )]
     LinkToHidden { id: String, link: PathBuf },
+    #[error(
+        "the network of environment `{id}` is filtered, which needs bubblewrap; without a sandbox a command would have all of it"
+    )]
+    Unfiltered { id: String },
+    #[error(
+        "the network of environment `{id}` is filtered, and the program that runs these tools has no proxy for commands \
+         (`ShellSettings::proxy`); give the environment another network"
+    )]
+    NoProxy { id: String },
     #[error("{0}")]
     NotKept(String),
     #[error("cannot start the command: {0}")]

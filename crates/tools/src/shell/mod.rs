@@ -1,6 +1,7 @@
 //! A shell in an environment.
 
 mod error;
+mod filtered;
 mod look;
 mod place;
 mod run;
@@ -52,6 +53,7 @@ impl ShellCapability {
             environments: self.environments.clone(),
             settings: Arc::clone(&self.settings),
             policy: approval.policy(),
+            description: description(&self.settings.secret_names),
         })]
     }
 }
@@ -94,6 +96,20 @@ struct Shell {
     environments: Environments,
     settings: Arc<ShellSettings>,
     policy: ToolPolicy,
+    description: String,
+}
+
+/// Says what it does, and which secrets there are by name.
+fn description(secrets: &[String]) -> String {
+    let base = "Run a shell command in the working directory and return its exit code and output. It has no input, may be confined to \
+                the environment, and what it leaves running in the background ends with it.";
+    match secrets {
+        [] => base.to_owned(),
+        names => format!(
+            "{base} Secrets are in these variables, where the operator gives them: {}; use them by name, their values are never shown.",
+            names.join(", ")
+        ),
+    }
 }
 
 /// What the model asks for.
@@ -110,8 +126,7 @@ impl Tool for Shell {
         NAME
     }
     fn description(&self) -> &str {
-        "Run a shell command in the working directory and return its exit code and output. It has no input, may be confined to \
-         the environment, and what it leaves running in the background ends with it."
+        &self.description
     }
     fn parameters_schema(&self) -> Value {
         let max = self.settings.max_timeout.as_millis();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Bounds, Confinement, Place};
+use windlass_process::{Bounds, Confinement, Network, Place};
 
 use super::ShellSettings;
 use super::error::ShellError;
@@ -41,6 +41,10 @@ impl ShellSettings {
         let at = environments.resolve(turn)?;
         let confinement = self.confinement_of(&at)?;
         refuse_link_to_hidden(&at, confinement)?;
+        if (confinement, at.policy().network) == (Confinement::Unconfined, Network::Filtered) {
+            let id = at.id().to_owned();
+            return Err(ShellError::Unfiltered { id });
+        }
         let cwd = at.canonical(&at.inside(cwd.unwrap_or("."))?)?;
         at.open_directory(&cwd)?;
         let scratch = confinement.needs_scratch().then(|| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_process::{Cause, Confinement, End, Output, Program, closed_by_landlock};
@@ -37,12 +38,17 @@ impl Shell {
         });
         let ready = ready.await.map_err(|_| ShellError::Lost)??;
         let Ready {
-            program,
+            mut program,
             output,
             time,
             closed,
         } = ready;
         let confinement = program.confinement;
+        let filter = self.filter(&mut program, context)?;
+        let secrets = context.secrets.iter().flat_map(NamedSecrets::variables);
+        program
+            .variables
+            .extend(secrets.map(|(name, value)| (name.into(), value.into())));
         let (environment, turn) = (context.environment.clone(), turn_of(context));
         let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
         let mut changing = changing.map_err(ShellError::NotKept)?;
@@ -57,7 +63,7 @@ impl Shell {
         let (end, ()) = tokio::join!(run, show(&output, context));
         changing.end().await;
         let result = report(end?, &output, confinement, time)?;
-        Ok(with_closed(result, &closed))
+        Ok(with_more(with_closed(result, &closed), filter.remark()))
     }
 }
 
@@ -155,7 +161,12 @@ fn with_closed(result: Value, closed: &[PathBuf]) -> Value {
          keep its own files elsewhere (`--data`, `--config`), choose another workspace, or install bubblewrap",
         first.display()
     );
-    let remarks = [result["remark"].as_str().map(str::to_owned), Some(closed)];
+    with_more(result, Some(closed))
+}
+
+/// Adds to the remarks of a result.
+fn with_more(result: Value, remark: Option<String>) -> Value {
+    let remarks = [result["remark"].as_str().map(str::to_owned), remark];
     with_remarks(result, remarks.into_iter().flatten().collect())
 }
 

@@ -63,6 +63,12 @@ pub struct ShellSettings {
     pub max_output_bytes: usize,
     /// How many bytes of output are shown while the command runs.
     pub max_streamed_bytes: usize,
+    /// The names of the operator's secrets that commands may find in their variables: the model is told them. Which a call really gets
+    /// comes with it ([`ToolContext::secrets`](windlass_core::traits::ToolContext)).
+    pub secret_names: Vec<String>,
+    /// What commands reach in environments whose network is filtered; without it they are refused there.
+    #[cfg(feature = "web")]
+    pub proxy: Option<crate::proxy::ShellProxy>,
 }
 
 impl Default for ShellSettings {
@@ -90,6 +96,9 @@ impl Default for ShellSettings {
             max_processes: Some(2048),
             max_output_bytes: 32 * 1024,
             max_streamed_bytes: 64 * 1024,
+            secret_names: Vec::new(),
+            #[cfg(feature = "web")]
+            proxy: None,
         }
     }
 }

@@ -105,6 +105,16 @@ impl WebEgress {
         Ok(self)
     }
 
+    /// Returns where a request may connect to, by all rules, for who speaks there by other means.
+    pub(crate) async fn addresses(
+        &self,
+        request: &EgressRequest,
+        url: &Url,
+    ) -> EgressResult<Vec<IpAddr>> {
+        request.check()?;
+        self.judged(request, url).await
+    }
+
     /// Looks up where a request leads to, and refuses it if any of that is out of reach.
     async fn judged(&self, request: &EgressRequest, url: &Url) -> EgressResult<Vec<IpAddr>> {
         if self.rules.denies(url) {

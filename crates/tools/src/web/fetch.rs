@@ -163,8 +163,14 @@ impl WebFetch {
                 concat!("windlass/", env!("CARGO_PKG_VERSION")),
             ),
         ];
+        let mut headers = BTreeMap::from(headers.map(|(name, value)| (name.into(), value.into())));
+        // Each hop is looked at by itself, so that a redirect takes no secret elsewhere.
+        if let Some(secrets) = &context.secrets {
+            let own = secrets.headers(url.as_str());
+            headers.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value)));
+        }
         EgressRequest {
-            headers: BTreeMap::from(headers.map(|(name, value)| (name.into(), value.into()))),
+            headers,
             network_access: context.network_access.clone(),
             timeout_ms: u64::try_from(self.settings.timeout.as_millis()).ok(),
             ..EgressRequest::new("GET", url.as_str())

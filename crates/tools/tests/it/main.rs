@@ -29,6 +29,7 @@ mod reading;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod searching;
+mod secrets;
 mod shell;
 mod support;
 mod turns;

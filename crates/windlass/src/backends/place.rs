@@ -26,9 +26,9 @@ impl Places for BackendPlaces {
         let turn = spec.environment.as_ref();
         let place = self.shell.place_of(&self.environments, turn, None);
         let mut place = place.map_err(|error| PlaceError::Refused(error.to_string()))?;
-        if place.bounds.network == Network::None {
+        if place.bounds.network != Network::Inherit {
             return Err(PlaceError::Refused(
-                "the environment gives programs no network, and the agent has to reach its provider: set its policy to network = \
+                "the environment gives programs no network of their own, and the agent has to reach its provider: set its policy to network = \
                  \"inherit\", or let the thread work in another environment"
                     .to_owned(),
             ));

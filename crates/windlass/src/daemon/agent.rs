@@ -11,6 +11,7 @@ use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_core::llm_driver_registry::{DriverRegistry, ProviderType};
 use windlass_core::llm_models::{LlmProviderType, ModelWithProvider};
 use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, RecoveryPolicy, RuntimeBackends,
@@ -48,6 +49,8 @@ pub(crate) struct Agent<'a> {
     pub(crate) remembered: RememberedBook,
     /// Agents of others that can carry turns in its place.
     pub(crate) backends: Vec<ConfiguredBackend>,
+    /// What tools put into commands and requests.
+    pub(crate) secrets: NamedSecrets,
 }
 
 /// The runtime, and how the server reaches into it.
@@ -89,6 +92,7 @@ impl Agent<'_> {
             budgets: budget::budgets(&self.config.budget)?,
             reserve: budget::reserve(&self.config.budget)?,
             defer_above: Some(DEFER_ABOVE),
+            secrets: self.secrets.clone(),
             ..RuntimeSettings::default()
         };
         let settings = configured::with_limits_of(settings, &self.config.tools);
@@ -111,7 +115,8 @@ impl Agent<'_> {
         }
         let (environments, shell) = (self.tools.environments, self.tools.shell);
         let variable = |name: &str| std::env::var(name).ok();
-        let builder = match mcp::client(self.config, environments, &shell, variable)? {
+        let builder = match mcp::client(self.config, environments, &shell, &self.secrets, variable)?
+        {
             Some(client) => builder.mcp(client),
             None => builder,
         };

@@ -1,6 +1,7 @@
 //! What the configuration says of places, tools and approvals, for those who obey it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,11 +12,20 @@ use windlass_runtime::{CompactionSettings, RuntimeSettings};
 use super::web;
 use crate::config::{self, Config};
 
-/// Returns the places that threads can work in beside the workspace.
-pub(super) fn environments(
-    configured: &BTreeMap<String, config::EnvironmentEntry>,
-) -> Vec<CreateEnvironment> {
-    let entries = configured.iter().map(|(id, entry)| CreateEnvironment {
+/// Returns the places that threads can work in: those beside the workspace, and the workspace where something is said of it.
+pub(super) fn environments(config: &Config, workspace: &Path) -> Vec<CreateEnvironment> {
+    let is_said = config.shell.network != config::EnvironmentNetwork::Inherit;
+    let local = is_said.then(|| CreateEnvironment {
+        id: "local".to_owned(),
+        kind: None,
+        root: workspace.to_owned(),
+        policy: EnvironmentPolicy {
+            network: network(config.shell.network),
+            ..EnvironmentPolicy::default()
+        },
+    });
+    let configured = config.environments.iter();
+    let entries = configured.map(|(id, entry)| CreateEnvironment {
         id: id.clone(),
         kind: None,
         // What a file says that is named by a relative path begins where the daemon stands.
@@ -23,13 +33,18 @@ pub(super) fn environments(
         policy: EnvironmentPolicy {
             write: entry.write,
             shell: entry.shell,
-            network: match entry.network {
-                config::EnvironmentNetwork::Inherit => NetworkPolicy::Inherit,
-                config::EnvironmentNetwork::None => NetworkPolicy::None,
-            },
+            network: network(entry.network),
         },
     });
-    entries.collect()
+    local.into_iter().chain(entries).collect()
+}
+
+fn network(configured: config::EnvironmentNetwork) -> NetworkPolicy {
+    match configured {
+        config::EnvironmentNetwork::Inherit => NetworkPolicy::Inherit,
+        config::EnvironmentNetwork::None => NetworkPolicy::None,
+        config::EnvironmentNetwork::Filtered => NetworkPolicy::Filtered,
+    }
 }
 
 /// Returns which calls run, which are asked about, and which are refused. A tool that is disabled is one of which all calls are refused.

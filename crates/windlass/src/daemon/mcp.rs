@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use windlass_config::{McpApproval, McpServerEntry, McpServerType};
 use windlass_core::mcp::{self, McpConnector, McpTransportType, ScopedMcpServer, ScopedMcpServers};
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{Environments, ShellSettings};
 
@@ -17,6 +18,7 @@ pub(super) fn client(
     config: &Config,
     environments: &Environments,
     shell: &ShellSettings,
+    secrets: &NamedSecrets,
     variable: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Option<Arc<dyn McpConnector>>> {
     let configured = &config.mcp_servers;
@@ -25,7 +27,8 @@ pub(super) fn client(
     }
     let mut servers = ScopedMcpServers::new();
     for (name, entry) in configured {
-        let server = server(entry, &variable).with_context(|| format!("mcp_servers.{name}"))?;
+        let server =
+            server(entry, secrets, &variable).with_context(|| format!("mcp_servers.{name}"))?;
         servers.insert(name.clone(), server);
     }
     // Where the operator's servers are is open, also on this machine.
@@ -48,6 +51,7 @@ fn host_of(url: &str) -> Option<String> {
 
 fn server(
     entry: &McpServerEntry,
+    secrets: &NamedSecrets,
     variable: &impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<ScopedMcpServer> {
     let transport_type = match (entry.kind, &entry.command, &entry.url) {
@@ -57,20 +61,25 @@ fn server(
         (_, None, None) => bail!("it has neither `command` nor `url`"),
         (Some(_), ..) => bail!("its `type` does not fit: `stdio` has a `command`, `http` a `url`"),
     };
-    let filled = |map: &BTreeMap<String, String>| -> anyhow::Result<BTreeMap<String, String>> {
-        let filled = map.iter().map(|(name, value)| {
-            let value = fill(value, variable).with_context(|| format!("`{name}`"))?;
-            Ok((name.clone(), value))
-        });
-        filled.collect()
+    // A secret goes to its own hosts, and into programs where it goes into commands.
+    let url = entry.url.as_deref().unwrap_or_default();
+    let in_header = |name: &str| match secrets.get(name) {
+        None => Ok(variable(name)),
+        Some(secret) if secret.goes_to(url) => Ok(Some(secret.value.clone())),
+        Some(_) => bail!("secrets.{name} does not name the server's host in `hosts`"),
+    };
+    let in_program = |name: &str| match secrets.get(name) {
+        None => Ok(variable(name)),
+        Some(secret) if secret.in_commands => Ok(Some(secret.value.clone())),
+        Some(_) => bail!("secrets.{name} does not go into commands"),
     };
     Ok(ScopedMcpServer {
         transport_type,
         url: entry.url.clone(),
-        headers: filled(&entry.headers)?,
+        headers: filled(&entry.headers, in_header)?,
         command: entry.command.clone(),
         args: entry.args.clone(),
-        env: filled(&entry.env)?,
+        env: filled(&entry.env, in_program)?,
         approval: match entry.approval {
             McpApproval::Ask => mcp::McpApproval::Ask,
             McpApproval::Never => mcp::McpApproval::Never,
@@ -83,15 +92,31 @@ fn server(
     })
 }
 
-/// Puts the daemon's variables in the place of `${NAME}`.
-fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
+type Values = BTreeMap<String, String>;
+
+fn filled(
+    map: &Values,
+    value_of: impl Fn(&str) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<Values> {
+    let filled = map.iter().map(|(name, value)| {
+        let value = fill(value, &value_of).with_context(|| format!("`{name}`"))?;
+        Ok((name.clone(), value))
+    });
+    filled.collect()
+}
+
+/// Puts secrets and the daemon's variables in the place of `${NAME}`.
+fn fill(
+    text: &str,
+    value_of: &impl Fn(&str) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else {
             bail!("`${{` has no end");
         };
-        let Some(value) = variable(name) else {
+        let Some(value) = value_of(name)? else {
             bail!("the daemon has no variable {name}");
         };
         filled.push_str(before);
@@ -104,13 +129,63 @@ fn fill(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Resul
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::named_secrets::{NamedSecret, SecretHeader};
+    use windlass_core::network_access::NetworkAccessList;
+
     use super::*;
 
     fn entry(text: &str) -> anyhow::Result<ScopedMcpServer> {
         let text = format!("[mcp_servers.x]\n{text}");
         let config = windlass_config::Config::parse(&text, std::path::Path::new(""))?;
         let variable = |name: &str| (name == "TOKEN").then(|| "7391".to_owned());
-        server(&config.mcp_servers["x"], &variable)
+        server(&config.mcp_servers["x"], &secrets(), &variable)
+    }
+
+    fn secrets() -> NamedSecrets {
+        let secret = |name: &str, in_commands, header| NamedSecret {
+            name: name.to_owned(),
+            value: format!("{name} 4711"),
+            in_commands,
+            header,
+            agents: Vec::new(),
+        };
+        let header = SecretHeader {
+            to: NetworkAccessList::allow_only(["https://far.example"]),
+            name: "Authorization".to_owned(),
+            before: String::new(),
+        };
+        let all = vec![
+            secret("INNER", true, None),
+            secret("OUTER", false, Some(header)),
+        ];
+        NamedSecrets::new(all).unwrap()
+    }
+
+    #[test]
+    fn a_secret_goes_to_its_hosts_and_programs_alone() {
+        let far = |host: &str, name: &str| {
+            entry(&format!(
+                "url = 'https://{host}/mcp'\nheaders = {{ A = 'x ${{{name}}}' }}"
+            ))
+        };
+        assert_eq!(
+            far("far.example", "OUTER").unwrap().headers["A"],
+            "x OUTER 4711"
+        );
+        let near = |name: &str| entry(&format!("command = 'a'\nenv = {{ A = '${{{name}}}' }}"));
+        assert_eq!(near("INNER").unwrap().env["A"], "INNER 4711");
+        for refused in [
+            far("evil.example", "OUTER"),
+            far("far.example.evil.example", "OUTER"),
+            far("far.example", "INNER"),
+            near("OUTER"),
+        ] {
+            let told = format!("{:#}", refused.unwrap_err());
+            assert!(
+                told.contains("secrets.") && !told.contains("4711"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod secrets_key;
 mod checkpoints;
 mod configured;
 mod mcp;
+mod named_secrets;
 mod retention;
 mod tools;
 mod web;
@@ -111,10 +112,15 @@ impl DaemonOptions<'_> {
         let wire = HostWireStore::new(records, runs, limits.kept_answers)
             .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
-        let places = configured::environments(&config.environments);
+        let places = configured::environments(config, &self.workspace);
         open_environments(&environments, &self.workspace, &places, &wire).await?;
+        let secrets = named_secrets::of(config, |name| std::env::var(name).ok())?;
         let own_files = self.own_files.into_iter().chain(key_file);
-        let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        let own_files = own_files.chain(named_secrets::files(config));
+        let mut tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
+        tools.shell.proxy = Some(web::proxy(config)?);
+        let names = secrets.variables().map(|(name, _)| name.to_owned());
+        tools.shell.secret_names = names.collect();
         tools::warn_of_hidden(&self.workspace, &environments);
         let (kept, of) = (config.checkpoints.clone(), environments.clone());
         let data = directory.to_owned();
@@ -133,6 +139,7 @@ impl DaemonOptions<'_> {
         let backends = backends.collect();
         let agent = agent::Agent {
             backends: configured,
+            secrets,
             config,
             tools,
             model: self.model,

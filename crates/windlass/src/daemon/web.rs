@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use windlass_core::approval_rules::{ApprovalAction, ApprovalRule};
-use windlass_tools::{Environments, WebCapability, WebEgress, WebRules, WebSettings};
+use windlass_tools::{
+    Environments, OpenHosts, ShellProxy, WebCapability, WebEgress, WebRules, WebSettings,
+};
 
 use crate::config::Config;
+use crate::proxied;
 
 /// The capability and the tool that it brings.
 pub(super) const NAME: &str = "web_fetch";
@@ -48,6 +51,15 @@ pub(super) fn egress(config: &Config, rules: Arc<WebRules>) -> anyhow::Result<We
         egress = trusting.with_context(|| format!("{shown} cannot be used"))?;
     }
     Ok(egress)
+}
+
+/// Makes the network of commands in environments that filter it.
+pub(super) fn proxy(config: &Config) -> anyhow::Result<ShellProxy> {
+    let egress = egress(config, rules(config, &[])?)?;
+    let hosts = OpenHosts::parse(&config.shell.hosts);
+    let hosts = hosts.context("`hosts` in [shell] of the configuration cannot be obeyed")?;
+    let own = std::env::current_exe().context("this program cannot be found")?;
+    Ok(ShellProxy::new(egress, hosts, proxied::launcher(own)))
 }
 
 /// Returns the rules by which nobody is asked about pages of hosts that the operator names.

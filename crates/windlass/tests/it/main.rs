@@ -31,6 +31,7 @@ mod rewound;
 mod rules;
 mod run;
 mod runs;
+mod security_page;
 mod serve;
 mod store;
 mod support;

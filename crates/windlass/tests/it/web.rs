@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use serde_json::json;
+use windlass_testkit::skipped;
 
 use crate::support::{Home, Model, text};
 
@@ -96,4 +97,59 @@ fn the_web_can_be_switched_off() {
     let offered = told.tools();
     assert!(offered.contains(&"list".to_owned()), "{offered:?}");
     assert!(!offered.contains(&"web_fetch".to_owned()), "{offered:?}");
+}
+
+/// Returns what the models of a daemon with such a configuration reads of a command that nobody is asked about.
+fn ran(configuration: &str, files: &[(&str, &str)], command: &str) -> String {
+    let call = ("shell", json!({ "command": command }));
+    let (model, told) = Model::calling(vec![call]);
+    let home = Home::with_model(&model.url());
+    for (name, content) in files {
+        std::fs::write(home.path().join(name), content).unwrap();
+    }
+    home.configure(&format!(
+        "{configuration}\n[approvals]\ndefault = \"allow\"\n"
+    ));
+    let daemon = home.start();
+    let thread = daemon.thread(&json!({"allow_shell": true}));
+    let mut events = daemon.client.events(&thread, 0);
+    daemon.turn(&thread, "go");
+    events.until("turn.completed");
+    told.results().pop().unwrap()
+}
+
+#[test]
+fn commands_reach_hosts_that_are_named_and_no_others() {
+    if !windlass_process::Confinement::Bubblewrap.works_here() {
+        let test = "commands_reach_hosts_that_are_named_and_no_others";
+        return skipped(test, "bubblewrap does not work on this machine");
+    }
+    let (open, other) = (page(), page());
+    let ask = "ask() { exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:} && printf \"GET http://$1/ HTTP/1.1\\r\\n\\r\\n\" >&3 && cat <&3; exec 3>&-; }";
+    let direct = open.replace(':', "/");
+    let command =
+        format!("{ask}; ask {open}; ask {other}; (exec 3<>/dev/tcp/{direct}) || echo closed");
+    let said = ran(
+        &format!(
+            "[shell]\nnetwork = \"filtered\"\nhosts = [\"{open}\"]\n[web]\nallow = [\"127.0.0.1/32\"]"
+        ),
+        &[],
+        &command,
+    );
+    assert_eq!(said.matches("a page of this machine").count(), 1, "{said}");
+    assert!(said.contains(&format!("{other} is not open")), "{said}");
+    assert!(said.contains("closed"), "{said}");
+}
+
+#[test]
+fn a_secret_that_is_named_goes_into_commands_and_is_shown_to_nobody() {
+    let said = ran(
+        "[secrets.TOKEN]\nfile = \"workspace/token\"\ncommands = true",
+        &[("workspace/token", "s3cret-value-0042\n")],
+        "echo ${#TOKEN} $TOKEN; printf %s \"$TOKEN\" | base64; cat token; true",
+    );
+    assert!(said.contains("17 [secret:TOKEN]"), "{said}");
+    for form in ["s3cret-value", "czNjcmV0LXZhbHVl"] {
+        assert!(!said.contains(form), "{said}");
+    }
 }

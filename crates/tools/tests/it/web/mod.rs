@@ -1,7 +1,11 @@
 //! Pages of the web, from servers of this machine that stand for strangers.
 
 mod pages;
+mod proxy;
+#[cfg(target_os = "linux")]
+mod proxy_sandbox;
 mod reach;
+mod secrets;
 mod site;
 mod turns;
 
@@ -16,6 +20,7 @@ use windlass_core::capabilities::Capability;
 use windlass_core::egress::{
     EgressError, EgressRequest, EgressResponse, EgressResult, EgressService, EgressStreamResponse,
 };
+use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::network_access::NetworkAccessList;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_tools::{Resolver, WebCapability, WebEgress, WebRules, WebSettings};
@@ -62,6 +67,7 @@ struct Reader {
     settings: WebSettings,
     egress: Arc<dyn EgressService>,
     list: Option<NetworkAccessList>,
+    secrets: Option<NamedSecrets>,
 }
 
 impl Reader {
@@ -78,6 +84,7 @@ impl Reader {
             settings: WebSettings::default(),
             egress: Arc::new(egress),
             list: None,
+            secrets: None,
         }
     }
 
@@ -95,6 +102,7 @@ impl Reader {
         let mut context = self.place.context();
         context.egress_service = Some(Arc::clone(&self.egress));
         context.network_access = self.list.clone();
+        context.secrets = self.secrets.clone();
         match tool.execute_with_context(arguments, &context).await {
             ToolExecutionResult::Success(page) => Ok(page),
             ToolExecutionResult::ToolError(told) => Err(told),

@@ -91,7 +91,7 @@ mod tests {
         let named = |key: String| {
             let mut words: Vec<&str> = key.split('.').collect();
             if let [
-                "providers" | "backends" | "environments" | "mcp_servers",
+                "providers" | "backends" | "environments" | "mcp_servers" | "secrets",
                 name,
                 _,
             ] = words.as_mut_slice()

@@ -1,0 +1,275 @@
+//! Reading what a command asks the proxy for. It is read strictly: what two readers could understand in two ways is refused.
+
+use url::Url;
+
+use crate::web::read_address;
+
+/// How many headers a request may have.
+const MAX_HEADERS: usize = 128;
+/// How long a name of a host can be.
+const MAX_HOST: usize = 255;
+/// What belongs to a connection and not to a request; headers that are called `proxy-…` do too.
+const OF_CONNECTION: [&str; 7] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+];
+
+/// What a command asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Where it leads, as the rules know it.
+    pub(super) url: Url,
+    pub(super) how: How,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// By a connection that the proxy does not look into.
+    Tunnel,
+    /// By one request, of which this is sent first, and then as many bytes of a body.
+    Request { head: Vec<u8>, body: u64 },
+}
+
+/// Why a request is not carried out: a status, and what the command reads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) reason: String,
+}
+
+impl Refused {
+    pub(super) fn new(status: u16, reason: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+        }
+    }
+
+    fn bad(reason: &str) -> Self {
+        Self::new(400, format!("the request cannot be read: {reason}"))
+    }
+}
+
+/// Reads the head of a request, without the empty line behind it.
+pub(super) fn read(head: &[u8]) -> Result<Asked, Refused> {
+    let text = std::str::from_utf8(head).map_err(|_| Refused::bad("it is no text"))?;
+    let mut lines = text.split("\r\n");
+    if lines.clone().any(|line| line.contains(['\r', '\n', '\0'])) {
+        return Err(Refused::bad("a line ends in an unusual way"));
+    }
+    let first: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
+    let [method, target, "HTTP/1.1" | "HTTP/1.0"] = first[..] else {
+        return Err(Refused::bad("its first line is not one of HTTP/1"));
+    };
+    if !is_token(method) || method.len() > 32 {
+        return Err(Refused::bad("its method is none"));
+    }
+    let headers = lines.map(header).collect::<Result<Vec<_>, _>>()?;
+    if headers.len() > MAX_HEADERS {
+        return Err(Refused::bad("it has too many headers"));
+    }
+    let all = |name: &str| {
+        let found = headers.iter().filter(|(known, _)| known == name);
+        found.map(|(_, value)| *value).collect::<Vec<_>>()
+    };
+    if all("host").len() > 1 {
+        return Err(Refused::bad("it names more than one host"));
+    }
+    if !all("transfer-encoding").is_empty() {
+        return Err(Refused::new(
+            411,
+            "a body must say its length (Content-Length); pieces are not passed on",
+        ));
+    }
+    let body = match all("content-length")[..] {
+        [] => 0,
+        [length] => length_of(length)?,
+        _ => return Err(Refused::bad("it has more than one length")),
+    };
+    if method == "CONNECT" {
+        let url = authority(target)?;
+        return match body {
+            0 => Ok(Asked {
+                url,
+                how: How::Tunnel,
+            }),
+            _ => Err(Refused::bad("a CONNECT has no body")),
+        };
+    }
+    let url = read_address(target).map_err(|error| Refused::bad(&error))?;
+    if url.host_str().is_none_or(|host| host.len() > MAX_HOST) {
+        return Err(Refused::bad("its host is too long"));
+    }
+    if url.scheme() != "http" {
+        return Err(Refused::bad("pages with https are asked for by CONNECT"));
+    }
+    let head = rewritten(method, &url, &headers, body);
+    Ok(Asked {
+        url,
+        how: How::Request { head, body },
+    })
+}
+
+/// Reads a header; its name comes in small letters.
+fn header(line: &str) -> Result<(String, &str), Refused> {
+    let bad = || Refused::bad("one of its headers is none");
+    // A line that begins with a blank would belong to the one before it, for some.
+    let (name, value) = line.split_once(':').ok_or_else(bad)?;
+    let value = value.trim_matches([' ', '\t']);
+    let is_plain = |letter: char| letter == '\t' || !letter.is_control();
+    if !is_token(name) || !value.chars().all(is_plain) {
+        return Err(bad());
+    }
+    Ok((name.to_ascii_lowercase(), value))
+}
+
+fn is_token(word: &str) -> bool {
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !word.is_empty() && word.bytes().all(is_of_token)
+}
+
+fn length_of(text: &str) -> Result<u64, Refused> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = is_number.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| Refused::bad("its length is no number"))
+}
+
+/// Reads where a tunnel is to lead: a host and a port, and nothing else.
+fn authority(target: &str) -> Result<Url, Refused> {
+    let bad = || Refused::bad("CONNECT wants a host and a port, such as `example.com:443`");
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let (host, port) = target.rsplit_once(':').ok_or_else(bad)?;
+    let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    if host.is_empty() || host.len() > MAX_HOST || !target.bytes().all(is_plain) || !is_port {
+        return Err(bad());
+    }
+    read_address(&format!("https://{target}/")).map_err(|_| bad())
+}
+
+/// Writes a request for the server that it is for. Host, length and the end of the connection are ours to say.
+fn rewritten(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Vec<u8> {
+    let named: Vec<_> = headers
+        .iter()
+        .filter(|(name, _)| name == "connection")
+        .flat_map(|(_, names)| names.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let path = &url[url::Position::BeforePath..];
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
+    for (name, value) in headers {
+        let is_ours = OF_CONNECTION.contains(&name.as_str()) || name.starts_with("proxy-");
+        if !is_ours && !named.contains(name) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    let has_length = headers.iter().any(|(name, _)| name == "content-length");
+    if has_length {
+        text.push_str(&format!("content-length: {body}\r\n"));
+    }
+    text.push_str("connection: close\r\n\r\n");
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(head: &str) -> Result<Asked, u16> {
+        read(head.as_bytes()).map_err(|refused| refused.status)
+    }
+
+    #[test]
+    fn tunnels_lead_to_a_host_and_a_port() {
+        for (target, url) in [
+            ("a.example:443", "https://a.example/"),
+            ("A.Example:8443", "https://a.example:8443/"),
+            ("[::1]:443", "https://[::1]/"),
+            ("2130706433:443", "https://127.0.0.1/"),
+        ] {
+            let asked = status(&format!("CONNECT {target} HTTP/1.1\r\nHost: x")).unwrap();
+            assert_eq!((asked.url.as_str(), asked.how), (url, How::Tunnel));
+        }
+        for target in [
+            "a.example",
+            "a.example:",
+            ":443",
+            "a.example:443/x",
+            "a@b.example:443",
+            "a.example:443#",
+            "https://a.example:443",
+            "a.example:99999",
+            "a.example:+443",
+            "a\\b:443",
+            "::1:443",
+        ] {
+            let told = status(&format!("CONNECT {target} HTTP/1.1"));
+            assert_eq!(told.unwrap_err(), 400, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_sent_on_in_our_own_words() {
+        let asked = status(
+            "POST http://a.example:8080/p?q=1#f HTTP/1.1\r\nHost: other.example\r\nX-Drop: 1\r\nAccept: */*\r\n\
+             Connection: X-Drop, content-length\r\nProxy-Authorization: Basic eA==\r\nContent-Length: 3",
+        );
+        let How::Request { head, body } = asked.unwrap().how else {
+            panic!("no request");
+        };
+        let head = String::from_utf8(head).unwrap();
+        let expected = "POST /p?q=1 HTTP/1.1\r\nhost: a.example:8080\r\naccept: */*\r\ncontent-length: 3\r\nconnection: close\r\n\r\n";
+        assert_eq!((head.as_str(), body), (expected, 3));
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_refused() {
+        for (head, expected) in [
+            ("GET http://a.example/ HTTP/1.1\r\nHost: a\r\nHost: b", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nX: a\nHost: b", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nX: a\rHost: b", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nX: a\0b", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nX: a\r\n folded: b", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nX : a", 400),
+            ("GET http://a.example/ HTTP/1.1\r\nno header", 400),
+            ("GET http://a.example/ HTTP/1.1\r\n: a", 400),
+            ("GET http://a.example/ HTTP/2", 400),
+            ("GET  http://a.example/ HTTP/1.1", 400),
+            ("GET http://a.example/ x HTTP/1.1", 400),
+            ("GET /relative HTTP/1.1\r\nHost: a.example", 400),
+            ("GET https://a.example/ HTTP/1.1", 400),
+            ("GET http://user:pw@a.example/ HTTP/1.1", 400),
+            ("GET file:///etc/passwd HTTP/1.1", 400),
+            ("G(T http://a.example/ HTTP/1.1", 400),
+            (
+                "POST http://a.example/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2",
+                400,
+            ),
+            ("POST http://a.example/ HTTP/1.1\r\nContent-Length: +1", 400),
+            (
+                "POST http://a.example/ HTTP/1.1\r\nContent-Length: 1, 1",
+                400,
+            ),
+            (
+                "POST http://a.example/ HTTP/1.1\r\nTransfer-Encoding: chunked",
+                411,
+            ),
+            (
+                "POST http://a.example/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked",
+                411,
+            ),
+            ("CONNECT a.example:443 HTTP/1.1\r\nContent-Length: 4", 400),
+            ("", 400),
+        ] {
+            assert_eq!(status(head).unwrap_err(), expected, "{head:?}");
+        }
+        let many = "X: a\r\n".repeat(MAX_HEADERS + 1);
+        let many = format!("GET http://a.example/ HTTP/1.1\r\n{}", many.trim_end());
+        assert_eq!(status(&many).unwrap_err(), 400);
+    }
+}

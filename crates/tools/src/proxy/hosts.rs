@@ -1,0 +1,114 @@
+//! Which hosts commands may ask for.
+
+use url::Url;
+use windlass_core::network_access::NetworkAccessList;
+
+use crate::web::InvalidWebRule;
+
+/// The ports of a host that is opened without one.
+const USUAL_PORTS: [u16; 2] = [80, 443];
+
+/// Hosts that the operator opens for commands: `crates.io`, `*.example.com`, `git.example:9418`. A host without a port is opened on 80 and 443.
+#[derive(Debug, Clone, Default)]
+pub struct OpenHosts(Vec<Host>);
+
+#[derive(Debug, Clone)]
+struct Host {
+    list: NetworkAccessList,
+    has_port: bool,
+}
+
+impl OpenHosts {
+    /// Reads the hosts.
+    ///
+    /// # Errors
+    /// If one is no host, or would open all of them at once.
+    pub fn parse<S: AsRef<str>>(hosts: &[S]) -> Result<Self, InvalidWebRule> {
+        let hosts = hosts.iter().map(|host| Host::parse(host.as_ref()));
+        Ok(Self(hosts.collect::<Result<_, _>>()?))
+    }
+
+    /// Tells whether commands may ask for where a URL leads, by its host and port.
+    pub(super) fn open(&self, url: &Url) -> bool {
+        let is_usual = url
+            .port_or_known_default()
+            .is_some_and(|port| USUAL_PORTS.contains(&port));
+        let mut hosts = self.0.iter();
+        hosts.any(|host| (host.has_port || is_usual) && host.list.is_url_allowed(url.as_str()))
+    }
+}
+
+impl Host {
+    fn parse(pattern: &str) -> Result<Self, InvalidWebRule> {
+        let refused = |problem: &str| InvalidWebRule {
+            pattern: pattern.to_owned(),
+            problem: problem.to_owned(),
+        };
+        if pattern.contains('/') {
+            return Err(refused(
+                "commands go by hosts alone; write `example.com`, `*.example.com` or `example.com:8443`",
+            ));
+        }
+        if pattern == "*" || pattern.starts_with("*:") {
+            return Err(refused("it would open everything; name hosts"));
+        }
+        let list = NetworkAccessList::allow_only([pattern]);
+        list.validate()
+            .map_err(|error| refused(&error.to_string()))?;
+        let after_host = pattern.rsplit(']').next().unwrap_or_default();
+        Ok(Self {
+            list,
+            has_port: after_host.contains(':'),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_open_on_their_ports_alone() {
+        let hosts = [
+            "a.example",
+            "*.b.example",
+            "c.example:9418",
+            "[2001:db8::1]",
+        ];
+        let hosts = OpenHosts::parse(&hosts).unwrap();
+        for (url, is_open) in [
+            ("https://a.example/", true),
+            ("http://a.example/", true),
+            ("https://A.EXAMPLE./", true),
+            ("https://a.example:80/", true),
+            ("https://a.example:22/", false),
+            ("https://a.example:8443/", false),
+            ("https://x.a.example/", false),
+            ("https://a.example.evil.example/", false),
+            ("https://x.b.example/", true),
+            ("https://xb.example/", false),
+            ("https://c.example:9418/", true),
+            ("https://c.example/", false),
+            ("https://[2001:db8::1]/", true),
+            ("https://[2001:db8::1]:25/", false),
+        ] {
+            assert_eq!(hosts.open(&Url::parse(url).unwrap()), is_open, "{url}");
+        }
+        assert!(!OpenHosts::default().open(&Url::parse("https://a.example/").unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_host_or_everything_is_refused() {
+        for pattern in [
+            "",
+            "*",
+            "*:443",
+            "https://a.example/",
+            "10.0.0.0/8",
+            "a b",
+            "a:x",
+        ] {
+            assert!(OpenHosts::parse(&[pattern]).is_err(), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The network of commands in an environment whose policy filters it: a proxy of the host, one for each call, that lets them reach the hosts
+//! which the operator opens.
+
+mod head;
+mod hosts;
+mod limits;
+mod pump;
+mod refusals;
+mod serve;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+use windlass_core::network_access::NetworkAccessList;
+use windlass_process::{InnerListener, Launcher, Proxied};
+
+pub use hosts::OpenHosts;
+pub use limits::ProxyLimits;
+
+use crate::web::WebEgress;
+use refusals::Refusals;
+use serve::Proxy;
+
+/// What commands reach in an environment whose network is filtered, and how.
+///
+/// A command has a network of its own in which nothing is but a proxy. It may ask it for hosts that the operator opens, and that the rules of
+/// its session allow; where they are is looked up and judged by the [`WebEgress`]. Names cannot be looked up inside.
+#[derive(Debug, Clone)]
+pub struct ShellProxy {
+    egress: WebEgress,
+    hosts: Arc<OpenHosts>,
+    launcher: Launcher,
+    limits: ProxyLimits,
+}
+
+impl ShellProxy {
+    /// Opens hosts for commands. The launcher is a program of the host's that calls [`become_proxied`](windlass_process::become_proxied).
+    #[must_use]
+    pub fn new(egress: WebEgress, hosts: OpenHosts, launcher: Launcher) -> Self {
+        Self {
+            egress,
+            hosts: Arc::new(hosts),
+            launcher,
+            limits: ProxyLimits::default(),
+        }
+    }
+
+    /// Sets how much one call may use.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ProxyLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Makes the proxy of one call, which begins when the sandbox hands over its listener.
+    pub(crate) fn for_call(
+        &self,
+        list: Option<NetworkAccessList>,
+    ) -> io::Result<(Proxied, RunningProxy)> {
+        let (proxied, inner) = Proxied::new(self.launcher.clone())?;
+        let channel = inner.into_channel();
+        channel.set_nonblocking(true)?;
+        let channel = UnixStream::from_std(channel)?;
+        let (proxy, refusals) = self.proxy(list);
+        let task = tokio::spawn(async move {
+            let arrived = channel.async_io(Interest::READABLE, || InnerListener::receive(&channel));
+            match arrived.await {
+                Ok(Some(listener)) => proxy.serve(listener).await,
+                // The command did not start, and that is told elsewhere.
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "a command has no proxy"),
+            }
+        });
+        Ok((
+            proxied,
+            RunningProxy {
+                task: task.abort_handle(),
+                refusals,
+            },
+        ))
+    }
+
+    /// Serves on a listener, as it does for one call: for hosts that have a sandbox of their own.
+    #[must_use]
+    pub fn serve(&self, listener: TcpListener, list: Option<NetworkAccessList>) -> RunningProxy {
+        let (proxy, refusals) = self.proxy(list);
+        let task = tokio::spawn(async move { proxy.serve(listener).await });
+        RunningProxy {
+            task: task.abort_handle(),
+            refusals,
+        }
+    }
+
+    fn proxy(&self, list: Option<NetworkAccessList>) -> (Proxy, Arc<Refusals>) {
+        let refusals = Arc::new(Refusals::default());
+        let proxy = Proxy::new(
+            self.egress.clone(),
+            Arc::clone(&self.hosts),
+            self.limits,
+            list,
+            Arc::clone(&refusals),
+        );
+        (proxy, refusals)
+    }
+}
+
+/// The proxy of one call. Dropping it ends it with all its connections.
+#[derive(Debug)]
+pub struct RunningProxy {
+    task: AbortHandle,
+    refusals: Arc<Refusals>,
+}
+
+impl RunningProxy {
+    /// Returns what was refused so far, and why; `None` if nothing was.
+    #[must_use]
+    pub fn refused(&self) -> Option<String> {
+        self.refusals.text()
+    }
+}
+
+impl Drop for RunningProxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,261 @@
+//! The proxy of one call: who is let in, where to, and what the others are told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use url::{Position, Url};
+use windlass_core::egress::{EgressError, EgressRequest};
+use windlass_core::network_access::{NetworkAccessList, is_private_address};
+
+use super::head::{self, Asked, How, Refused};
+use super::hosts::OpenHosts;
+use super::limits::ProxyLimits;
+use super::pump::{Budget, Stopped, pump};
+use super::refusals::Refusals;
+use crate::web::WebEgress;
+
+/// How large the head of a request may be.
+const MAX_HEAD: usize = 16 * 1024;
+/// How long is waited after an error of the system, such as too many open files.
+const AFTER_ERROR: Duration = Duration::from_millis(50);
+/// How much, and for how long, is still read of a request that was refused: else its sender may not see the answer.
+const LEFT_OVER: u64 = 256 * 1024;
+const LEFT_OVER_TIME: Duration = Duration::from_secs(1);
+
+pub(super) struct Proxy {
+    egress: WebEgress,
+    hosts: Arc<OpenHosts>,
+    limits: ProxyLimits,
+    list: Option<NetworkAccessList>,
+    budget: Budget,
+    refusals: Arc<Refusals>,
+}
+
+impl Proxy {
+    pub(super) fn new(
+        egress: WebEgress,
+        hosts: Arc<OpenHosts>,
+        limits: ProxyLimits,
+        list: Option<NetworkAccessList>,
+        refusals: Arc<Refusals>,
+    ) -> Self {
+        Self {
+            egress,
+            hosts,
+            budget: Budget::new(limits.bytes),
+            limits,
+            list,
+            refusals,
+        }
+    }
+
+    /// Serves until nobody may connect any more. Whoever drops this ends all connections.
+    pub(super) async fn serve(self, listener: std::net::TcpListener) {
+        let made = listener.set_nonblocking(true);
+        let listener = match made.and_then(|()| TcpListener::from_std(listener)) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::warn!(%error, "a command has no proxy"),
+        };
+        let proxy = Arc::new(self);
+        let mut open = JoinSet::new();
+        for _ in 0..proxy.limits.connections {
+            let accepted = listener.accept().await;
+            while open.try_join_next().is_some() {}
+            match accepted {
+                Ok((stream, _)) if open.len() >= proxy.limits.open_connections => {
+                    let count = proxy.limits.open_connections;
+                    let reason = format!("more than {count} connections at once");
+                    proxy.refusals.note(&reason);
+                    // What does not fit at once is not worth waiting for.
+                    let _ = stream.try_write(&answer(&Refused::new(503, reason)));
+                }
+                Ok((stream, _)) => {
+                    let proxy = Arc::clone(&proxy);
+                    open.spawn(async move { proxy.look_after(stream).await });
+                }
+                Err(_) => sleep(AFTER_ERROR).await,
+            }
+        }
+        drop(listener);
+        let count = proxy.limits.connections;
+        let reason = format!("more than {count} connections of one command");
+        proxy.refusals.note(&reason);
+        while open.join_next().await.is_some() {}
+    }
+
+    async fn look_after(&self, mut client: TcpStream) {
+        let Err(refused) = self.carry_out(&mut client).await else {
+            return;
+        };
+        self.refusals.note(&refused.reason);
+        let told = client.write_all(&answer(&refused)).await;
+        if told.is_ok() && client.shutdown().await.is_ok() {
+            let nowhere = &mut tokio::io::sink();
+            let rest = pump(&mut client, nowhere, LEFT_OVER, &self.budget);
+            let _ = timeout(LEFT_OVER_TIME, rest).await;
+        }
+    }
+
+    async fn carry_out(&self, client: &mut TcpStream) -> Result<(), Refused> {
+        let slow = || Refused::new(408, "the request took too long to say where it wants to go");
+        let read = timeout(self.limits.start, read_head(client));
+        let Some((head, rest)) = read.await.map_err(|_| slow())?? else {
+            return Ok(());
+        };
+        let Asked { url, how } = head::read(&head)?;
+        let shown = &url[Position::BeforeHost..Position::AfterPort];
+        let late = || Refused::new(504, format!("{shown} could not be reached in time"));
+        let reached = timeout(self.limits.start, self.connect(&url));
+        let mut server = reached.await.map_err(|_| late())??;
+        let done = match how {
+            How::Tunnel => self.tunnel(client, &mut server, &rest).await,
+            How::Request { head, body } => {
+                let sent = rest.len().min(usize::try_from(body).unwrap_or(usize::MAX));
+                let rest = &rest[..sent];
+                let left = body - u64::try_from(sent).unwrap_or(body);
+                self.request(client, &mut server, &[&head, rest], left)
+                    .await
+            }
+        };
+        if let Err(Stopped::Spent) = done {
+            let reason = format!("more than {} bytes of one command", self.limits.bytes);
+            self.refusals.note(&reason);
+        }
+        Ok(())
+    }
+
+    /// Connects to where a URL leads, if that is open.
+    async fn connect(&self, url: &Url) -> Result<TcpStream, Refused> {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let shown = format!("{host}:{port}");
+        let denied = |why: &str| Refused::new(403, format!("{shown} is not open: {why}"));
+        if !self.hosts.open(url) {
+            return Err(denied(
+                "commands here reach the hosts that the operator names, on their usual ports (`shell.hosts`), and no others",
+            ));
+        }
+        let request = EgressRequest {
+            network_access: self.list.clone(),
+            ..EgressRequest::new("CONNECT", url.as_str())
+        };
+        let found = self.egress.addresses(&request, url).await;
+        let found = found.map_err(|error| match error {
+            EgressError::DeniedAddress { address, .. } if is_private_address(address) => denied(
+                "it leads to an address that is not on the public internet; only the operator can allow it",
+            ),
+            EgressError::Denied { .. } | EgressError::DeniedAddress { .. } => {
+                denied("the network rules of the operator or of the session forbid it")
+            }
+            _ => Refused::new(502, format!("{shown} was not found")),
+        })?;
+        let addresses: Vec<_> = found.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
+        let connected = TcpStream::connect(addresses.as_slice()).await;
+        connected.map_err(|error| Refused::new(502, format!("{shown} cannot be reached: {error}")))
+    }
+
+    async fn tunnel(
+        &self,
+        client: &mut TcpStream,
+        server: &mut TcpStream,
+        rest: &[u8],
+    ) -> Result<(), Stopped> {
+        client
+            .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            .await?;
+        self.budget.take(rest.len())?;
+        server.write_all(rest).await?;
+        let (mut from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        let out = async {
+            pump(&mut from_client, &mut to_server, u64::MAX, &self.budget).await?;
+            Ok(to_server.shutdown().await?)
+        };
+        let back = async {
+            pump(&mut from_server, &mut to_client, u64::MAX, &self.budget).await?;
+            Ok(to_client.shutdown().await?)
+        };
+        tokio::try_join!(out, back).map(|((), ())| ())
+    }
+
+    /// Sends one request and its body, and nothing that comes behind it: it would be another request, which nobody has judged.
+    async fn request(
+        &self,
+        client: &mut TcpStream,
+        server: &mut TcpStream,
+        begun: &[&[u8]],
+        left: u64,
+    ) -> Result<(), Stopped> {
+        for piece in begun {
+            self.budget.take(piece.len())?;
+            server.write_all(piece).await?;
+        }
+        let (mut from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        let out = pump(&mut from_client, &mut to_server, left, &self.budget);
+        let back = async {
+            pump(&mut from_server, &mut to_client, u64::MAX, &self.budget).await?;
+            Ok(to_client.shutdown().await?)
+        };
+        // A server may answer before it has read everything.
+        tokio::pin!(back);
+        tokio::select! {
+            sent = out => sent?,
+            done = &mut back => return done,
+        }
+        back.await
+    }
+}
+
+/// Reads up to the empty line; returns what came before it and what after, or nothing if nothing came.
+async fn read_head(client: &mut TcpStream) -> Result<Option<(Vec<u8>, Vec<u8>)>, Refused> {
+    const END: &[u8] = b"\r\n\r\n";
+    let mut read = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let from = read.len().saturating_sub(END.len());
+        let count = client.read(&mut piece).await.unwrap_or(0);
+        if count == 0 && read.is_empty() {
+            return Ok(None);
+        }
+        if count == 0 {
+            return Err(Refused::new(400, "the request ended in its head"));
+        }
+        read.extend_from_slice(&piece[..count]);
+        let found = read[from..].windows(END.len()).position(|it| it == END);
+        if let Some(at) = found.map(|at| from + at) {
+            let rest = read.split_off(at + END.len());
+            read.truncate(at);
+            return Ok(Some((read, rest)));
+        }
+        if read.len() > MAX_HEAD {
+            return Err(Refused::new(431, "the head of the request is too large"));
+        }
+    }
+}
+
+/// Writes what somebody reads whose request is not carried out.
+fn answer(refused: &Refused) -> Vec<u8> {
+    let Refused { status, reason } = refused;
+    let name = match status {
+        400 => "Bad Request",
+        403 => "Forbidden",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        431 => "Request Header Fields Too Large",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        _ => "Gateway Timeout",
+    };
+    let length = reason.len() + 1;
+    let text = format!(
+        "HTTP/1.1 {status} {name}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\n\
+         connection: close\r\nx-refused: {reason}\r\n\r\n{reason}\n"
+    );
+    text.into_bytes()
+}

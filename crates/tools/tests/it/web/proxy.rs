@@ -1,0 +1,432 @@
+//! What the proxy of a command lets through, and what not.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass_core::network_access::NetworkAccessList;
+use windlass_tools::{
+    Launcher, OpenHosts, ProxyLimits, RunningProxy, ShellProxy, WebEgress, WebRules,
+};
+
+use super::Names;
+use super::site::{Says, Site};
+
+/// How long something may take that should happen soon.
+const SOON: Duration = Duration::from_secs(60);
+
+/// What an operator says of commands: open hosts, and the rules of the web.
+pub(super) struct Said<'a> {
+    pub(super) hosts: &'a [&'a str],
+    pub(super) allow: &'a [&'a str],
+    pub(super) deny: &'a [&'a str],
+    pub(super) names: Arc<Names>,
+}
+
+impl Said<'_> {
+    pub(super) fn proxy(&self, launcher: Launcher) -> ShellProxy {
+        let rules = WebRules::parse(self.allow, self.deny).unwrap();
+        let egress = WebEgress::new(Arc::new(rules)).with_resolver(Arc::clone(&self.names) as _);
+        ShellProxy::new(egress, OpenHosts::parse(self.hosts).unwrap(), launcher)
+    }
+}
+
+/// A proxy without a sandbox around those who ask.
+struct Open {
+    at: SocketAddr,
+    running: RunningProxy,
+}
+
+impl Open {
+    fn new(said: &Said<'_>) -> Self {
+        Self::with(said, ProxyLimits::default(), None)
+    }
+
+    fn with(said: &Said<'_>, limits: ProxyLimits, list: Option<NetworkAccessList>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let nobody = Launcher {
+            program: "/nowhere".into(),
+            words: Vec::new(),
+        };
+        let running = said.proxy(nobody).with_limits(limits).serve(listener, list);
+        Self { at, running }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.at).await.unwrap()
+    }
+
+    /// Says something and returns all that is answered.
+    async fn ask(&self, text: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        rest(&mut stream).await
+    }
+
+    async fn tunnel(&self, to: &str) -> String {
+        self.ask(&format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n"))
+            .await
+    }
+
+    async fn get(&self, url: &str) -> String {
+        self.ask(&format!("GET {url} HTTP/1.1\r\n\r\n")).await
+    }
+}
+
+/// Reads to the end, also where the other side went away.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    let all = tokio::time::timeout(SOON, stream.read_to_end(&mut read));
+    let _ = all.await.unwrap();
+    String::from_utf8_lossy(&read).into_owned()
+}
+
+fn page(body: &str) -> Says {
+    Says::page("text/plain", body.as_bytes())
+}
+
+async fn site() -> Site {
+    Site::on("127.0.0.1:0", &[("/", page("open"))]).await
+}
+
+const HERE: &[&[&str]] = &[&["127.0.0.1"]];
+
+#[tokio::test]
+async fn hosts_that_are_named_are_reached_and_no_others() {
+    let site = site().await;
+    let port = site.port;
+    let named = format!("site.example:{port}");
+    let said = Said {
+        hosts: &[&named],
+        allow: &["127.0.0.1/32"],
+        deny: &[],
+        names: Names::of(&[("site.example", HERE), ("other.example", HERE)]),
+    };
+    let open = Open::new(&said);
+    let got = open.get(&format!("http://{named}/")).await;
+    assert!(
+        got.starts_with("HTTP/1.1 200") && got.ends_with("open"),
+        "{got}"
+    );
+    let mut tunnel = open.connect().await;
+    let connect =
+        format!("CONNECT {named} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nhost: {named}\r\n\r\n");
+    tunnel.write_all(connect.as_bytes()).await.unwrap();
+    let got = rest(&mut tunnel).await;
+    assert!(
+        got.starts_with("HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200 OK"),
+        "{got}"
+    );
+    assert_eq!(open.running.refused(), None);
+
+    for got in [
+        open.get(&format!("http://other.example:{port}/")).await,
+        open.tunnel(&format!("other.example:{port}")).await,
+        open.tunnel(&format!("127.0.0.1:{port}")).await,
+        open.tunnel(&format!("site.example.other.example:{port}"))
+            .await,
+    ] {
+        assert!(got.starts_with("HTTP/1.1 403 Forbidden"), "{got}");
+        assert!(got.contains("the hosts that the operator names"), "{got}");
+    }
+    let told = open.running.refused().unwrap();
+    assert!(
+        told.contains(&format!("other.example:{port} is not open")),
+        "{told}"
+    );
+    assert_eq!(site.heard().len(), 2);
+    assert_eq!(*said.names.asked.lock().unwrap(), ["site.example"; 2]);
+}
+
+#[tokio::test]
+async fn a_tunnel_leads_to_no_other_port() {
+    let said = Said {
+        hosts: &["site.example"],
+        allow: &["127.0.0.0/8"],
+        deny: &[],
+        names: Names::of(&[("site.example", HERE)]),
+    };
+    let open = Open::new(&said);
+    for port in [22, 25, 6379, 8080, 65535, 0] {
+        let got = open.tunnel(&format!("site.example:{port}")).await;
+        assert!(got.starts_with("HTTP/1.1 403"), "{port}: {got}");
+        let got = open.get(&format!("http://site.example:{port}/")).await;
+        assert!(got.starts_with("HTTP/1.1 403"), "{port}: {got}");
+    }
+    assert_eq!(*said.names.asked.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_open_name_leads_to_no_private_address() {
+    for (answer, is_spelt) in [
+        (&["10.0.0.1"][..], false),
+        (&["127.0.0.1"], false),
+        (&["169.254.169.254"], false),
+        (&["100.64.0.1"], false),
+        (&["::1"], false),
+        (&["fe80::1"], false),
+        (&["fd00::1"], false),
+        (&["::ffff:10.0.0.1"], false),
+        (&["64:ff9b::a00:1"], false),
+        (&["93.184.216.34", "10.0.0.1"], false),
+        (&["127.0.0.1"], true),
+    ] {
+        let said = Said {
+            hosts: &["inner.example", "127.0.0.1", "[::1]"],
+            allow: &[],
+            deny: &[],
+            names: Names::of(&[("inner.example", &[answer])]),
+        };
+        let open = Open::new(&said);
+        let hosts = match is_spelt {
+            false => vec!["inner.example"],
+            true => vec!["127.0.0.1", "2130706433", "0x7f.1", "[::1]"],
+        };
+        for host in hosts {
+            for got in [
+                open.tunnel(&format!("{host}:443")).await,
+                open.get(&format!("http://{host}/")).await,
+            ] {
+                assert!(got.starts_with("HTTP/1.1 403"), "{host} {answer:?}: {got}");
+                assert!(got.contains("not on the public internet"), "{host}: {got}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_through_the_proxy_leads_to_no_private_address() {
+    let to = "http://169.254.169.254/latest/meta-data/";
+    let site = Site::on("127.0.0.1:0", &[("/", Says::redirect(to))]).await;
+    let named = format!("site.example:{}", site.port);
+    let said = Said {
+        hosts: &[&named, "169.254.169.254"],
+        allow: &["127.0.0.1/32"],
+        deny: &[],
+        names: Names::of(&[("site.example", HERE)]),
+    };
+    let open = Open::new(&said);
+    let got = open.get(&format!("http://{named}/")).await;
+    assert!(got.contains(&format!("location: {to}")), "{got}");
+    let got = open.get(to).await;
+    assert!(got.starts_with("HTTP/1.1 403"), "{got}");
+    assert!(got.contains("not on the public internet"), "{got}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_name_that_moves_is_asked_once_for_each_connection() {
+    let outer = site().await;
+    let port = outer.port;
+    let inner = Site::on(&format!("127.0.0.2:{port}"), &[("/", page("secret"))]).await;
+    let named = format!("rebind.example:{port}");
+    let said = Said {
+        hosts: &[&named],
+        allow: &["127.0.0.1/32"],
+        deny: &[],
+        names: Names::of(&[("rebind.example", &[&["127.0.0.1"], &["127.0.0.2"]])]),
+    };
+    let open = Open::new(&said);
+    let got = open.get(&format!("http://{named}/")).await;
+    assert!(got.ends_with("open"), "{got}");
+    assert_eq!(said.names.asked.lock().unwrap().len(), 1);
+    let got = open.tunnel(&named).await;
+    assert!(got.starts_with("HTTP/1.1 403"), "{got}");
+    assert_eq!((outer.heard().len(), inner.heard().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn what_is_denied_and_what_the_session_may_not_reach_stay_closed() {
+    let site = site().await;
+    let named = format!("site.example:{}", site.port);
+    let names = || Names::of(&[("site.example", HERE)]);
+    let forbidden = "rules of the operator or of the session forbid it";
+    let private = "not on the public internet";
+    let only = NetworkAccessList::allow_only;
+    for (deny, list, why) in [
+        (&["site.example"][..], None, forbidden),
+        (&["127.0.0.1"], None, private),
+        (&[], Some(only(["other.example"])), forbidden),
+        (
+            &[],
+            Some(NetworkAccessList::block(["site.example"])),
+            forbidden,
+        ),
+        (&[], Some(NetworkAccessList::deny_all()), forbidden),
+    ] {
+        let said = Said {
+            hosts: &[&named],
+            allow: &["127.0.0.1/32"],
+            deny,
+            names: names(),
+        };
+        let open = Open::with(&said, ProxyLimits::default(), list.clone());
+        for got in [
+            open.tunnel(&named).await,
+            open.get(&format!("http://{named}/")).await,
+        ] {
+            assert!(got.starts_with("HTTP/1.1 403"), "{deny:?} {list:?}: {got}");
+            assert!(got.contains(why), "{got}");
+        }
+    }
+    assert_eq!(site.heard(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_second_request_behind_the_first_is_not_sent() {
+    let site = site().await;
+    let named = format!("site.example:{}", site.port);
+    let said = Said {
+        hosts: &[&named],
+        allow: &["127.0.0.1/32"],
+        deny: &[],
+        names: Names::of(&[("site.example", HERE)]),
+    };
+    let open = Open::new(&said);
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: inner.example\r\n\r\n";
+    let smuggled = format!(
+        "GET http://{named}/ HTTP/1.1\r\nHost: inner.example\r\nConnection: keep-alive, host\r\nProxy-Authorization: x\r\n\r\n{hidden}"
+    );
+    let got = open.ask(&smuggled).await;
+    assert!(got.ends_with("open"), "{got}");
+    let heard = site.heard().concat();
+    assert!(heard.contains(&format!("host: {named}")), "{heard}");
+    for absent in [
+        "inner.example",
+        "hidden",
+        "proxy-authorization",
+        "keep-alive",
+    ] {
+        assert!(!heard.to_lowercase().contains(absent), "{absent}: {heard}");
+    }
+    for (head, status) in [
+        ("Host: a\r\nHost: b", "400"),
+        ("X: a\nHost: inner.example", "400"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5", "411"),
+        ("Content-Length: 5\r\nContent-Length: 6", "400"),
+    ] {
+        let got = open
+            .ask(&format!(
+                "POST http://{named}/ HTTP/1.1\r\n{head}\r\n\r\n{hidden}"
+            ))
+            .await;
+        assert!(
+            got.starts_with(&format!("HTTP/1.1 {status}")),
+            "{head:?}: {got}"
+        );
+    }
+    assert_eq!(site.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn a_flood_of_connections_is_refused_and_then_nobody_listens() {
+    let said = Said {
+        hosts: &[],
+        allow: &[],
+        deny: &[],
+        names: Names::of(&[]),
+    };
+    let limits = ProxyLimits {
+        open_connections: 2,
+        connections: 4,
+        ..ProxyLimits::default()
+    };
+    let open = Open::with(&said, limits, None);
+    let mut waiting = vec![open.connect().await, open.connect().await];
+    for _ in 0..2 {
+        let got = rest(&mut open.connect().await).await;
+        assert!(got.starts_with("HTTP/1.1 503"), "{got}");
+    }
+    // The listener is closed by now or in a moment; a connection that it had not taken yet ends.
+    while let Ok(mut stream) = TcpStream::connect(open.at).await {
+        assert_eq!(rest(&mut stream).await, "");
+    }
+    // Those that were let in still are.
+    for stream in &mut waiting {
+        stream
+            .write_all(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
+            .await
+            .unwrap();
+        assert!(rest(stream).await.starts_with("HTTP/1.1 403"));
+    }
+    let told = open.running.refused().unwrap();
+    assert!(told.contains("more than 2 connections at once"), "{told}");
+    assert!(
+        told.contains("more than 4 connections of one command"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_head_without_end_and_a_page_without_end_are_cut() {
+    let endless = Says::Endless(
+        b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+        vec![b'x'; 4096],
+        Duration::ZERO,
+    );
+    let site = Site::on("127.0.0.1:0", &[("/", endless)]).await;
+    let named = format!("site.example:{}", site.port);
+    let said = Said {
+        hosts: &[&named],
+        allow: &["127.0.0.1/32"],
+        deny: &[],
+        names: Names::of(&[("site.example", HERE)]),
+    };
+    let limits = ProxyLimits {
+        bytes: 100_000,
+        ..ProxyLimits::default()
+    };
+    let open = Open::with(&said, limits, None);
+    let head = format!("GET http://{named}/ HTTP/1.1\r\nX: {}", "x".repeat(20_000));
+    let got = open.ask(&head).await;
+    assert!(got.starts_with("HTTP/1.1 431"), "{got}");
+    let got = open.get(&format!("http://{named}/")).await;
+    assert!((1000..=100_000).contains(&got.len()), "{}", got.len());
+    let told = open.running.refused().unwrap();
+    assert!(told.contains("more than 100000 bytes"), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_in_bounds() {
+    let said = Said {
+        hosts: &[],
+        allow: &[],
+        deny: &[],
+        names: Names::of(&[]),
+    };
+    let open = Open::new(&said);
+    for n in 0..30 {
+        let long = "a".repeat(200);
+        let got = open.tunnel(&format!("{long}{n}.example:443")).await;
+        assert!(got.starts_with("HTTP/1.1 403"), "{got}");
+        let longer = "a.".repeat(3000);
+        let got = open.get(&format!("http://{longer}{n}.example/")).await;
+        assert!(got.starts_with("HTTP/1.1 400"), "{got}");
+    }
+    let told = open.running.refused().unwrap();
+    assert!(
+        told.len() < 8 * 500 && told.ends_with("and others"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn the_proxy_ends_with_its_call() {
+    let said = Said {
+        hosts: &[],
+        allow: &[],
+        deny: &[],
+        names: Names::of(&[]),
+    };
+    let open = Open::new(&said);
+    let mut waiting = open.connect().await;
+    let at = open.at;
+    drop(open);
+    assert_eq!(rest(&mut waiting).await, "");
+    while TcpStream::connect(at).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,57 @@
+//! Secrets of the operator in requests: they go to their hosts and nowhere else.
+
+use windlass_core::named_secrets::{NamedSecret, NamedSecrets, SecretHeader};
+use windlass_core::network_access::NetworkAccessList;
+
+use super::site::{Says, Site};
+use super::{Names, Reader};
+
+fn secrets(to: &str) -> NamedSecrets {
+    let secret = NamedSecret {
+        name: "TOKEN".to_owned(),
+        value: "s3cret-0042".to_owned(),
+        in_commands: false,
+        header: Some(SecretHeader {
+            to: NetworkAccessList::allow_only([to]),
+            name: "Authorization".to_owned(),
+            before: "Bearer ".to_owned(),
+        }),
+        agents: Vec::new(),
+    };
+    NamedSecrets::new(vec![secret]).unwrap()
+}
+
+#[tokio::test]
+async fn a_redirect_takes_no_secret_to_another_host() {
+    let here: &[&[&str]] = &[&["127.0.0.1"]];
+    let other = Site::on("127.0.0.1:0", &[("/", Says::page("text/plain", b"other"))]).await;
+    let further = format!("http://other.example:{}/", other.port);
+    let pages = [
+        ("/", Says::page("text/plain", b"own")),
+        ("/away", Says::redirect(&further)),
+    ];
+    let site = Site::on("127.0.0.1:0", &pages).await;
+    let names = Names::of(&[("site.example", here), ("other.example", here)]);
+    let mut reader = Reader::new(&["127.0.0.1/32"], &[], Some(names));
+    let own = format!("http://site.example:{}", site.port);
+    reader.secrets = Some(secrets(&own));
+    assert_eq!(
+        reader.fetch(&format!("{own}/")).await.unwrap()["text"],
+        "own"
+    );
+    let away = reader.fetch(&format!("{own}/away")).await.unwrap();
+    assert_eq!(away["text"], "other");
+    reader.fetch(&further).await.unwrap();
+    // The same server by another name is another host.
+    let by_address = format!("http://127.0.0.1:{}/", site.port);
+    reader.fetch(&by_address).await.unwrap();
+    let heard = site.heard();
+    let has: Vec<_> = heard
+        .iter()
+        .map(|text| text.contains("authorization: Bearer s3cret-0042"))
+        .collect();
+    assert_eq!(has, [true, true, false], "{heard:?}");
+    let heard = other.heard();
+    assert_eq!(heard.len(), 2);
+    assert!(!heard.concat().contains("s3cret"), "{heard:?}");
+}
