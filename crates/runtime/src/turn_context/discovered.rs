@@ -1,8 +1,10 @@
-//! The tools of MCP servers: asked for before a turn begins, read from the record when one goes on.
+//! The tools of MCP servers and the words of the environment: asked for before a turn begins, read from the record when one goes on.
 
 use std::sync::Arc;
 
+use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::mcp::{DiscoveredTools, McpFailure, McpScope, ScopedMcpServers};
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_turn::Thread;
 
 use super::Contributions;
@@ -35,7 +37,7 @@ impl Discovery {
     }
 }
 
-/// Adds the tools of MCP servers to a turn, and returns what they offer; `None` where nobody asks.
+/// Adds the tools of MCP servers to a turn, and returns what they offer and what its environment has to say; `None` where nobody asks.
 pub(super) async fn add(
     inner: &Inner,
     servers: &ScopedMcpServers,
@@ -46,7 +48,12 @@ pub(super) async fn add(
     let Some(connector) = &inner.mcp else {
         return match discovery {
             Discovery::Skip => None,
-            Discovery::Ask => Some(Arc::default()),
+            Discovery::Ask => {
+                let words = instructions(contributions, scope.environment.as_ref()).await;
+                Some(Arc::new(
+                    DiscoveredTools::default().with_instructions(words),
+                ))
+            }
             Discovery::Recorded(recorded) => {
                 contributions.offer_recorded(&recorded);
                 Some(recorded)
@@ -62,8 +69,10 @@ pub(super) async fn add(
         Discovery::Skip => return None,
         Discovery::Recorded(recorded) => recorded,
         Discovery::Ask => {
+            let words = instructions(contributions, scope.environment.as_ref()).await;
             let asked = caught_in(connector.discover(servers, scope)).await;
-            Arc::new(asked.unwrap_or_else(panicked))
+            let asked = asked.unwrap_or_else(panicked);
+            Arc::new(asked.with_instructions(words))
         }
     };
     for failure in &discovered.failures {
@@ -78,6 +87,19 @@ pub(super) async fn add(
         }
     }
     Some(discovered)
+}
+
+/// Asks the capabilities what the environment of the turn has to say. One that panics says nothing.
+async fn instructions(
+    contributions: &Contributions,
+    environment: Option<&TurnEnvironment>,
+) -> Option<String> {
+    let mut said = Vec::new();
+    for ResolvedCapability { capability, config } in &contributions.capabilities {
+        let asking = capability.environment_instructions(environment, config);
+        said.extend(caught_in(asking).await.flatten());
+    }
+    (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
 fn panicked() -> DiscoveredTools {

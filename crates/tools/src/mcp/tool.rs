@@ -112,16 +112,19 @@ impl Tool for McpTool {
             let server = &self.recorded.server;
             ToolExecutionResult::tool_error(format!("MCP server `{server}`: {why}"))
         });
-        if let Some(server) = &self.server {
-            match &mut called {
-                ToolExecutionResult::Success(Value::String(text))
-                | ToolExecutionResult::SuccessWithImages {
-                    result: Value::String(text),
-                    ..
-                }
-                | ToolExecutionResult::ToolError(text) => keys::hide(server, text),
-                _ => {}
+        match &mut called {
+            ToolExecutionResult::Success(Value::String(text))
+            | ToolExecutionResult::SuccessWithImages {
+                result: Value::String(text),
+                ..
             }
+            | ToolExecutionResult::ToolError(text) => {
+                if let Some(server) = &self.server {
+                    keys::hide(server, text);
+                }
+                *text = self.pool.shortened(context, std::mem::take(text)).await;
+            }
+            _ => {}
         }
         called
     }

@@ -9,6 +9,7 @@ pub(crate) mod secrets_key;
 mod checkpoints;
 mod configured;
 mod mcp;
+mod outputs;
 mod retention;
 mod tools;
 mod web;
@@ -115,8 +116,12 @@ impl DaemonOptions<'_> {
         let tools = tools::Tools::of(directory, own_files, &config.shell, &environments);
         tools::warn_of_hidden(&self.workspace, &environments);
         let (kept, of) = (config.checkpoints.clone(), environments.clone());
-        let data = directory.to_owned();
-        tokio::task::spawn_blocking(move || checkpoints::open(&data, &kept, &of)).await??;
+        let (data, outputs) = (directory.to_owned(), config.outputs.clone());
+        tokio::task::spawn_blocking(move || {
+            checkpoints::open(&data, &kept, &of)?;
+            outputs::open(&data, &outputs, &of)
+        })
+        .await??;
         let shell = tools.shell.clone();
         let around = Surroundings {
             data: directory,
