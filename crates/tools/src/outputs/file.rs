@@ -1,14 +1,13 @@
 //! One output while it is written.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::typed_id::SessionId;
 use windlass_process::WholeOutput;
 
-use super::{Outputs, shown};
+use super::{Outputs, Writing, shown};
 
 /// How much of the end is kept of an output that is longer than its file may be.
 pub(super) const MAX_END_BYTES: usize = 64 * 1024;
@@ -24,7 +23,7 @@ pub(crate) struct KeptOutput {
 
 #[derive(Debug, Default)]
 struct State {
-    file: Option<File>,
+    file: Option<Writing>,
     /// How many bytes are in the file.
     stored: u64,
     /// How many bytes came.
@@ -108,7 +107,7 @@ impl KeptOutput {
                 && state
                     .file
                     .as_mut()
-                    .is_some_and(|file| file.write_all(fits).is_ok());
+                    .is_some_and(|writing| writing.file.write_all(fits).is_ok());
             match is_written {
                 true => state.stored += fits.len() as u64,
                 false => left = bytes,
@@ -131,7 +130,7 @@ impl KeptOutput {
             return;
         }
         let end = std::mem::take(&mut state.end);
-        if let Some(mut file) = state.file.take() {
+        if let Some(mut writing) = state.file.take() {
             let left_out = state.total - state.stored - end.len() as u64;
             if !end.is_empty() {
                 let mut last = match left_out {
@@ -139,10 +138,9 @@ impl KeptOutput {
                     _ => format!("\n[… {left_out} bytes left out …]\n").into_bytes(),
                 };
                 last.extend(end);
-                let _ = self.outputs.has_room(last.len() as u64) && file.write_all(&last).is_ok();
+                let _ = self.outputs.has_room(last.len() as u64)
+                    && writing.file.write_all(&last).is_ok();
             }
-            let path = self.outputs.path_of(self.session_id, &self.id);
-            self.outputs.ended(&path);
         }
     }
 

@@ -164,7 +164,7 @@ impl Outputs {
     }
 
     /// Makes the file of an output, and room for it among those of its session.
-    fn make(&self, session_id: SessionId, id: &str) -> io::Result<fs::File> {
+    fn make(&self, session_id: SessionId, id: &str) -> io::Result<Writing> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let directory = self.directory_of(session_id);
@@ -177,9 +177,14 @@ impl Outputs {
         let path = directory.join(id);
         let mut options = fs::OpenOptions::new();
         let made = options.append(true).create_new(true).mode(0o600);
-        let made = made.open(&path)?;
-        state.written.insert(path);
-        Ok(made)
+        let file = made.open(&path)?;
+        state.written.insert(path.clone());
+        let outputs = self.clone();
+        Ok(Writing {
+            file,
+            outputs,
+            path,
+        })
     }
 
     /// Tells whether so many bytes more may be written; older outputs make room for them.
@@ -201,9 +206,19 @@ impl Outputs {
         }
         has_room
     }
+}
 
-    fn ended(&self, path: &Path) {
-        self.state().written.remove(path);
+/// A file that is being written. Until this is dropped, it is not removed to make room.
+#[derive(Debug)]
+struct Writing {
+    file: fs::File,
+    outputs: Outputs,
+    path: PathBuf,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.outputs.state().written.remove(&self.path);
     }
 }
 

@@ -109,7 +109,6 @@ impl Outputs {
         let path = self.path_of(session_id, id);
         let _ = std::fs::remove_file(beside(&path));
         let _ = std::fs::remove_file(&path);
-        self.ended(&path);
     }
 }
 
