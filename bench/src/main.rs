@@ -15,6 +15,7 @@ mod machine;
 mod model;
 mod report;
 mod runs;
+mod tools;
 mod upkeep;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ Words:
               or load
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
   backends    turns that a stub of an agent carries beside the bare stub: CPU, first text, 50 at once, an answer of 50 MB
+  tools       the agent's tools beside rg, bubblewrap and an MCP server by hand; deferred tools; checkpoints
   upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
 Options:
@@ -89,6 +91,9 @@ fn main() -> ExitCode {
         },
         ["runs"] => runs::run(Report::new("runs", format)),
         ["backends"] => backends::run(Report::new("backends", format)),
+        ["tools"] => tools::run(Report::new("tools", format)),
+        // The server that `tools` calls.
+        [tools::CHILD] => return tools::live_as_child(),
         ["upkeep"] => upkeep::run(Report::new("upkeep", format)),
         // What `runs` measures the daemon beside, in a process of its own.
         [runs::CHILD, directory] => return runs::live_as_child(directory),

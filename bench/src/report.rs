@@ -90,6 +90,20 @@ impl Report {
         }
     }
 
+    /// Says what was not measured, and why.
+    pub fn skipped(&mut self, name: &str, why: &str) {
+        match self.format {
+            Format::Table => println!("{name:<52} {:>14} {why}", "SKIPPED"),
+            Format::JsonLines => {
+                let bench = self.bench;
+                println!(
+                    "{}",
+                    serde_json::json!({ "bench": bench, "name": name, "skipped": why })
+                );
+            }
+        }
+    }
+
     pub fn finish(self) -> ExitCode {
         if self.missed == 0 {
             return ExitCode::SUCCESS;

@@ -54,6 +54,10 @@ pub struct Config {
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// What the daemon keeps of files that turns change.
     pub checkpoints: Checkpoints,
+    /// What the repository of an environment may say to a model.
+    pub repository: Repository,
+    /// What is kept of outputs that are too long to show.
+    pub outputs: Outputs,
     /// What the daemon removes, and when.
     pub retention: Retention,
     /// A file with the key that secrets of sessions are sealed with.
@@ -319,6 +323,10 @@ pub struct Shell {
     pub network: EnvironmentNetwork,
     /// Hosts that commands reach where the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
     pub hosts: Vec<String>,
+    /// How many commands of a thread may run in the background at once; 0 is none.
+    pub max_background: Option<usize>,
+    /// How many minutes a command may take in the background.
+    pub background_minutes: Option<u64>,
 }
 
 /// What tools there are; what is not set stays as it is.
@@ -464,6 +472,26 @@ pub struct Checkpoints {
     /// Whether anything is kept; it is if nothing is said.
     pub enabled: Option<bool>,
     /// How many megabytes that may be; the oldest turns go first.
+    pub max_mb: Option<u64>,
+}
+
+/// What the repository of an environment may say to a model.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Repository {
+    /// Whether a model is told what its `AGENTS.md` files and skills say; it is if nothing is said.
+    pub instructions: Option<bool>,
+}
+
+/// What the daemon keeps of outputs that are too long to show, so that a model can look into them.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Outputs {
+    /// How many megabytes of one output; of a longer one, these and its end.
+    pub each_mb: Option<u64>,
+    /// How many megabytes of all outputs; the oldest go first.
     pub max_mb: Option<u64>,
 }
 

@@ -1,6 +1,7 @@
 //! MCP servers that a record brings along, and the seam to who speaks with them.
 //!
-//! Tools are discovered before a turn begins and recorded with it, so that a turn that is resumed sees what it began with.
+//! Tools are discovered before a turn begins and recorded with it, so that a turn that is resumed sees what it began with. So are the words of its
+//! environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -162,10 +163,10 @@ pub struct McpFailure {
     pub reason: String,
 }
 
-/// What servers offered when a turn began.
+/// What was found when a turn began: what servers offered, and what its environment had to say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiscoveredTools {
-    /// Names the tools, and the servers of which something is missing; empty if there are neither.
+    /// Names the tools, the servers of which something is missing, and the instructions; empty if there is nothing.
     pub digest: String,
     /// The tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,6 +174,9 @@ pub struct DiscoveredTools {
     /// What is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<McpFailure>,
+    /// What the environment has to say to the model, such as the `AGENTS.md` of a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
 }
 
 impl DiscoveredTools {
@@ -188,6 +192,21 @@ impl DiscoveredTools {
             digest,
             tools,
             failures,
+            instructions: None,
+        }
+    }
+
+    /// Adds what the environment has to say.
+    #[must_use]
+    pub fn with_instructions(self, instructions: Option<String>) -> Self {
+        let digest = match &instructions {
+            Some(text) => Digest128::of_json(&(&self.digest, text)).to_string(),
+            None => self.digest,
+        };
+        Self {
+            digest,
+            instructions,
+            ..self
         }
     }
 }

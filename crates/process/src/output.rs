@@ -8,9 +8,31 @@ use tokio::sync::Notify;
 /// Says that no more is shown meanwhile.
 const NO_MORE_SHOWN: &str = "\n[more output is not shown while the command runs]\n";
 
+/// Takes the whole of an output, of which [`Output`] itself keeps a beginning and an end.
+pub trait WholeOutput: Send {
+    /// Takes the next bytes. What goes wrong is its own to remember: the program goes on.
+    fn take(&mut self, bytes: &[u8]);
+}
+
+/// From when on a [`WholeOutput`] is given something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WholeFrom {
+    /// From the first byte on.
+    Start,
+    /// From when on more came than is kept. It is then given all that came before, too.
+    Cut,
+}
+
+struct Whole {
+    taker: Box<dyn WholeOutput>,
+    has_begun: bool,
+}
+
 /// The output of a command, written by the thread that reads it.
 pub struct Output {
     kept: Mutex<Kept>,
+    /// Locked before `kept`, and only by who writes: a slow disk keeps nobody waiting who looks.
+    whole: Mutex<Option<Whole>>,
     changed: Notify,
 }
 
@@ -52,17 +74,48 @@ impl Output {
         };
         Self {
             kept: Mutex::new(kept),
+            whole: Mutex::new(None),
             changed: Notify::new(),
         }
     }
 
+    /// Gives the whole of the output to somebody. It is let go of when nothing more comes.
+    #[must_use]
+    pub fn with_whole(self, from: WholeFrom, taker: impl WholeOutput + 'static) -> Self {
+        let whole = Whole {
+            taker: Box::new(taker),
+            has_begun: from == WholeFrom::Start,
+        };
+        Self {
+            whole: Mutex::new(Some(whole)),
+            ..self
+        }
+    }
+
     pub fn push(&self, bytes: &[u8]) {
-        self.lock().push(bytes);
+        let mut whole = self.lock_whole();
+        let before = {
+            let mut kept = self.lock();
+            let before = kept.all_before(bytes);
+            kept.push(bytes);
+            before
+        };
+        if let Some(whole) = whole.as_mut() {
+            if let (false, Some(before)) = (whole.has_begun, before) {
+                whole.taker.take(&before);
+                whole.has_begun = true;
+            }
+            if whole.has_begun {
+                whole.taker.take(bytes);
+            }
+        }
+        drop(whole);
         self.changed.notify_one();
     }
 
     /// Says that nothing more comes.
     pub fn close(&self) {
+        drop(self.lock_whole().take());
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
@@ -99,9 +152,23 @@ impl Output {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn lock_whole(&self) -> MutexGuard<'_, Option<Whole>> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Kept {
+    /// Returns all that came so far, when these bytes are the first that do not fit beside it.
+    fn all_before(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let room = 2 * self.half as u64;
+        let is_cut_now = self.total <= room && self.total + bytes.len() as u64 > room;
+        is_cut_now.then(|| {
+            let (first, second) = self.tail.as_slices();
+            [&self.head, first, second].concat()
+        })
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.max_fresh.saturating_sub(self.fresh.len());
@@ -197,7 +264,36 @@ mod tests {
         assert!(output.text().0.ends_with("ef"));
     }
 
+    /// Takes everything into a vector.
+    struct Taken(std::sync::Arc<Mutex<Vec<u8>>>);
+
+    impl WholeOutput for Taken {
+        fn take(&mut self, bytes: &[u8]) {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_whole_is_given_away_from_the_start_or_once_something_is_left_out(
+            pieces in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..40), 0..20),
+            max in 0_usize..60,
+        ) {
+            for from in [WholeFrom::Start, WholeFrom::Cut] {
+                let taken = std::sync::Arc::default();
+                let output = Output::new(max, 0).with_whole(from, Taken(std::sync::Arc::clone(&taken)));
+                for piece in &pieces {
+                    output.push(piece);
+                }
+                let is_whole = output.text().1.is_none();
+                let expected = match from {
+                    WholeFrom::Cut if is_whole => Vec::new(),
+                    WholeFrom::Start | WholeFrom::Cut => pieces.concat(),
+                };
+                prop_assert_eq!(&*taken.lock().unwrap(), &expected);
+            }
+        }
+
         #[test]
         fn whatever_the_pieces_the_same_is_kept(
             pieces in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..40), 0..20),

@@ -24,6 +24,9 @@
 //! | `files` | `write` | idempotent: run again after a crash | asked for |
 //! | `files` | `edit` | at most once | asked for |
 //! | `shell` | `shell` | at most once | asked for |
+//! | `shell` | `shell_output`, where outputs are kept | pure: run again after a crash | none |
+//! | `shell` | `shell_stop`, where outputs are kept | idempotent: run again after a crash | none |
+//! | `repository` | `activate_skill` | pure: run again after a crash | none |
 //! | `web_fetch` | `web_fetch` | idempotent: run again after a crash | asked for |
 //!
 //! `web_fetch` needs the feature `web`, a platform whose egress service is a `WebEgress`, and is registered by itself (`WebCapability`).
@@ -46,6 +49,7 @@
 //!   process of the host dies. See [`Confinement`] for what each way can promise. [`end_leftovers`] is the second net,
 //!   for the start of a host, and [`Records`] the third: it finds also what has thrown away the mark.
 //! - **Pages come from the public internet** and from what the operator opens, judged by the address that is connected to, on every redirect.
+//! - **What is too long to show can be kept,** within limits, with [`Environments::keep_outputs`]; only then do commands run in the background.
 //! - **Limits everywhere,** and a remark in the result that says what was left out.
 
 mod approval;
@@ -55,8 +59,10 @@ mod files;
 mod host_access;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+mod outputs;
 #[cfg(feature = "web")]
 mod proxy;
+mod repository;
 mod shell;
 mod tool;
 #[cfg(feature = "web")]
@@ -73,8 +79,10 @@ pub use checkpoint::{
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
 pub use host_access::TurnHostAccess;
+pub use outputs::{OutputLimits, Outputs};
 #[cfg(feature = "web")]
 pub use proxy::{OpenHosts, ProxyLimits, RunningProxy, ShellProxy};
+pub use repository::RepositoryCapability;
 pub use shell::{
     ALLOWED_VARIABLES, Look, LookError, LookOutput, PlaceRefused, ShellCapability, ShellSettings,
 };
@@ -85,7 +93,7 @@ pub use windlass_process::{
 };
 pub use workspace::{FileError, ResolvedWorkspace};
 
-/// Adds the capabilities `files` and `shell`. Harnesses, agents and sessions enable them by name.
+/// Adds the capabilities `files`, `shell` and `repository`. Harnesses, agents and sessions enable them by name.
 pub fn register(
     registry: &mut CapabilityRegistry,
     environments: &Environments,
@@ -93,4 +101,5 @@ pub fn register(
 ) {
     registry.register(FilesCapability::new(environments.clone()));
     registry.register(ShellCapability::new(environments.clone(), shell));
+    registry.register(RepositoryCapability::new(environments.clone()));
 }

@@ -12,6 +12,7 @@ use windlass_core::typed_id::SessionId;
 
 use crate::checkpoint::{ChangingTurn, changing_now};
 use crate::environments::Environments;
+use crate::outputs::SessionOutputs;
 use crate::workspace::{FileError, ResolvedWorkspace};
 
 /// Calls of this class run one after the other: what changes files, and commands, which may.
@@ -29,10 +30,27 @@ pub(crate) trait FileTool: Send + Sync + 'static {
     fn run(args: Self::Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError>;
 }
 
-/// What a long call looks at to see whether anybody still wants it.
+/// What a call knows beside its arguments.
 #[derive(Clone, Default)]
 pub(crate) struct Call {
+    /// What a long call looks at to see whether anybody still wants it.
     pub(crate) cancelled: Arc<AtomicBool>,
+    /// The outputs that were too long to show, if they are kept.
+    pub(crate) outputs: Option<SessionOutputs>,
+}
+
+impl Call {
+    fn of(environments: &Environments, context: &ToolContext) -> Self {
+        let session_id = context.session_id;
+        let outputs = environments.outputs().map(|outputs| SessionOutputs {
+            outputs,
+            session_id,
+        });
+        Self {
+            outputs,
+            ..Self::default()
+        }
+    }
 }
 
 /// Says that nobody wants the result any more.
@@ -92,7 +110,7 @@ impl<T: FileTool> Tool for Adapted<T> {
             Err(told) => return told,
         };
         let (environments, turn) = (self.environments.clone(), context.environment.clone());
-        let (call, of) = (Call::default(), turn_of(context));
+        let (call, of) = (Call::of(&environments, context), turn_of(context));
         let _guard = CancelOnDrop(call.clone());
         let done = tokio::task::spawn_blocking(move || {
             let at = environments.resolve(turn.as_ref());

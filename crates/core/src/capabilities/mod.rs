@@ -60,7 +60,7 @@ pub use resolve::{ResolvedCapability, resolve_capabilities};
 pub use session::SessionCapability;
 pub use session_file_system::SessionFileSystemCapability;
 pub use session_storage::SessionStorageCapability;
-pub use skills::SkillsCapability;
+pub use skills::{Skill, SkillsCapability, parse_skill};
 pub use stateless_todo_list::StatelessTodoListCapability;
 pub use test_math::TestMathCapability;
 
@@ -171,6 +171,19 @@ pub trait Capability: Send + Sync {
     fn knows_environment(&self, _environment: &TurnEnvironment) -> bool {
         true
     }
+    /// Returns what the environment of a turn has to say to the model, such as a repository's instructions. It is asked before a turn begins, and the
+    /// answer is recorded with the turn. It comes from outside: the text itself has to say whose words they are.
+    async fn environment_instructions(
+        &self,
+        _environment: Option<&TurnEnvironment>,
+        _config: &Value,
+    ) -> Option<String> {
+        None
+    }
+    /// Lets go of what it keeps of a session, which is removed. It is also asked where the session never used it.
+    async fn session_removed(&self, _session_id: SessionId) {}
+    /// Ends what it has running, for a host that stops.
+    async fn close(&self) {}
     /// Returns files that it puts into the session.
     fn mounts(&self) -> Vec<MountPoint> {
         Vec::new()

@@ -18,6 +18,7 @@ use super::InProcessRuntime;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
+use crate::panics::caught_in;
 use crate::thread::{CloseWhen, Mail};
 use crate::turn_context::{Contributions, Records, guarded};
 
@@ -153,6 +154,10 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
         .remove(&StreamKey::from(session_id))
         .await
         .map_err(from_journal)?;
+    for capability in inner.platform.capability_registry().list() {
+        // One that panics has lost what it kept, and keeps no session.
+        let _ = caught_in(capability.session_removed(session_id)).await;
+    }
     inner.files.forget_session(session_id).await?;
     backends.storage_store.forget_session(session_id).await?;
     inner.drivers.forget_session(session_id);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::InProcessRuntime;
+use crate::panics::caught_in;
 
 impl InProcessRuntime {
     /// Stops all work at a recorded point, for a process that ends. No input is taken from now on
@@ -48,6 +49,9 @@ impl InProcessRuntime {
         }
         if let Some(mcp) = &self.inner.mcp {
             mcp.close().await;
+        }
+        for capability in self.inner.platform.capability_registry().list() {
+            let _ = caught_in(capability.close()).await;
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The tools of MCP servers: asked for before a turn begins, read from the record when one goes on.
+//! The tools of MCP servers and the words of the environment: asked for before a turn begins, read from the record when one goes on.
 
 use std::sync::Arc;
 
+use windlass_core::capabilities::ResolvedCapability;
 use windlass_core::mcp::{DiscoveredTool, DiscoveredTools, McpFailure, McpScope, ScopedMcpServers};
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_turn::Thread;
 
 use super::Contributions;
@@ -37,7 +39,7 @@ impl Discovery {
     }
 }
 
-/// Adds the tools of MCP servers to a turn, and returns what they offer; `None` where nobody asks.
+/// Adds the tools of MCP servers to a turn, and returns what they offer and what its environment has to say; `None` where nobody asks.
 pub(super) async fn add(
     inner: &Inner,
     servers: &ScopedMcpServers,
@@ -48,7 +50,12 @@ pub(super) async fn add(
     let Some(connector) = &inner.mcp else {
         return match discovery {
             Discovery::Skip => None,
-            Discovery::Ask => Some(Arc::default()),
+            Discovery::Ask => {
+                let words = instructions(contributions, scope.environment.as_ref()).await;
+                Some(Arc::new(
+                    DiscoveredTools::default().with_instructions(words),
+                ))
+            }
             Discovery::Recorded(recorded) => {
                 for tool in &recorded.tools {
                     contributions.offer_recorded(tool.definition.clone());
@@ -69,12 +76,14 @@ pub(super) async fn add(
         Discovery::Skip => return None,
         Discovery::Recorded(recorded) => recorded,
         Discovery::Ask => {
+            let words = instructions(contributions, scope.environment.as_ref()).await;
             let asked = caught_in(connector.discover(servers, scope)).await;
             let asked = asked.unwrap_or_else(panicked);
-            Arc::new(match &keys {
+            let asked = match &keys {
                 Some(keys) => masked(keys, asked),
                 None => asked,
-            })
+            };
+            Arc::new(asked.with_instructions(words))
         }
     };
     for failure in &discovered.failures {
@@ -137,6 +146,19 @@ fn masked_definition(keys: &Mask, tool: &DiscoveredTool) -> Option<ToolDefinitio
     }
     let definition: ToolDefinition = serde_json::from_value(definition).ok()?;
     (definition.name() == tool.definition.name()).then_some(definition)
+}
+
+/// Asks the capabilities what the environment of the turn has to say. One that panics says nothing.
+async fn instructions(
+    contributions: &Contributions,
+    environment: Option<&TurnEnvironment>,
+) -> Option<String> {
+    let mut said = Vec::new();
+    for ResolvedCapability { capability, config } in &contributions.capabilities {
+        let asking = capability.environment_instructions(environment, config);
+        said.extend(caught_in(asking).await.flatten());
+    }
+    (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
 fn panicked() -> DiscoveredTools {

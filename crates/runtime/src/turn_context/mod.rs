@@ -208,15 +208,6 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             return Err(AgentLoopError::EnvironmentNotFound(id));
         }
     }
-    let system_prompt = prompt::assemble(
-        inner,
-        session_id,
-        &records.overlay,
-        &contributions,
-        locale.as_deref(),
-        &model.model,
-    )
-    .await?;
     let mut servers = std::mem::take(&mut contributions.mcp_servers);
     servers.extend(records.overlay.mcp_servers.clone());
     let scope = McpScope {
@@ -231,6 +222,20 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         None => asked.discovery,
     };
     let discovered = discovered::add(inner, &servers, &scope, discovery, &mut contributions).await;
+    let instructions = discovered.as_ref();
+    let instructions = instructions.and_then(|found| found.instructions.as_deref());
+    let system_prompt = prompt::assemble(
+        inner,
+        session_id,
+        &records.overlay,
+        &contributions,
+        prompt::Told {
+            locale: locale.as_deref(),
+            model: &model.model,
+            instructions,
+        },
+    )
+    .await?;
     let settings = &inner.settings;
     let approvals = &settings.approvals;
     let definitions = contributions.take_definitions(&records.overlay, &request, approvals)?;

@@ -11,15 +11,27 @@ use super::Contributions;
 use crate::inner::Inner;
 use crate::panics::caught_in;
 
+/// What a prompt tells beside what records and capabilities say.
+pub(super) struct Told<'a> {
+    pub(super) locale: Option<&'a str>,
+    pub(super) model: &'a str,
+    /// What the environment has to say.
+    pub(super) instructions: Option<&'a str>,
+}
+
 /// Joins the contributions of capabilities and the prompts of the layers.
 pub(super) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
     overlay: &AgentConfigOverlay,
     contributions: &Contributions,
-    locale: Option<&str>,
-    model: &str,
+    told: Told<'_>,
 ) -> Result<String> {
+    let Told {
+        locale,
+        model,
+        instructions,
+    } = told;
     let context = SystemPromptContext {
         session_id,
         locale: locale.map(str::to_owned),
@@ -36,6 +48,9 @@ pub(super) async fn assemble(
                 text.trim()
             );
         }
+    }
+    if let Some(text) = instructions {
+        let _ = write!(blocks, "<environment>\n{}\n</environment>\n\n", text.trim());
     }
     let own = overlay.system_prompt.as_deref().unwrap_or_default();
     let mut prompt = String::new();

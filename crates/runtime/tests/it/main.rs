@@ -14,6 +14,7 @@ mod cancellation;
 mod compaction;
 mod context;
 mod durability;
+mod environment_words;
 mod errors;
 mod events;
 mod examples;

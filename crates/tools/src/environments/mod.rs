@@ -13,6 +13,7 @@ pub use environment::{Environment, Policy, Unconfined};
 pub use error::EnvironmentError;
 
 use crate::checkpoint::Checkpoints;
+use crate::outputs::Outputs;
 use crate::workspace::ResolvedWorkspace;
 use windlass_process::{Hidden, HiddenPaths, open_to_look};
 
@@ -31,6 +32,8 @@ struct Registry {
     hidden: HiddenPaths,
     /// Where is kept what calls change, if it is.
     checkpoints: Option<Checkpoints>,
+    /// Where is kept what is too long to show, if it is.
+    outputs: Option<Outputs>,
 }
 
 impl Environments {
@@ -107,6 +110,17 @@ impl Environments {
     #[must_use]
     pub fn checkpoints(&self) -> Option<Checkpoints> {
         self.look(|registry| registry.checkpoints.clone())
+    }
+
+    /// Keeps from now on the whole of outputs that are too long to show, so that a model can look into them. The store must be hidden.
+    pub fn keep_outputs(&self, outputs: Outputs) {
+        self.change(|registry| registry.outputs = Some(outputs));
+    }
+
+    /// Returns where is kept what is too long to show, if it is.
+    #[must_use]
+    pub fn outputs(&self) -> Option<Outputs> {
+        self.look(|registry| registry.outputs.clone())
     }
 
     /// Finds out what is hidden at this moment.

@@ -11,6 +11,7 @@ use windlass_core::bounds::{MAX_PATTERN_BYTES, OutOfBounds};
 use windlass_core::tools::ToolHints;
 
 use super::glob::matcher;
+use crate::outputs::SessionOutputs;
 use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
 use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, Visited, Walk, is_binary};
 
@@ -52,7 +53,7 @@ impl FileTool for Grep {
         object(
             json!({
                 "pattern": { "type": "string", "minLength": 1, "description": "The regular expression, in Rust's syntax" },
-                "path": { "type": "string", "description": "The file or directory to search; the working directory unless said otherwise" },
+                "path": { "type": "string", "description": "The file or directory to search, or an `output:…` that a result names; the working directory unless said otherwise" },
                 "glob": { "type": "string", "minLength": 1, "description": "Which files to search, such as *.rs" },
                 "ignore_case": { "type": "boolean", "description": "Whether upper and lower case are the same" },
                 "context": { "type": "integer", "minimum": 0, "maximum": MAX_CONTEXT, "description": "How many lines around a match to show" },
@@ -67,7 +68,12 @@ impl FileTool for Grep {
     }
     fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
         let mut search = Search::new(&args)?;
-        let start = at.canonical(&at.inside(args.path.as_deref().unwrap_or("."))?)?;
+        let path = args.path.as_deref().unwrap_or(".");
+        if let Some(output) = SessionOutputs::find(call.outputs.as_ref(), path) {
+            let limit = call.outputs.as_ref().map_or(0, SessionOutputs::max_bytes);
+            return search.output(path, output?, limit);
+        }
+        let start = at.canonical(&at.inside(path)?)?;
         let end = match at.open_file(&start) {
             Ok(file) => {
                 let _ = search.file(at, &start, &start, || Ok(file));
@@ -156,6 +162,21 @@ impl Search {
         }
         self.searched += 1;
         self.lines(&at.shown(path), &String::from_utf8_lossy(&bytes))
+    }
+
+    /// Searches an output that was too long to show.
+    fn output(mut self, path: &str, output: OpenFile, limit: u64) -> Result<Value, FileError> {
+        let bytes = output.bytes(limit);
+        let bytes = bytes.map_err(|error| FileError::io("read", path.to_owned(), error))?;
+        match bytes {
+            Some(bytes) => {
+                self.searched += 1;
+                let _ = self.lines(path, &String::from_utf8_lossy(&bytes));
+            }
+            None => self.too_large += 1,
+        }
+        let result = json!({ "files_searched": self.searched, "matches": self.matches });
+        Ok(with_remarks(result, self.remarks()))
     }
 
     fn lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {

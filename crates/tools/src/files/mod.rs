@@ -8,10 +8,12 @@ mod list;
 mod read;
 mod write;
 
+use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::capabilities::{Capability, RiskLevel};
 use windlass_core::tools::{Tool, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::typed_id::SessionId;
 
 use crate::approval::Approval;
 use crate::environments::Environments;
@@ -43,6 +45,7 @@ impl FilesCapability {
     }
 }
 
+#[async_trait]
 impl Capability for FilesCapability {
     fn id(&self) -> &str {
         "files"
@@ -74,6 +77,15 @@ impl Capability for FilesCapability {
     fn tools_with_config(&self, config: &Value) -> Vec<Box<dyn Tool>> {
         // What cannot be read was refused before; here it asks rather than not.
         self.tools_for(Approval::of(config).unwrap_or_default())
+    }
+    async fn session_removed(&self, session_id: SessionId) {
+        let Some(outputs) = self.environments.outputs() else {
+            return;
+        };
+        let forgetting = tokio::task::spawn_blocking(move || outputs.forget(session_id));
+        if let Ok(Err(error)) = forgetting.await {
+            tracing::warn!(%error, "outputs of a removed session are still kept");
+        }
     }
     fn system_prompt_addition(&self) -> Option<&str> {
         Some(

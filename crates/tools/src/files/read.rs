@@ -1,11 +1,13 @@
 //! `read`: the lines of a text file.
 
 use std::io::{BufRead, BufReader, Read as _};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::tools::ToolHints;
 
+use crate::outputs::SessionOutputs;
 use crate::tool::{Call, FileTool, object, reads, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
 
@@ -37,7 +39,7 @@ impl FileTool for Read {
     fn schema() -> Value {
         object(
             json!({
-                "path": { "type": "string", "minLength": 1, "description": "The file" },
+                "path": { "type": "string", "minLength": 1, "description": "The file, or an `output:…` that a result names" },
                 "start_line": { "type": "integer", "minimum": 1, "description": "The first line to show; 1 unless said otherwise" },
                 "lines": { "type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "How many lines to show; 1000 unless said otherwise" }
             }),
@@ -47,23 +49,31 @@ impl FileTool for Read {
     fn hints() -> ToolHints {
         reads()
     }
-    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
-        let path = at.inside(&args.path)?;
-        let opened = at.open_file(&path)?;
+    fn run(args: Args, at: &ResolvedWorkspace, call: &Call) -> Result<Value, FileError> {
+        let output = SessionOutputs::find(call.outputs.as_ref(), &args.path);
+        let is_output = output.is_some();
+        let (opened, path, shown) = match output {
+            Some(opened) => (opened?, PathBuf::from(&args.path), args.path.clone()),
+            None => {
+                let path = at.inside(&args.path)?;
+                let shown = at.shown(&path);
+                (at.open_file(&path)?, path, shown)
+            }
+        };
         let bytes = opened.metadata.len();
         let mut source =
             BufReader::with_capacity(BUFFER_BYTES, opened.file.take(MAX_SCANNED_BYTES));
         let failure = |error| at.failure("read", &path, error);
-        if is_binary(source.fill_buf().map_err(failure)?) {
-            let path = at.shown(&path);
-            return Err(FileError::Binary { path, bytes });
+        // Whatever a command printed was shown as text, so the rest of it is too.
+        if !is_output && is_binary(source.fill_buf().map_err(failure)?) {
+            return Err(FileError::Binary { path: shown, bytes });
         }
         let first = args.start_line.unwrap_or(1).max(1);
         let wanted = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
         let mut lines = Lines::new(first, wanted);
         lines.scan(&mut source).map_err(failure)?;
         let is_whole = bytes <= MAX_SCANNED_BYTES;
-        Ok(lines.into_result(at.shown(&path), bytes, is_whole))
+        Ok(lines.into_result(shown, bytes, is_whole))
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use windlass_core::digest::Digest128;
 use windlass_core::egress::EgressService;
 use windlass_core::mcp::{McpAuthMode, McpScope, McpTransportType, ScopedMcpServer};
+use windlass_core::traits::ToolContext;
 
 use super::connection::{Connection, Listed};
 use super::flood::{Attempt, Flood};
@@ -61,6 +62,22 @@ enum Unreached {
 }
 
 impl Pool {
+    /// Keeps an answer that is too long to show, where the host keeps outputs, and returns what is shown of it.
+    pub(super) async fn shortened(&self, context: &ToolContext, text: String) -> String {
+        let max_bytes = self.shell.max_output_bytes;
+        let Some(outputs) = self.environments.outputs() else {
+            return text;
+        };
+        if text.len() <= max_bytes {
+            return text;
+        }
+        let session_id = context.session_id;
+        let keeping =
+            tokio::task::spawn_blocking(move || outputs.shortened(session_id, text, max_bytes));
+        let lost = |_| "the answer is too long, and could not be kept".to_owned();
+        keeping.await.unwrap_or_else(lost)
+    }
+
     pub(super) fn new(
         environments: Environments,
         shell: ShellSettings,

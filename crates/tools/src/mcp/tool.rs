@@ -133,9 +133,21 @@ impl Tool for McpTool {
         context: &ToolContext,
     ) -> ToolExecutionResult {
         let called = self.call(arguments, context).await;
-        called.unwrap_or_else(|why| {
+        let mut called = called.unwrap_or_else(|why| {
             let server = &self.recorded.server;
             ToolExecutionResult::tool_error(format!("MCP server `{server}`: {why}"))
-        })
+        });
+        match &mut called {
+            ToolExecutionResult::Success(Value::String(text))
+            | ToolExecutionResult::SuccessWithImages {
+                result: Value::String(text),
+                ..
+            }
+            | ToolExecutionResult::ToolError(text) => {
+                *text = self.pool.shortened(context, std::mem::take(text)).await;
+            }
+            _ => {}
+        }
+        called
     }
 }

@@ -58,6 +58,18 @@ pub(super) enum ShellError {
     TimedOut { limit_ms: u128, output: String },
     #[error("the command could not be killed and still runs; its output so far:\n{output}")]
     Immortal { output: String },
+    #[error(
+        "the host keeps no outputs, so no command runs in the background; run it without `background`"
+    )]
+    NoBackground,
+    #[error(
+        "{limit} commands of {whose} run in the background, which is as many as may; end one with shell_stop"
+    )]
+    TooMany { limit: usize, whose: &'static str },
+    #[error(
+        "there is no command `{id}` in the background; shell_output without an `id` lists them"
+    )]
+    NoSuchCommand { id: String },
     #[error("nobody looks after the command any more; what became of it is unknown")]
     Lost,
 }

@@ -1,11 +1,14 @@
 //! A shell in an environment.
 
+mod background;
 mod error;
 mod filtered;
 mod look;
+mod output_tool;
 mod place;
 mod run;
 mod settings;
+mod stop_tool;
 
 use std::sync::Arc;
 
@@ -18,11 +21,16 @@ use windlass_core::tools::{
 };
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::typed_id::SessionId;
 
 pub use look::{Look, LookError, LookOutput};
 pub use place::PlaceRefused;
 pub(crate) use run::code_and_signal;
 pub use settings::{ALLOWED_VARIABLES, ShellSettings};
+
+use background::{Background, Commands};
+use output_tool::ShellOutput;
+use stop_tool::ShellStop;
 
 use crate::approval::Approval;
 use crate::environments::Environments;
@@ -36,6 +44,7 @@ const NAME: &str = "shell";
 pub struct ShellCapability {
     environments: Environments,
     settings: Arc<ShellSettings>,
+    background: Background,
 }
 
 impl ShellCapability {
@@ -45,19 +54,34 @@ impl ShellCapability {
         Self {
             environments,
             settings: Arc::new(settings),
+            background: Background::default(),
         }
     }
 
     fn tools_for(&self, approval: Approval) -> Vec<Box<dyn Tool>> {
-        vec![Box::new(Shell {
+        let mut tools: Vec<Box<dyn Tool>> = vec![Box::new(Shell {
             environments: self.environments.clone(),
             settings: Arc::clone(&self.settings),
+            background: self.background.clone(),
             policy: approval.policy(),
             description: description(&self.settings.secret_names),
-        })]
+        })];
+        // Without a place for their output, no command runs in the background.
+        if let Some(outputs) = self.environments.outputs() {
+            let max_bytes = self.settings.max_output_bytes;
+            let commands = Commands {
+                outputs,
+                background: self.background.clone(),
+                max_bytes,
+            };
+            tools.push(Box::new(ShellOutput(commands.clone())));
+            tools.push(Box::new(ShellStop(commands)));
+        }
+        tools
     }
 }
 
+#[async_trait]
 impl Capability for ShellCapability {
     fn id(&self) -> &str {
         NAME
@@ -90,11 +114,18 @@ impl Capability for ShellCapability {
         // What cannot be read was refused before; here it asks rather than not.
         self.tools_for(Approval::of(config).unwrap_or_default())
     }
+    async fn session_removed(&self, session_id: SessionId) {
+        self.background.end_all(Some(session_id)).await;
+    }
+    async fn close(&self) {
+        self.background.end_all(None).await;
+    }
 }
 
 struct Shell {
     environments: Environments,
     settings: Arc<ShellSettings>,
+    background: Background,
     policy: ToolPolicy,
     description: String,
 }
@@ -118,6 +149,8 @@ struct Args {
     command: String,
     cwd: Option<String>,
     timeout_ms: Option<u64>,
+    #[serde(default)]
+    background: bool,
 }
 
 #[async_trait]
@@ -129,16 +162,27 @@ impl Tool for Shell {
         &self.description
     }
     fn parameters_schema(&self) -> Value {
-        let max = self.settings.max_timeout.as_millis();
-        let max = u64::try_from(max).unwrap_or(u64::MAX);
-        object(
-            json!({
-                "command": { "type": "string", "minLength": 1, "description": "The command, as a shell takes it" },
-                "cwd": { "type": "string", "description": "The directory to run in; the working directory unless said otherwise" },
-                "timeout_ms": { "type": "integer", "minimum": 1, "maximum": max, "description": "How long it may take" }
-            }),
-            &["command"],
-        )
+        let has_background = self.environments.outputs().is_some();
+        let max = match has_background {
+            true => self
+                .settings
+                .max_timeout
+                .max(self.settings.max_background_time),
+            false => self.settings.max_timeout,
+        };
+        let max = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
+        let mut properties = json!({
+            "command": { "type": "string", "minLength": 1, "description": "The command, as a shell takes it" },
+            "cwd": { "type": "string", "description": "The directory to run in; the working directory unless said otherwise" },
+            "timeout_ms": { "type": "integer", "minimum": 1, "maximum": max, "description": "How long it may take" }
+        });
+        if has_background {
+            properties["background"] = json!({
+                "type": "boolean",
+                "description": "Whether to leave it running and return at once, such as for a server; shell_output shows what it prints, shell_stop ends it"
+            });
+        }
+        object(properties, &["command"])
     }
     fn hints(&self) -> ToolHints {
         let longest = self.settings.longest_call().as_millis();
@@ -167,7 +211,11 @@ impl Tool for Shell {
             Ok(args) => args,
             Err(told) => return told,
         };
-        match self.run(args, context).await {
+        let done = match args.background {
+            false => self.run(args, context).await,
+            true => self.run_behind(args, context).await,
+        };
+        match done {
             Ok(result) => ToolExecutionResult::success(result),
             Err(error) => ToolExecutionResult::tool_error(error.to_string()),
         }

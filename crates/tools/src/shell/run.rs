@@ -9,46 +9,53 @@ use serde_json::{Value, json};
 use windlass_core::named_secrets::NamedSecrets;
 use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Cause, Confinement, End, Output, Program, closed_by_landlock};
+use windlass_process::{Cause, Confinement, End, Output, Program, WholeFrom, closed_by_landlock};
 
 use super::error::ShellError;
+use super::filtered::Filter;
 use super::{Args, NAME, Shell, ShellSettings};
 use crate::checkpoint::ChangingFiles;
 use crate::environments::Environments;
+use crate::outputs::{KeptOutput, Taker};
 use crate::tool::{turn_of, with_remarks};
 
 /// How long output is gathered before more of it is shown.
 const SHOW_PAUSE: Duration = Duration::from_millis(50);
 
 /// A command that is ready to start, and how it is confined.
-struct Ready {
-    program: Program,
-    output: Arc<Output>,
+pub(super) struct Ready {
+    pub(super) program: Program,
+    /// What it has of the network for as long as it runs.
+    pub(super) filter: Filter,
+    pub(super) output: Arc<Output>,
     time: Duration,
     /// Where landlock lets nothing be made, because something hidden lies below.
     closed: Vec<PathBuf>,
 }
 
+/// What is kept of a command's output beside what is shown.
+#[derive(Clone)]
+pub(super) struct Whole {
+    pub(super) from: WholeFrom,
+    pub(super) output: KeptOutput,
+}
+
 impl Shell {
     pub(super) async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ShellError> {
-        let (environments, settings) = (self.environments.clone(), Arc::clone(&self.settings));
-        let turn = context.environment.clone();
-        let ready = tokio::task::spawn_blocking(move || {
-            prepare(&environments, &settings, turn.as_ref(), &args)
+        let whole = self.environments.outputs().map(|outputs| Whole {
+            from: WholeFrom::Cut,
+            output: outputs.begin(context.session_id),
         });
-        let ready = ready.await.map_err(|_| ShellError::Lost)??;
+        let time = self.settings.time_for(args.timeout_ms);
+        let ready = self.prepare(args, time, whole.clone(), context).await?;
         let Ready {
-            mut program,
+            program,
+            filter,
             output,
             time,
             closed,
         } = ready;
         let confinement = program.confinement;
-        let filter = self.filter(&mut program, context)?;
-        let secrets = context.secrets.iter().flat_map(NamedSecrets::variables);
-        program
-            .variables
-            .extend(secrets.map(|(name, value)| (name.into(), value.into())));
         let (environment, turn) = (context.environment.clone(), turn_of(context));
         let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
         let mut changing = changing.map_err(ShellError::NotKept)?;
@@ -62,8 +69,30 @@ impl Shell {
         };
         let (end, ()) = tokio::join!(run, show(&output, context));
         changing.end().await;
-        let result = report(end?, &output, confinement, time)?;
+        let whole = whole.and_then(|whole| whole.output.remark());
+        let result = report(end?, &output, whole, confinement, time)?;
         Ok(with_more(with_closed(result, &closed), filter.remark()))
+    }
+
+    /// Makes a command ready to start.
+    pub(super) async fn prepare(
+        &self,
+        args: Args,
+        time: Duration,
+        whole: Option<Whole>,
+        context: &ToolContext,
+    ) -> Result<Ready, ShellError> {
+        let (environments, settings) = (self.environments.clone(), Arc::clone(&self.settings));
+        let turn = context.environment.clone();
+        let ready = tokio::task::spawn_blocking(move || {
+            prepare(&environments, &settings, turn.as_ref(), &args, time, whole)
+        });
+        let mut ready = ready.await.map_err(|_| ShellError::Lost)??;
+        ready.filter = self.filter(&mut ready.program, context)?;
+        let secrets = context.secrets.iter().flat_map(NamedSecrets::variables);
+        let secrets = secrets.map(|(name, value)| (name.into(), value.into()));
+        ready.program.variables.extend(secrets);
+        Ok(ready)
     }
 }
 
@@ -83,6 +112,8 @@ fn prepare(
     settings: &ShellSettings,
     turn: Option<&TurnEnvironment>,
     args: &Args,
+    time: Duration,
+    whole: Option<Whole>,
 ) -> Result<Ready, ShellError> {
     if args.command.trim().is_empty() {
         return Err(ShellError::Blank);
@@ -96,8 +127,11 @@ fn prepare(
         Confinement::Bubblewrap | Confinement::Unconfined => Vec::new(),
     };
     let (kept, shown) = (settings.max_output_bytes, settings.max_streamed_bytes);
-    let output = Arc::new(Output::new(kept, shown));
-    let time = settings.time_for(args.timeout_ms);
+    let output = Output::new(kept, shown);
+    let output = Arc::new(match whole {
+        Some(whole) => output.with_whole(whole.from, Taker(whole.output)),
+        None => output,
+    });
     let mut program = place.program(&settings.shell, Arc::clone(&output));
     program.arguments = vec!["-c".into(), (&args.command).into()];
     program.variables = settings.variables_in(&program.bounds);
@@ -105,6 +139,7 @@ fn prepare(
     program.ladder = settings.ladder();
     Ok(Ready {
         program,
+        filter: Filter::default(),
         output,
         time,
         closed,
@@ -114,10 +149,15 @@ fn prepare(
 fn report(
     end: End,
     output: &Output,
+    whole: Option<String>,
     confinement: Confinement,
     limit: Duration,
 ) -> Result<Value, ShellError> {
-    let (text, remark) = output.text();
+    let (mut text, remark) = output.text();
+    let is_fine = end.status.is_some() && end.cause == Cause::Itself;
+    if let (Some(whole), false) = (&whole, is_fine) {
+        text.push_str(&format!("\n[{whole}]"));
+    }
     let Some(status) = end.status else {
         return Err(ShellError::Immortal { output: text });
     };
@@ -141,7 +181,10 @@ fn report(
     if let Some(signal) = signal {
         result["signal"] = signal.into();
     }
-    Ok(with_remarks(result, remark.into_iter().collect()))
+    Ok(with_remarks(
+        result,
+        remark.into_iter().chain(whole).collect(),
+    ))
 }
 
 /// Says of a command that failed what landlock forbids beyond what anybody would expect.

@@ -51,6 +51,12 @@ pub struct ShellSettings {
     pub timeout: Duration,
     /// How long a command may take whatever the model says.
     pub max_timeout: Duration,
+    /// How long a command may take in the background, whatever the model says; that is also what it has when the model does not say.
+    pub max_background_time: Duration,
+    /// How many commands of one session may run in the background at once.
+    pub max_background_of_session: usize,
+    /// How many commands of all sessions may.
+    pub max_background: usize,
     /// How long a command may take to end by itself when it is told to, before it is killed.
     pub grace: Duration,
     /// How much memory each process of a command may use for its data, in bytes; `None` is as much as there is.
@@ -91,6 +97,9 @@ impl Default for ShellSettings {
             shell: shell.to_owned(),
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(3600),
+            max_background_time: Duration::from_secs(4 * 3600),
+            max_background_of_session: 8,
+            max_background: 64,
             grace: Duration::from_secs(1),
             max_memory_bytes: Some(8 * 1024 * 1024 * 1024),
             max_processes: Some(2048),
@@ -140,6 +149,12 @@ impl ShellSettings {
     pub(super) fn time_for(&self, asked_ms: Option<u64>) -> Duration {
         let asked = asked_ms.map_or(self.timeout, Duration::from_millis);
         asked.min(self.max_timeout)
+    }
+
+    /// Returns how long a command may take in the background.
+    pub(super) fn background_time_for(&self, asked_ms: Option<u64>) -> Duration {
+        let asked = asked_ms.map_or(self.max_background_time, Duration::from_millis);
+        asked.min(self.max_background_time)
     }
 
     /// Returns how long a call may take with everything around it.

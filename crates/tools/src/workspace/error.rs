@@ -21,6 +21,14 @@ pub enum FileError {
         /// The path, made short.
         path: String,
     },
+    /// There is no such kept output.
+    #[error(
+        "there is no {path}: this thread kept no such output, or it made room for others; run the command again"
+    )]
+    NoSuchOutput {
+        /// The path as it was given.
+        path: String,
+    },
     /// Nothing is there.
     #[error("there is nothing at {path}; look with `list` or `glob`")]
     Missing {

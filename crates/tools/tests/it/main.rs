@@ -1,6 +1,7 @@
 //! Tools on real files and real processes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod background;
 mod checkpoints;
 mod editing;
 mod environments;
@@ -21,11 +22,13 @@ mod mcp_real;
 mod mcp_server;
 #[cfg(target_os = "linux")]
 mod mounted;
+mod outputs;
 mod paths;
 #[cfg(target_os = "linux")]
 mod processes;
 mod race;
 mod reading;
+mod repository;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod searching;

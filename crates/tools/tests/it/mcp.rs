@@ -18,7 +18,8 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{
-    CheckpointLimits, Checkpoints, CutOffCalls, Policy, UndoneTurn, end_leftovers,
+    CheckpointLimits, Checkpoints, CutOffCalls, OutputLimits, Outputs, Policy, UndoneTurn,
+    end_leftovers,
 };
 
 use crate::mcp_server::{ACT, KEY, PICTURE};
@@ -59,7 +60,7 @@ pub(crate) struct Ship {
     pub(crate) client: McpClient,
     pub(crate) scope: McpScope,
     pub(crate) found: DiscoveredTools,
-    _place: Place,
+    place: Place,
 }
 
 impl Ship {
@@ -82,7 +83,7 @@ impl Ship {
             client,
             scope,
             found: DiscoveredTools::default(),
-            _place: place,
+            place,
         }
     }
 
@@ -403,6 +404,29 @@ async fn a_flood_and_a_line_without_end_are_cut_off() {
         // And it begins anew.
         assert_eq!(ship.said("echo").await.as_deref(), Ok("ahoy"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
+    let ship = Ship::one("").await;
+    let long = format!("first {} last", "ä".repeat(30_000));
+    let say = async || match ship.call("echo", json!({ "text": long })).await {
+        ToolExecutionResult::Success(value) => value.as_str().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(say().await, long, "where nothing is kept");
+    let place = &ship.place;
+    let kept = Outputs::open(place.outside().join("kept"), OutputLimits::default()).unwrap();
+    place.environments.keep_outputs(kept);
+    let said = say().await;
+    assert!(said.len() < 34 * 1024, "{}", said.len());
+    assert!(said.starts_with("first ä") && said.ends_with("ä last"));
+    let path = crate::outputs::path_in(&said);
+    let file = place.outside().join("kept");
+    let session = std::fs::read_dir(file).unwrap().next().unwrap().unwrap();
+    let id = path.strip_prefix("output:").unwrap();
+    let whole = std::fs::read_to_string(session.path().join(id)).unwrap();
+    assert_eq!(whole, long);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,7 @@ use windlass_runtime::{
     RuntimeSettings, SqliteStore,
 };
 use windlass_server::{Models, RememberedBook};
+use windlass_tools::RepositoryCapability;
 
 use super::tools::Tools;
 use super::{budget, configured, mcp, web};
@@ -71,6 +72,9 @@ impl Agent<'_> {
             .with_capability("shell");
         if web::is_enabled(self.config) {
             harness = harness.with_capability(web::NAME);
+        }
+        if self.config.repository.instructions != Some(false) {
+            harness = harness.with_capability(RepositoryCapability::ID);
         }
         let mut harness = harness.build();
         harness.id = HARNESS;

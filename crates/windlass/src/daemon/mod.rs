@@ -10,6 +10,7 @@ mod checkpoints;
 mod configured;
 mod mcp;
 mod named_secrets;
+mod outputs;
 mod retention;
 mod tools;
 mod web;
@@ -123,8 +124,12 @@ impl DaemonOptions<'_> {
         tools.shell.secret_names = names.collect();
         tools::warn_of_hidden(&self.workspace, &environments);
         let (kept, of) = (config.checkpoints.clone(), environments.clone());
-        let data = directory.to_owned();
-        tokio::task::spawn_blocking(move || checkpoints::open(&data, &kept, &of)).await??;
+        let (data, outputs) = (directory.to_owned(), config.outputs.clone());
+        tokio::task::spawn_blocking(move || {
+            checkpoints::open(&data, &kept, &of)?;
+            outputs::open(&data, &outputs, &of)
+        })
+        .await??;
         let shell = tools.shell.clone();
         let around = Surroundings {
             data: directory,

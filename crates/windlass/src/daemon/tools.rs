@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::time::Duration;
 
 use windlass_core::digest::Digest128;
 use windlass_process::{Records, adopt_orphans, end_leftovers};
@@ -81,6 +82,12 @@ impl<'a> Tools<'a> {
             1024 * 1024,
         );
         set(&mut shell.max_processes, configured.max_processes, 1);
+        if let Some(count) = configured.max_background {
+            shell.max_background_of_session = count;
+        }
+        if let Some(minutes) = configured.background_minutes {
+            shell.max_background_time = Duration::from_secs(minutes.saturating_mul(60));
+        }
         Self {
             environments,
             shell,

@@ -2,14 +2,17 @@
 
 /// What a `SKILL.md` says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Skill {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) instructions: String,
+pub struct Skill {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What to do.
+    pub instructions: String,
 }
 
 /// Reads a `SKILL.md`. Other keys are allowed and ignored; a value may be plain, quoted or a block.
-pub(super) fn parse(text: &str) -> Result<Skill, String> {
+pub fn parse(text: &str) -> Result<Skill, String> {
     let text = text.trim_start_matches('\u{feff}');
     let mut lines = text.lines();
     if lines.next().map(str::trim_end) != Some("---") {

@@ -12,6 +12,8 @@ use super::{Capability, SystemPromptContext};
 use crate::tools::{Tool, ToolHints};
 use crate::traits::ToolContext;
 
+pub use front_matter::{Skill, parse as parse_skill};
+
 /// Finds skills in `/.agents/skills/{name}/SKILL.md` and reads them on demand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SkillsCapability;

@@ -21,6 +21,8 @@ use windlass_core::mcp::ScopedMcpServers;
 use windlass_core::message_filter::MessageFilterProvider;
 use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::typed_id::SessionId;
 
 type Running = Pin<Box<dyn Future<Output = ToolExecutionResult> + Send>>;
 
@@ -135,6 +137,10 @@ pub(crate) struct Bundle {
     /// Refuses any configuration that has this property.
     pub(crate) refuses: Option<&'static str>,
     pub(crate) trap: Arc<std::sync::Mutex<Option<Trap>>>,
+    /// What the environment has to say, and the sessions whose removal was told.
+    pub(crate) environment_says: Arc<std::sync::Mutex<Option<String>>>,
+    pub(crate) removed: Arc<std::sync::Mutex<Vec<SessionId>>>,
+    pub(crate) closed: Arc<AtomicUsize>,
     pub(crate) tools_asked: Arc<AtomicUsize>,
 }
 
@@ -160,6 +166,19 @@ impl Bundle {
 
 #[async_trait]
 impl Capability for Bundle {
+    async fn environment_instructions(
+        &self,
+        _environment: Option<&TurnEnvironment>,
+        _config: &Value,
+    ) -> Option<String> {
+        self.environment_says.lock().unwrap().clone()
+    }
+    async fn session_removed(&self, session_id: SessionId) {
+        self.removed.lock().unwrap().push(session_id);
+    }
+    async fn close(&self) {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+    }
     fn mcp_servers(&self) -> ScopedMcpServers {
         self.mcp_servers.clone()
     }

@@ -2,7 +2,7 @@
 
 use windlass_runtime::RuntimeSettings;
 use windlass_server::{Limits, RpcSettings, Upkeep};
-use windlass_tools::{CheckpointLimits, ShellSettings};
+use windlass_tools::{CheckpointLimits, OutputLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
 use crate::daemon::agent::{DEFER_ABOVE, PENDING_CALLS, WAIT, WAITING_INPUTS};
@@ -11,7 +11,7 @@ use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
-    let settings = RuntimeSettings::default();
+    let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
@@ -26,6 +26,7 @@ pub(super) fn layer() -> Layer {
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
         .with(&["budget", "reserve_usd"], RESERVE_USD)
+        .with(&["repository", "instructions"], true)
         .with(&["checkpoints", "enabled"], true);
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
     let numbers = [
@@ -66,6 +67,18 @@ pub(super) fn layer() -> Layer {
             shell.max_memory_bytes.map(|bytes| bytes >> 20),
         ),
         ("shell", "max_processes", shell.max_processes),
+        (
+            "shell",
+            "max_background",
+            u64::try_from(shell.max_background_of_session).ok(),
+        ),
+        (
+            "shell",
+            "background_minutes",
+            Some(shell.max_background_time.as_secs() / 60),
+        ),
+        ("outputs", "each_mb", Some(outputs.bytes_each >> 20)),
+        ("outputs", "max_mb", Some(outputs.bytes_all >> 20)),
         (
             "tools",
             "timeout_seconds",

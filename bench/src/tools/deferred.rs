@@ -1,0 +1,116 @@
+//! What tools cost that a model has not found yet.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use windlass_core::capabilities::Capability;
+use windlass_core::llmsim_driver::LlmSimConfig;
+use windlass_core::tools::{Tool, ToolExecutionResult};
+use windlass_core::{AgentLoopError, SessionId};
+use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, RuntimeSettings};
+
+use super::Result;
+use crate::inprocess::PROMPT;
+use crate::machine;
+use crate::report::{Report, Target};
+
+const TOOLS: usize = 100;
+const TURNS: u32 = 400;
+const ROUNDS: usize = 5;
+
+pub(super) async fn measure(report: &mut Report) -> Result<()> {
+    report.progress("turns with deferred tools");
+    let (without, with) = (runtime(0).await?, runtime(TOOLS).await?);
+    let (mut least_without, mut least_with) = (f64::INFINITY, f64::INFINITY);
+    // In turns, so that both meet the same machine; the first round warms caches.
+    for _ in 0..ROUNDS {
+        least_without = least_without.min(cpu_of(&without).await?);
+        least_with = least_with.min(cpu_of(&with).await?);
+    }
+    report.figure(
+        "CPU of a turn without tools",
+        least_without,
+        "us",
+        Target::None,
+    );
+    report.figure(
+        "CPU of a turn, 100 deferred tools / none",
+        least_with / least_without,
+        "ratio",
+        Target::AtMost(1.1),
+    );
+    Ok(())
+}
+
+async fn runtime(tools: usize) -> Result<(InProcessRuntime, SessionId)> {
+    let settings = RuntimeSettings {
+        defer_above: Some(24),
+        ..RuntimeSettings::default()
+    };
+    let runtime = InProcessRuntimeBuilder::new()
+        .llm_sim(LlmSimConfig::fixed("The result is forty-two."))
+        .settings(settings)
+        .capability(Many(tools))
+        .single_session(|session| {
+            session
+                .harness("h", "You are an assistant.")
+                .with_capability("many")
+                .agent("a", "Use tools.")
+        })
+        .build()
+        .await?;
+    let session_id = runtime.default_session_id();
+    Ok((runtime, session_id.ok_or(AgentLoopError::NoMessages)?))
+}
+
+/// Returns the CPU time of a turn of a new session, in microseconds.
+async fn cpu_of((runtime, session_id): &(InProcessRuntime, SessionId)) -> Result<f64> {
+    let before = machine::cpu_time();
+    for _ in 0..TURNS {
+        if !runtime.run_text_turn(*session_id, PROMPT).await?.success {
+            return Err("a turn failed".into());
+        }
+    }
+    let spent = machine::cpu_time() - before;
+    Ok(spent.as_secs_f64() * 1e6 / f64::from(TURNS))
+}
+
+/// Brings many tools that nobody calls.
+struct Many(usize);
+
+impl Capability for Many {
+    fn id(&self) -> &str {
+        "many"
+    }
+    fn name(&self) -> &str {
+        "Many"
+    }
+    fn description(&self) -> &str {
+        "Many tools."
+    }
+    fn tools(&self) -> Vec<Box<dyn Tool>> {
+        let named = |n| Box::new(Idle(format!("tool_{n}"))) as Box<dyn Tool>;
+        (0..self.0).map(named).collect()
+    }
+}
+
+struct Idle(String);
+
+#[async_trait]
+impl Tool for Idle {
+    fn name(&self) -> &str {
+        &self.0
+    }
+    fn description(&self) -> &str {
+        "Does something of its own with a text and a number, and says what came of it."
+    }
+    fn parameters_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": { "text": { "type": "string" }, "number": { "type": "integer", "minimum": 0 } },
+            "required": ["text"]
+        })
+    }
+    async fn execute(&self, _arguments: Value) -> ToolExecutionResult {
+        ToolExecutionResult::success("done")
+    }
+}

@@ -1,0 +1,128 @@
+//! What the environment has to say: asked for once, recorded when it changes, and kept by a turn that goes on.
+
+use serde_json::json;
+use std::sync::atomic::Ordering;
+use windlass_core::events::EventData;
+use windlass_core::tools::ToolPolicy;
+use windlass_runtime::{Replay, RuntimeBackends, StopReason};
+
+use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
+
+fn saying(bundle: &Bundle, words: Option<&str>) {
+    *bundle.environment_says.lock().unwrap() = words.map(str::to_owned);
+}
+
+/// What was recorded, turn by turn where it changed.
+async fn recorded(fixture: &Fixture) -> Vec<Option<String>> {
+    let events = fixture.events().await;
+    let said = events.iter().filter_map(|event| match &event.data {
+        EventData::ToolsDiscovered(data) => Some(data.instructions.clone()),
+        _ => None,
+    });
+    said.collect()
+}
+
+fn prompt(fixture: &Fixture, call: usize) -> String {
+    let messages = fixture.model.requests()[call].to_llm_messages();
+    messages[0].content_as_text()
+}
+
+fn told(words: &str) -> Option<String> {
+    Some(words.to_owned())
+}
+
+#[tokio::test]
+async fn the_words_are_in_the_prompt_recorded_when_they_change_and_replay() {
+    let bundle = Bundle::new("words");
+    let fixture = Setup::default().bundle(&bundle).build().await;
+    fixture.run("one").await;
+    saying(&bundle, Some("use tabs"));
+    fixture.run("two").await;
+    fixture.run("three").await;
+    saying(&bundle, Some("use spaces"));
+    fixture.run("four").await;
+    saying(&bundle, None);
+    fixture.run("five").await;
+    assert_eq!(
+        recorded(&fixture).await,
+        [told("use tabs"), told("use spaces"), None]
+    );
+    let expected = [
+        None,
+        Some("use tabs"),
+        Some("use tabs"),
+        Some("use spaces"),
+        None,
+    ];
+    for (call, expected) in expected.into_iter().enumerate() {
+        let prompt = prompt(&fixture, call);
+        let block = expected.map(|words| format!("<environment>\n{words}\n</environment>"));
+        match block {
+            Some(block) => assert!(prompt.contains(&block), "{call}: {prompt}"),
+            None => assert!(!prompt.contains("<environment>"), "{call}: {prompt}"),
+        }
+    }
+    fixture.assert_sound().await;
+    saying(&bundle, Some("of another day"));
+    let replay = Replay::of(&fixture.runtime, fixture.session);
+    let report = soon(replay.run()).await.unwrap();
+    assert_eq!(report.divergence, None);
+    assert!(report.reconfigured.is_empty(), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_is_told_what_it_began_with() {
+    let backends = RuntimeBackends::in_memory();
+    let asks = tool("asks", |_, _| async {
+        windlass_core::tools::ToolExecutionResult::success("asked")
+    });
+    let asks = asks.policy(ToolPolicy::RequiresApproval);
+    let bundle = Bundle::new("words").tool(&asks);
+    saying(&bundle, Some("as it began"));
+    let fixture = Setup::default().bundle(&bundle).backends(backends.clone());
+    let fixture = fixture.build().await;
+    fixture
+        .model
+        .rewrite([Call::tools(vec![call("c", "asks", json!({}))])]);
+    let waiting = fixture.run("go").await;
+    assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
+    fixture.runtime.shutdown(std::time::Duration::ZERO).await;
+    assert_eq!(bundle.closed.load(Ordering::SeqCst), 1);
+
+    saying(&bundle, Some("as it is now"));
+    let later = Setup::default()
+        .bundle(&bundle)
+        .backends(backends)
+        .build()
+        .await;
+    let later = Fixture {
+        session: fixture.session,
+        ..later
+    };
+    later.model.rewrite([Call::answer("done")]);
+    later.resume().await.expect("a turn is open");
+    let decided = later.runtime.decide_tool_call(later.session, "c", true);
+    let ended = soon(decided.await.unwrap().wait()).await.unwrap();
+    assert_eq!(ended.response, "done");
+    assert!(
+        prompt(&later, 0).contains("as it began"),
+        "{}",
+        prompt(&later, 0)
+    );
+    later.run("and now").await;
+    assert!(prompt(&later, 1).contains("as it is now"));
+}
+
+#[tokio::test]
+async fn capabilities_hear_that_a_session_is_removed() {
+    let bundle = Bundle::new("words");
+    let fixture = Setup::default().bundle(&bundle).build().await;
+    fixture.run("one").await;
+    assert!(bundle.removed.lock().unwrap().is_empty());
+    fixture
+        .runtime
+        .remove_session(fixture.session)
+        .await
+        .unwrap();
+    assert_eq!(*bundle.removed.lock().unwrap(), [fixture.session]);
+}

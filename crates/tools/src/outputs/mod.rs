@@ -1,0 +1,332 @@
+//! Outputs that are too long to show: kept whole in a directory of the host's, by session.
+//!
+//! A model knows one as `output:` and its id, and reads it with `read` and `grep`; commands do not see it. It belongs to its session, outlives a
+//! restart and goes with the session. Nothing here can fill a disk: each output has a limit, and so has the store.
+
+mod file;
+mod record;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use cap_std::fs::File;
+use windlass_core::typed_id::SessionId;
+
+pub(crate) use file::{KeptOutput, KeptSoFar, Taker};
+pub(crate) use record::{CommandEnd, CommandRecord};
+
+use crate::workspace::{FileError, OpenFile};
+
+/// What a model writes before an id.
+const PREFIX: &str = "output:";
+/// How long an id is, in hexadecimal digits.
+const ID_CHARS: usize = 12;
+/// How the name of a record ends.
+const RECORD: &str = ".json";
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// How many bytes of one output; of a longer one, these and its end.
+    pub bytes_each: u64,
+    /// How many bytes of all outputs; the oldest go first.
+    pub bytes_all: u64,
+    /// How many outputs of one session; the oldest go first.
+    pub of_session: usize,
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            bytes_each: 16 * 1024 * 1024,
+            bytes_all: 1024 * 1024 * 1024,
+            of_session: 200,
+        }
+    }
+}
+
+/// Where outputs are kept that are too long to show. A cheap handle.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    limits: OutputLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many bytes all files have together.
+    bytes: u64,
+    /// The files that are being written, and so are not removed to make room.
+    written: BTreeSet<PathBuf>,
+}
+
+/// A file of the store.
+struct Stored {
+    path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Outputs {
+    /// Opens a store; its directory is made where it is missing. No tool may see it: see [`Environments::hide`](crate::Environments::hide).
+    pub fn open(directory: impl Into<PathBuf>, limits: OutputLimits) -> io::Result<Self> {
+        let directory = directory.into();
+        make_private(&directory)?;
+        let stored = all_in(&directory)?;
+        let state = State {
+            bytes: stored.iter().map(|stored| stored.bytes).sum(),
+            written: BTreeSet::new(),
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                directory,
+                limits,
+                state: Mutex::new(state),
+            }),
+        })
+    }
+
+    /// Removes all outputs of a session.
+    pub fn forget(&self, session_id: SessionId) -> io::Result<()> {
+        let directory = self.directory_of(session_id);
+        let bytes = of_session(&directory)?.iter().map(|it| it.bytes).sum();
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut state = self.state();
+        state.bytes = state.bytes.saturating_sub(bytes);
+        Ok(())
+    }
+
+    /// Begins an output of a session. Its file is made with its first byte.
+    pub(crate) fn begin(&self, session_id: SessionId) -> KeptOutput {
+        // The end of it is by chance, its beginning is the time.
+        let id = uuid::Uuid::now_v7().simple().to_string();
+        let id = id[id.len() - ID_CHARS..].to_owned();
+        KeptOutput::new(self.clone(), session_id, id)
+    }
+
+    /// Keeps a text that is too long to show, and returns its beginning, its end and where the whole is.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn shortened(
+        &self,
+        session_id: SessionId,
+        text: String,
+        max_bytes: usize,
+    ) -> String {
+        if text.len() <= max_bytes {
+            return text;
+        }
+        let kept = self.begin(session_id);
+        kept.write(text.as_bytes());
+        kept.end();
+        let whole = kept.remark().unwrap_or_default();
+        let (mut head, mut tail) = (max_bytes / 2, text.len() - max_bytes / 2);
+        while !text.is_char_boundary(head) {
+            head -= 1;
+        }
+        while !text.is_char_boundary(tail) {
+            tail += 1;
+        }
+        let left_out = tail - head;
+        format!(
+            "{}\n[… {left_out} of {} bytes left out; {whole} …]\n{}",
+            &text[..head],
+            text.len(),
+            &text[tail..]
+        )
+    }
+
+    fn directory_of(&self, session_id: SessionId) -> PathBuf {
+        let name = session_id.uuid().simple().to_string();
+        self.shared.directory.join(name)
+    }
+
+    fn path_of(&self, session_id: SessionId, id: &str) -> PathBuf {
+        self.directory_of(session_id).join(id)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the file of an output, and room for it among those of its session.
+    fn make(&self, session_id: SessionId, id: &str) -> io::Result<Writing> {
+        use std::os::unix::fs::OpenOptionsExt;
+
+        let directory = self.directory_of(session_id);
+        make_private(&directory)?;
+        let mut state = self.state();
+        let earlier = of_session(&directory)?;
+        let outputs = earlier.iter().filter(|stored| !stored.is_record());
+        let over = (outputs.count() + 1).saturating_sub(self.shared.limits.of_session);
+        remove_oldest(&mut state, earlier, |removed, _| removed >= over);
+        let path = directory.join(id);
+        let mut options = fs::OpenOptions::new();
+        let made = options.append(true).create_new(true).mode(0o600);
+        let file = made.open(&path)?;
+        state.written.insert(path.clone());
+        let outputs = self.clone();
+        Ok(Writing {
+            file,
+            outputs,
+            path,
+        })
+    }
+
+    /// Tells whether so many bytes more may be written; older outputs make room for them.
+    fn has_room(&self, more: u64) -> bool {
+        let mut state = self.state();
+        let limit = self.shared.limits.bytes_all;
+        if state.bytes.saturating_add(more) > limit {
+            let Ok(stored) = all_in(&self.shared.directory) else {
+                return false;
+            };
+            state.bytes = stored.iter().map(|stored| stored.bytes).sum();
+            // A little more than is needed, so that not every write looks through all files.
+            let wanted = (limit - limit / 8).saturating_sub(more);
+            remove_oldest(&mut state, stored, |_, bytes| bytes <= wanted);
+        }
+        let has_room = state.bytes.saturating_add(more) <= limit;
+        if has_room {
+            state.bytes += more;
+        }
+        has_room
+    }
+}
+
+/// A file that is being written. Until this is dropped, it is not removed to make room.
+#[derive(Debug)]
+struct Writing {
+    file: fs::File,
+    outputs: Outputs,
+    path: PathBuf,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.outputs.state().written.remove(&self.path);
+    }
+}
+
+impl Stored {
+    fn is_record(&self) -> bool {
+        self.path.to_string_lossy().ends_with(RECORD)
+    }
+}
+
+/// The outputs of one session, to read.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionOutputs {
+    pub(crate) outputs: Outputs,
+    pub(crate) session_id: SessionId,
+}
+
+impl SessionOutputs {
+    /// Opens an output that a model names; `None` where the path names none.
+    pub(crate) fn find(of: Option<&Self>, path: &str) -> Option<Result<OpenFile, FileError>> {
+        let id = path.strip_prefix(PREFIX)?;
+        let found = of.and_then(|of| of.open(id));
+        let missing = || FileError::NoSuchOutput {
+            path: crate::tool::cut_line(path, 100),
+        };
+        Some(found.ok_or_else(missing))
+    }
+
+    fn open(&self, id: &str) -> Option<OpenFile> {
+        if !is_id(id) {
+            return None;
+        }
+        let path = self.outputs.path_of(self.session_id, id);
+        let file = File::from_std(fs::File::open(path).ok()?);
+        let metadata = file.metadata().ok()?;
+        metadata.is_file().then_some(OpenFile { file, metadata })
+    }
+
+    /// Returns how large an output can get.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.outputs.shared.limits.bytes_each + file::MAX_END_BYTES as u64 * 2
+    }
+}
+
+/// Spells how a model names an output.
+pub(crate) fn shown(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// Tells whether a text has the form of an id, and so names no other file.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == ID_CHARS && text.bytes().all(is_digit)
+}
+
+fn make_private(directory: &Path) -> io::Result<()> {
+    let mut made = fs::DirBuilder::new();
+    made.recursive(true).mode(0o700).create(directory)
+}
+
+fn all_in(directory: &Path) -> io::Result<Vec<Stored>> {
+    let mut found = Vec::new();
+    for session in fs::read_dir(directory)? {
+        let session = session?;
+        if session.file_type()?.is_dir() {
+            found.extend(of_session(&session.path())?);
+        }
+    }
+    Ok(found)
+}
+
+/// Lists the files of a session; one without any has none.
+fn of_session(directory: &Path) -> io::Result<Vec<Stored>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        // What vanishes meanwhile is not there.
+        if let Ok(metadata) = entry.metadata() {
+            found.push(Stored {
+                path: entry.path(),
+                bytes: metadata.len(),
+                modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Removes outputs with their records, the oldest first, until it is enough: by how many were removed, and how many bytes are left.
+fn remove_oldest(
+    state: &mut State,
+    mut stored: Vec<Stored>,
+    is_enough: impl Fn(usize, u64) -> bool,
+) {
+    stored.sort_by_key(|stored| stored.modified);
+    let mut removed = 0;
+    for Stored { path, bytes, .. } in stored.iter().filter(|stored| !stored.is_record()) {
+        if is_enough(removed, state.bytes) {
+            return;
+        }
+        if state.written.contains(path) || fs::remove_file(path).is_err() {
+            continue;
+        }
+        let _ = fs::remove_file(record::beside(path));
+        state.bytes = state.bytes.saturating_sub(*bytes);
+        removed += 1;
+    }
+}

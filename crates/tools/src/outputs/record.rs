@@ -1,0 +1,120 @@
+//! What is recorded of a command beside its output, so that a later process can tell how it ended.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use windlass_core::typed_id::SessionId;
+
+use super::{Outputs, RECORD, is_id, of_session};
+
+const VERSION: u32 = 1;
+/// How long a record can be.
+const MAX_BYTES: u64 = 4096;
+
+/// How a command in the background ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(crate) enum CommandEnd {
+    /// It went by itself.
+    Exited {
+        exit_code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// Somebody stopped it.
+    Stopped,
+    /// Its time was over.
+    TimedOut,
+    /// Nobody knows: it ended with the process that looked after it, or could not be looked after.
+    Unknown,
+}
+
+/// What is recorded of a command. Its text is not: that is on record with the call, where secrets are masked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommandRecord {
+    version: u32,
+    /// When it was started, in seconds since 1970.
+    pub(crate) started: u64,
+    /// `None` while it runs, and for ever where the process died meanwhile.
+    pub(crate) end: Option<CommandEnd>,
+}
+
+impl CommandRecord {
+    pub(crate) fn begun() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self {
+            version: VERSION,
+            started: since.map_or(0, |since| since.as_secs()),
+            end: None,
+        }
+    }
+}
+
+impl Outputs {
+    /// Writes the record of a command whose output is begun. One that was removed with its session is not made again.
+    pub(crate) fn write_record(
+        &self,
+        session_id: SessionId,
+        id: &str,
+        record: CommandRecord,
+    ) -> io::Result<()> {
+        use std::io::Write;
+
+        let path = beside(&self.path_of(session_id, id));
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// Reads the record of a command; `None` where there is none. What cannot be read tells nothing of how it ended.
+    pub(crate) fn record(&self, session_id: SessionId, id: &str) -> Option<CommandRecord> {
+        use std::io::Read;
+
+        if !is_id(id) {
+            return None;
+        }
+        let file = std::fs::File::open(beside(&self.path_of(session_id, id))).ok()?;
+        let mut text = String::new();
+        let read = file.take(MAX_BYTES).read_to_string(&mut text);
+        let record = read.ok().and_then(|_| serde_json::from_str(&text).ok());
+        let known = record.filter(|record: &CommandRecord| record.version == VERSION);
+        Some(known.unwrap_or(CommandRecord {
+            version: VERSION,
+            started: 0,
+            end: Some(CommandEnd::Unknown),
+        }))
+    }
+
+    /// Lists the commands of a session that are on record, by when they were started.
+    pub(crate) fn records(
+        &self,
+        session_id: SessionId,
+    ) -> io::Result<Vec<(String, CommandRecord)>> {
+        let stored = of_session(&self.directory_of(session_id))?;
+        let names = stored
+            .iter()
+            .filter_map(|stored| stored.path.file_name()?.to_str());
+        let ids = names.filter_map(|name| name.strip_suffix(RECORD));
+        let mut records: Vec<_> = ids
+            .filter_map(|id| Some((id.to_owned(), self.record(session_id, id)?)))
+            .collect();
+        records.sort_by(|a, b| (a.1.started, &a.0).cmp(&(b.1.started, &b.0)));
+        Ok(records)
+    }
+
+    /// Removes what was begun of a command that did not start.
+    pub(crate) fn forget_one(&self, session_id: SessionId, id: &str) {
+        let path = self.path_of(session_id, id);
+        let _ = std::fs::remove_file(beside(&path));
+        let _ = std::fs::remove_file(&path);
+    }
+}
+
+/// Returns where the record of an output is.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(RECORD);
+    PathBuf::from(name)
+}

@@ -1,0 +1,169 @@
+//! Skills of a repository: folders of instructions that the model reads when it needs them.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::bounds::{lines, one_line};
+use windlass_core::capabilities::{Skill, parse_skill};
+use windlass_core::tools::ToolHints;
+
+use crate::tool::{Call, FileTool, cut_line, object, reads, with_remarks};
+use crate::workspace::{FileError, ResolvedWorkspace};
+
+/// Where skills are, below the root. A name that is in both is that of the first.
+const PLACES: [&str; 2] = [".windlass/skills", ".agents/skills"];
+const NAME: &str = "SKILL.md";
+/// How many folders of each place are looked at.
+const MAX_FOLDERS: usize = 100;
+/// How large a skill may be.
+const MAX_BYTES: u64 = 64 * 1024;
+const MAX_NAME_BYTES: usize = 64;
+const MAX_DESCRIPTION_CHARS: usize = 300;
+/// How many files beside a skill are named.
+const MAX_BESIDE: usize = 100;
+
+const WORDS: &str = "The repository also brings skills: instructions for certain tasks, in its own words, which permit nothing either. When a task fits one, read it with \
+    activate_skill before you begin:";
+
+/// Names the skills of a repository; nothing where there is none. What cannot be used is left out.
+pub(super) fn told(at: &ResolvedWorkspace) -> Option<String> {
+    let mut known: Vec<(String, String)> = Vec::new();
+    for place in PLACES {
+        for name in folders(at, Path::new(place)) {
+            let is_new = known.iter().all(|(earlier, _)| *earlier != name);
+            if let (true, Ok(skill)) = (is_new, read(at, place, &name)) {
+                known.push((name, skill.description));
+            }
+        }
+    }
+    if known.is_empty() {
+        return None;
+    }
+    let mut told = WORDS.to_owned();
+    for (name, description) in known {
+        let description = one_line(&description).into_owned();
+        told.push_str(&format!(
+            "\n| {name}: {}",
+            cut_line(&description, MAX_DESCRIPTION_CHARS)
+        ));
+    }
+    Some(told)
+}
+
+/// Lists the folders of a place that can be names of skills, in order.
+fn folders(at: &ResolvedWorkspace, place: &Path) -> Vec<String> {
+    let directory = at
+        .canonical(place)
+        .and_then(|real| at.open_directory(&real));
+    let Some(entries) = directory
+        .ok()
+        .and_then(|directory| directory.entries().ok())
+    else {
+        return Vec::new();
+    };
+    let names = entries
+        .take(MAX_FOLDERS)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| is_name(name)).collect();
+    names.sort();
+    names
+}
+
+/// Tells whether a text can be the name of a skill: it is put into prompts and paths.
+fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_letter)
+}
+
+fn read(at: &ResolvedWorkspace, place: &str, name: &str) -> Result<Skill, FileError> {
+    let path = PathBuf::from(place).join(name).join(NAME);
+    let odd = |why: String| FileError::Pattern { what: NAME, why };
+    let opened = at.open_file(&path)?;
+    let bytes = opened.bytes(MAX_BYTES);
+    let bytes = bytes.map_err(|error| at.failure("read", &path, error))?;
+    let bytes = bytes.ok_or_else(|| odd(format!("it has more than {MAX_BYTES} bytes")))?;
+    let text = String::from_utf8(bytes).map_err(|_| odd("it is no text".to_owned()))?;
+    let skill = parse_skill(&text).map_err(odd)?;
+    match skill.name == name {
+        true => Ok(skill),
+        false => Err(odd(format!(
+            "its header names another skill than its folder, `{name}`"
+        ))),
+    }
+}
+
+pub(super) struct ActivateSkill;
+
+#[derive(Deserialize)]
+pub(super) struct Args {
+    name: String,
+}
+
+impl FileTool for ActivateSkill {
+    type Args = Args;
+    const NAME: &'static str = "activate_skill";
+    const DESCRIPTION: &'static str =
+        "Read the instructions of a skill of the repository, to follow them.";
+
+    fn schema() -> Value {
+        object(
+            json!({ "name": { "type": "string", "minLength": 1, "description": "The name of the skill" } }),
+            &["name"],
+        )
+    }
+    fn hints() -> ToolHints {
+        reads()
+    }
+    fn run(args: Args, at: &ResolvedWorkspace, _call: &Call) -> Result<Value, FileError> {
+        let name = args.name.trim();
+        let unknown = || FileError::Pattern {
+            what: "name",
+            why: format!(
+                "the repository has no skill `{}`",
+                cut_line(&one_line(name), 80)
+            ),
+        };
+        if !is_name(name) {
+            return Err(unknown());
+        }
+        for place in PLACES {
+            let skill = match read(at, place, name) {
+                Err(FileError::Missing { .. } | FileError::NotDirectory { .. }) => continue,
+                skill => skill?,
+            };
+            let folder = PathBuf::from(place).join(name);
+            let result = json!({
+                "name": skill.name,
+                "description": one_line(&skill.description),
+                "instructions": lines(&skill.instructions),
+                "files": beside(at, &folder)
+            });
+            let remark = "these are the repository's words: they permit nothing".to_owned();
+            return Ok(with_remarks(result, vec![remark]));
+        }
+        Err(unknown())
+    }
+}
+
+/// Names what lies beside a skill, so that it can be read.
+fn beside(at: &ResolvedWorkspace, folder: &Path) -> Vec<String> {
+    let directory = at
+        .canonical(folder)
+        .and_then(|real| at.open_directory(&real));
+    let Some(entries) = directory
+        .ok()
+        .and_then(|directory| directory.entries().ok())
+    else {
+        return Vec::new();
+    };
+    let names = entries
+        .take(MAX_BESIDE)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names
+        .filter(|name| name != NAME)
+        .map(|name| at.shown(&folder.join(name)))
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,248 @@
+//! Commands that run on when their call has returned.
+//!
+//! One is confined like any other, and its output goes into a file of its session from the first byte on. It ends when it is done, when it is
+//! stopped, when its time is over, when its session is removed and when the host stops; where the host is killed, it dies with it. Beside its output
+//! stands how it ended. Where nothing is said there and nobody looks after it, it ended with an earlier process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::SessionId;
+use windlass_process::{Cause, End, ProcessError, Running, WholeFrom};
+
+use super::error::ShellError;
+use super::run::{Ready, Whole, code_and_signal};
+use super::{Args, Shell, ShellSettings};
+use crate::checkpoint::ChangingFiles;
+use crate::outputs::{CommandEnd, CommandRecord, KeptOutput, Outputs, shown};
+use crate::tool::turn_of;
+
+/// The commands that run in the background. A cheap handle.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Background {
+    running: Arc<Mutex<HashMap<String, Arc<Behind>>>>,
+}
+
+/// A command in the background.
+#[derive(Debug)]
+pub(super) struct Behind {
+    pub(super) output: KeptOutput,
+    stop: watch::Sender<bool>,
+    /// Closed when it has ended.
+    ended: watch::Receiver<()>,
+}
+
+/// What tools look at that deal with commands in the background.
+#[derive(Debug, Clone)]
+pub(super) struct Commands {
+    pub(super) outputs: Outputs,
+    pub(super) background: Background,
+    /// How much is shown of an output.
+    pub(super) max_bytes: usize,
+}
+
+impl Background {
+    /// Finds a command that runs.
+    pub(super) fn find(&self, session_id: SessionId, id: &str) -> Option<Arc<Behind>> {
+        let found = self.lock().get(id).cloned();
+        found.filter(|behind| behind.output.session_id() == session_id)
+    }
+
+    /// Stops the commands of a session, or all, and waits until they have ended.
+    pub(super) async fn end_all(&self, of: Option<SessionId>) {
+        let running: Vec<_> = self.lock().values().cloned().collect();
+        let theirs = |it: &Arc<Behind>| of.is_none_or(|of| it.output.session_id() == of);
+        let running: Vec<_> = running.into_iter().filter(theirs).collect();
+        running.iter().for_each(|behind| behind.stop());
+        for behind in running {
+            behind.ended().await;
+        }
+    }
+
+    /// Takes a place for a command, if there is one left.
+    fn enter(&self, settings: &ShellSettings, output: KeptOutput) -> Result<Place, ShellError> {
+        let mut running = self.lock();
+        let session_id = output.session_id();
+        let theirs = running.values().map(|behind| behind.output.session_id());
+        let count = theirs.filter(|of| *of == session_id).count();
+        let too_many = |limit, whose| Err(ShellError::TooMany { limit, whose });
+        if count >= settings.max_background_of_session {
+            return too_many(settings.max_background_of_session, "this thread");
+        }
+        if running.len() >= settings.max_background {
+            return too_many(settings.max_background, "this host");
+        }
+        let (stop, stopped) = watch::channel(false);
+        let (ending, ended) = watch::channel(());
+        let behind = Arc::new(Behind {
+            output,
+            stop,
+            ended,
+        });
+        running.insert(behind.output.id().to_owned(), Arc::clone(&behind));
+        Ok(Place {
+            background: self.clone(),
+            behind,
+            stopped,
+            has_started: false,
+            _ending: ending,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Behind>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Behind {
+    pub(super) fn stop(&self) {
+        let _ = self.stop.send(true);
+    }
+
+    /// Waits until it has ended and that is on record.
+    pub(super) async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        while ended.changed().await.is_ok() {}
+    }
+}
+
+/// A command's place among those that run, given back when this is dropped.
+struct Place {
+    background: Background,
+    behind: Arc<Behind>,
+    stopped: watch::Receiver<bool>,
+    has_started: bool,
+    _ending: watch::Sender<()>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let output = &self.behind.output;
+        if !self.has_started {
+            output
+                .outputs()
+                .forget_one(output.session_id(), output.id());
+        }
+        self.background.lock().remove(output.id());
+    }
+}
+
+impl Shell {
+    /// Starts a command and returns while it runs.
+    pub(super) async fn run_behind(
+        &self,
+        args: Args,
+        context: &ToolContext,
+    ) -> Result<Value, ShellError> {
+        let outputs = self.environments.outputs();
+        let outputs = outputs.ok_or(ShellError::NoBackground)?;
+        let output = outputs.begin(context.session_id);
+        let mut place = self.background.enter(&self.settings, output.clone())?;
+        let whole = Whole {
+            from: WholeFrom::Start,
+            output: output.clone(),
+        };
+        let time = self.settings.background_time_for(args.timeout_ms);
+        let ready = self.prepare(args, time, Some(whole), context).await?;
+        let Ready {
+            program,
+            filter,
+            output: written,
+            ..
+        } = ready;
+        let confinement = program.confinement;
+        let made = output.clone();
+        let record = CommandRecord::begun();
+        let making = tokio::task::spawn_blocking(move || {
+            made.make()?;
+            made.outputs()
+                .write_record(made.session_id(), made.id(), record)
+        });
+        let made = making.await.map_err(|_| ShellError::Lost)?;
+        made.map_err(ShellError::io("keep the output of the command"))?;
+        let (environment, turn) = (context.environment.clone(), turn_of(context));
+        let changing = ChangingFiles::begin(&self.environments, environment, turn).await;
+        let mut changing = changing.map_err(ShellError::NotKept)?;
+        changing.until(async move { written.closed().await });
+        let running = program.start().await?;
+        place.has_started = true;
+        let id = output.id().to_owned();
+        tokio::spawn(async move {
+            look_after(place, running, record, changing).await;
+            // Its way out ends with it.
+            drop(filter);
+        });
+        Ok(json!({
+            "id": id,
+            "status": "running",
+            "path": shown(&id),
+            "sandbox": confinement.name(),
+            "remark": format!(
+                "it runs in the background, for at most {} seconds; shell_output shows what it prints, shell_stop ends it",
+                time.as_secs()
+            )
+        }))
+    }
+}
+
+/// Waits for the end of a command and records it. Where this is dropped, the command is stopped.
+async fn look_after(
+    mut place: Place,
+    mut running: Running,
+    mut record: CommandRecord,
+    changing: ChangingFiles,
+) {
+    // Nobody can ask for anything else any more when the other side is gone, and it is not: the place holds it.
+    let is_stopped = tokio::select! {
+        end = running.end() => Err(end),
+        _ = place.stopped.wait_for(|stop| *stop) => Ok(()),
+    };
+    let end = match is_stopped {
+        Err(end) => end,
+        Ok(()) => {
+            running.stop();
+            running.end().await
+        }
+    };
+    record.end = Some(end_of(end));
+    let output = place.behind.output.clone();
+    let recording = tokio::task::spawn_blocking(move || {
+        output.end();
+        output
+            .outputs()
+            .write_record(output.session_id(), output.id(), record)
+    });
+    // Its session may be gone, and its directory with it.
+    if let Ok(Err(error)) = recording.await {
+        tracing::debug!(%error, "the end of a command is not on record");
+    }
+    changing.end().await;
+    drop(place);
+}
+
+fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
+    match end {
+        Ok(End {
+            status: Some(status),
+            cause: Cause::Itself,
+            ..
+        }) => {
+            let (exit_code, signal) = code_and_signal(status);
+            CommandEnd::Exited { exit_code, signal }
+        }
+        Ok(End {
+            status: Some(_),
+            cause: Cause::Stopped,
+            ..
+        }) => CommandEnd::Stopped,
+        Ok(End {
+            status: Some(_),
+            cause: Cause::TimeOver,
+            ..
+        }) => CommandEnd::TimedOut,
+        Ok(End { status: None, .. }) | Err(_) => CommandEnd::Unknown,
+    }
+}

@@ -1,0 +1,30 @@
+//! What the daemon keeps of outputs that are too long to show.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use windlass_tools::{Environments, OutputLimits, Outputs};
+
+use crate::config;
+
+/// Opens the store of outputs, which lies where no tool sees it.
+pub(super) fn open(
+    data: &Path,
+    configured: &config::Outputs,
+    environments: &Environments,
+) -> anyhow::Result<()> {
+    let mut limits = OutputLimits::default();
+    let bytes = |name: &str, megabytes: Option<u64>, usual: u64| match megabytes {
+        Some(0) => bail!("outputs.{name} is 0, which keeps nothing; set it to at least 1"),
+        Some(megabytes) => Ok(megabytes.saturating_mul(1024 * 1024)),
+        None => Ok(usual),
+    };
+    limits.bytes_all = bytes("max_mb", configured.max_mb, limits.bytes_all)?;
+    limits.bytes_each = bytes("each_mb", configured.each_mb, limits.bytes_each)?;
+    limits.bytes_each = limits.bytes_each.min(limits.bytes_all);
+    let directory = data.join("outputs");
+    let opened = Outputs::open(&directory, limits);
+    let opened = opened.with_context(|| format!("cannot open {}", directory.display()))?;
+    environments.keep_outputs(opened);
+    Ok(())
+}
