@@ -27,6 +27,7 @@ use crate::panics::caught_in;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
 use crate::settings::{RuntimeSettings, TakesUp};
+use crate::subagents::{SubagentSettings, Subagents};
 use crate::world::{SystemWorld, World};
 
 /// The model that the simulator answers as when no other is set.
@@ -70,6 +71,7 @@ pub struct InProcessRuntimeBuilder {
     world: Option<Arc<dyn World>>,
     carriers: AgentBackends,
     mcp: Option<Arc<dyn McpConnector>>,
+    subagents: Option<Subagents>,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -252,6 +254,14 @@ impl InProcessRuntimeBuilder {
         self.mcp = Some(connector);
         self
     }
+    /// Adds the capability `subagents`: the models of sessions that enable it can start agents, which work for them in sessions of their
+    /// own.
+    #[must_use]
+    pub fn subagents(mut self, settings: SubagentSettings) -> Self {
+        let subagents = Subagents::new(settings);
+        self.subagents = Some(subagents.clone());
+        self.capability(subagents)
+    }
     /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
     #[must_use]
     pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
@@ -302,6 +312,9 @@ impl InProcessRuntimeBuilder {
             (self.carriers, self.mcp),
             self.default_session_id,
         );
+        if let Some(subagents) = self.subagents {
+            subagents.attach(&inner);
+        }
         for harness in self.harnesses {
             inner.backends.harness_store.add_harness(harness).await?;
         }

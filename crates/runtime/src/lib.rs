@@ -138,6 +138,7 @@ mod runtime;
 mod secrets;
 mod settings;
 mod steps;
+mod subagents;
 mod thread;
 mod turn_context;
 mod turn_result;
@@ -171,6 +172,7 @@ pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSetti
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;
+pub use subagents::{ChildDraft, SubagentHost, SubagentSettings};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};
