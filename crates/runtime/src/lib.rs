@@ -69,6 +69,7 @@
 //! | `session`, `session_storage` | the session's title and facts; values and secrets by name |
 //! | `compaction` | a history that is made shorter by itself when it no longer fits the model's window |
 //! | `infinity_context` | a search of the whole conversation |
+//! | `subagents` | agents that the model starts, where the runtime has them ([`InProcessRuntimeBuilder::subagents`]) |
 //! | `stateless_todo_list`, `current_time` | a plan; the time |
 //! | `loop_detection` | a guard against calls that repeat |
 //! | `message_metadata` | the time and sender of messages, for the model only |

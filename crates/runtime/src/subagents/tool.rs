@@ -50,7 +50,9 @@ impl Task {
             ));
         }
         let is_word = |word: &String| {
-            !word.is_empty() && word.len() <= MAX_WORD_BYTES && !word.contains(char::is_control)
+            // One can become an argument of a program, where a dash would make it an option.
+            let is_plain = !word.contains(char::is_control) && !word.starts_with('-');
+            !word.is_empty() && word.len() <= MAX_WORD_BYTES && is_plain
         };
         let mut words = task.model.iter().chain(&task.backend);
         let mut tools = task.tools.iter().flatten();
@@ -224,6 +226,7 @@ mod tests {
             json!({"prompt": "x".repeat(MAX_PROMPT_BYTES + 1)}),
             json!({"prompt": "x", "model": "m\n"}),
             json!({"prompt": "x", "model": ""}),
+            json!({"prompt": "x", "model": "--dangerously"}),
             json!({"prompt": "x", "backend": "b".repeat(999)}),
             json!({"prompt": "x", "tools": vec!["t"; MAX_TOOLS + 1]}),
             json!({"prompt": "x", "tools": "shell"}),

@@ -19,7 +19,7 @@ use windlass_runtime::{
 use windlass_server::Models;
 
 use super::tools::Tools;
-use super::{budget, configured, mcp, web};
+use super::{budget, configured, mcp, subagents, web};
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
@@ -67,6 +67,11 @@ impl Agent<'_> {
         if web::is_enabled(self.config) {
             harness = harness.with_capability(web::NAME);
         }
+        let backends = self.backends.iter().map(|backend| backend.name.as_str());
+        let starts = subagents::settings(&self.config.subagents, backends);
+        if starts.is_some() {
+            harness = harness.with_capability(subagents::NAME);
+        }
         let mut harness = harness.build();
         harness.id = HARNESS;
         let kept = store.records().get_harness_chain(HARNESS).await?.pop();
@@ -103,6 +108,9 @@ impl Agent<'_> {
         if web::is_enabled(self.config) {
             let (pages, egress) = web::of(self.config, self.tools.environments)?;
             builder = builder.capability(pages).egress_service(Arc::new(egress));
+        }
+        if let Some(starts) = starts {
+            builder = builder.subagents(starts);
         }
         let (environments, shell) = (self.tools.environments, self.tools.shell);
         let variable = |name: &str| std::env::var(name).ok();

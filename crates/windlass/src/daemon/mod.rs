@@ -10,6 +10,7 @@ mod checkpoints;
 mod configured;
 mod mcp;
 mod retention;
+mod subagents;
 mod tools;
 mod web;
 

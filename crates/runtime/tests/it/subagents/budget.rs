@@ -121,16 +121,18 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
     let (model, gate) = (Model::default(), Gate::shut());
     let slow = 5;
     script(&model, &gate, slow);
+    // The disk is there before the first process and after the last.
+    let machine = Life::new();
+    let options = SqliteOptions::new(directory.path().join("data"));
+    let store = machine.run(SqliteStore::open(options)).unwrap();
     let start = async || {
-        let options = SqliteOptions::new(directory.path().join("data"));
-        let store = SqliteStore::open(options).await.unwrap();
         let backends = RuntimeBackends::on_sqlite(&store);
         let setup = limited(Setup::of(&model)).backends(backends);
-        (process(setup, many()).await, store)
+        process(setup, many()).await
     };
     let life = Life::new();
     let before = life.run(async {
-        let (fixture, _store) = start().await;
+        let fixture = start().await;
         drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
         gate.reached(slow).await;
         soon(async {
@@ -143,7 +145,7 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
     });
     drop(life);
     Life::new().run(async {
-        let (fixture, store) = start().await;
+        let fixture = start().await;
         let turns = soon(fixture.runtime.resume_open_turns()).await.unwrap();
         for turn in turns {
             let turn = soon(turn.wait()).await.unwrap();
@@ -171,8 +173,8 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
         });
         let total = usage.await.unwrap().total.cost_usd;
         assert_eq!(windlass_core::budget::micro_usd(total), cost);
-        store.close().await;
     });
+    machine.run(store.close());
 }
 
 #[tokio::test]

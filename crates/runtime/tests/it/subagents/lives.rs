@@ -4,22 +4,19 @@ use super::*;
 use crate::durability::Life;
 use crate::support::Gate;
 
-/// One agent that starts another one.
+/// Two agents, of which one starts a third. What the model says follows from what it reads.
 fn script(model: &Model) {
-    model.when(
-        "go",
-        Call::tools(vec![spawn("1", "one"), spawn("2", "two")]),
-    );
-    model.when("go", Call::answer("done"));
-    model.when("one", Call::tools(vec![spawn("3", "three")]));
-    for name in ["one", "two", "three"] {
-        for _ in 0..3 {
-            model.when(name, Call::answer(&format!("I am {name}")));
+    model.answer_by(|request| {
+        let mut said = request.history.iter();
+        let first = said.next().and_then(|first| first.text());
+        let results = said.filter(|message| message.tool_call_id().is_some());
+        match (first.unwrap_or_default(), results.count()) {
+            ("go", 0) => Call::tools(vec![spawn("1", "one"), spawn("2", "two")]),
+            ("go", _) => Call::answer("done"),
+            ("one", 0) => Call::tools(vec![spawn("3", "three")]),
+            (name, _) => Call::answer(&format!("I am {name}")),
         }
-    }
-    for _ in 0..3 {
-        model.when("go", Call::answer("done"));
-    }
+    });
 }
 
 /// How often a type of record is there.

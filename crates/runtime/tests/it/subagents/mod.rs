@@ -14,7 +14,7 @@ use windlass_core::llm_driver_registry::LlmStreamEvent;
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
-use windlass_runtime::{InMemorySessionStore, RuntimeBackends, SubagentSettings};
+use windlass_runtime::{RuntimeBackends, SubagentSettings};
 
 use crate::support::{Call, Fixture, Model, Setup, SpyJournal, TestWorld, call, soon};
 
@@ -39,10 +39,10 @@ async fn process(setup: Setup, settings: SubagentSettings) -> Fixture {
     }
 }
 
-/// What outlives a process: a journal, and the records of sessions.
+/// What outlives a process: a journal, and the records of sessions and what they build on.
 struct Disk {
     journal: Arc<SpyJournal>,
-    sessions: Arc<InMemorySessionStore>,
+    records: RuntimeBackends,
     world: TestWorld,
     model: Model,
 }
@@ -51,16 +51,18 @@ impl Disk {
     fn new() -> Self {
         Self {
             journal: SpyJournal::new(windlass_runtime::MemoryJournal::new()),
-            sessions: Arc::new(InMemorySessionStore::new()),
+            records: RuntimeBackends::in_memory(),
             world: TestWorld::default(),
             model: Model::default(),
         }
     }
 
     async fn start(&self) -> Fixture {
-        let backends = RuntimeBackends::on_journal(Arc::clone(&self.journal) as _);
-        let mut setup = Setup::of(&self.model)
-            .backends(backends.with_session_store(Arc::clone(&self.sessions) as _));
+        let backends = RuntimeBackends::on_journal(Arc::clone(&self.journal) as _)
+            .with_session_store(Arc::clone(&self.records.session_store))
+            .with_harness_store(Arc::clone(&self.records.harness_store))
+            .with_agent_store(Arc::clone(&self.records.agent_store));
+        let mut setup = Setup::of(&self.model).backends(backends);
         setup.world = self.world.clone();
         process(setup, SubagentSettings::default()).await
     }

@@ -81,9 +81,13 @@ impl Call {
     }
 }
 
+type Rule = Box<dyn Fn(&LlmRequest) -> Call + Send>;
+
 #[derive(Default)]
 struct State {
     script: Mutex<VecDeque<Call>>,
+    /// What it says to a request, whatever it said before.
+    rule: Mutex<Option<Rule>>,
     /// What it says in conversations that begin with certain words.
     conversations: Mutex<HashMap<String, VecDeque<Call>>>,
     requests: Mutex<Vec<LlmRequest>>,
@@ -113,7 +117,15 @@ impl Model {
         calls.push_back(call);
     }
 
+    /// Lets it say what follows from a request alone: so it says the same again when it is asked again.
+    pub(crate) fn answer_by(&self, rule: impl Fn(&LlmRequest) -> Call + Send + 'static) {
+        *self.0.rule.lock().unwrap() = Some(Box::new(rule));
+    }
+
     fn next(&self, request: &LlmRequest) -> Option<Call> {
+        if let Some(rule) = &*self.0.rule.lock().unwrap() {
+            return Some(rule(request));
+        }
         let mut conversations = self.0.conversations.lock().unwrap();
         let first = request.history.iter().next();
         let first = first.and_then(|first| first.text().map(str::to_owned));

@@ -1,6 +1,6 @@
 //! What counts where nobody says anything, asked of those who would use it.
 
-use windlass_runtime::RuntimeSettings;
+use windlass_runtime::{RuntimeSettings, SubagentSettings};
 use windlass_server::{Limits, RpcSettings, Upkeep};
 use windlass_tools::{CheckpointLimits, ShellSettings};
 
@@ -12,13 +12,16 @@ pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
     let settings = RuntimeSettings::default();
+    let subagents = SubagentSettings::default();
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
         .with(&["tools", "disabled"], none.clone())
         .with(&["web", "enabled"], true)
         .with(&["web", "allow"], none.clone())
-        .with(&["web", "deny"], none)
+        .with(&["web", "deny"], none.clone())
+        .with(&["subagents", "enabled"], true)
+        .with(&["subagents", "backends"], none)
         .with(&["approvals", "default"], "ask")
         .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
@@ -50,6 +53,21 @@ pub(super) fn layer() -> Layer {
             u64::try_from(WAITING_INPUTS).ok(),
         ),
         ("limits", "wait_seconds", Some(WAIT.as_secs())),
+        (
+            "subagents",
+            "max_depth",
+            Some(u64::from(subagents.max_depth)),
+        ),
+        (
+            "subagents",
+            "at_once",
+            u64::try_from(subagents.at_once).ok(),
+        ),
+        (
+            "subagents",
+            "per_turn",
+            u64::try_from(subagents.per_turn).ok(),
+        ),
         ("budget", "reserve_tokens", Some(RESERVE_TOKENS)),
         ("runs", "grace_ms", millis(rpc.grace)),
         ("runs", "lease_ms", millis(rpc.lease)),
