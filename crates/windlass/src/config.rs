@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) use windlass_config::{
     ApprovalAction, ApprovalRule, BackendEntry, BackendHome, BackendKind, Budget, Checkpoints,
     Compaction, Config, EnvironmentEntry, EnvironmentNetwork, Layer, Layers, Limits, Origin,
-    Provider, Retention, Runs, Sandbox, Shell, Tools, UnknownModels,
+    Provider, Retention, Runs, Sandbox, Shell, Subagents, Tools, UnknownModels,
 };
 
 use crate::cli::{note, printable};

@@ -232,7 +232,7 @@ impl Spawning<'_> {
     ) -> Spawned<()> {
         let (inner, child) = (self.inner, self.child());
         let is_kept = inner.backends.session_store.has_session(child).await?;
-        if is_kept && record.has_turn {
+        if is_kept && record.has_turn() {
             return Ok(());
         }
         let draft = self.draft(parent, tools).await?;
@@ -249,7 +249,7 @@ impl Spawning<'_> {
             };
             runtime.note_session(child, first).await?;
         }
-        if record.has_turn {
+        if record.has_turn() {
             return Ok(());
         }
         let input = InputMessage {

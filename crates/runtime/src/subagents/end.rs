@@ -6,7 +6,8 @@ use std::time::Duration;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::plain_text;
-use windlass_core::typed_id::SessionId;
+use windlass_core::turn_request::TurnRequest;
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::{Journal, StreamKey};
 
 use crate::errors::from_journal;
@@ -26,11 +27,11 @@ pub(super) enum ChildEnd {
     Cancelled { reason: Option<String> },
 }
 
-/// What is on record of the turn of an agent, the first of its session.
+/// What is on record of the turn in which an agent works for another one. Turns that somebody else begins in its session do not count.
 pub(super) struct ChildRecord {
     stream: StreamKey,
     after: u64,
-    pub(super) has_turn: bool,
+    turn_id: Option<TurnId>,
     /// The last that it said.
     pub(super) answer: String,
     pub(super) end: Option<ChildEnd>,
@@ -41,7 +42,7 @@ impl ChildRecord {
         let mut record = Self {
             stream: StreamKey::from(child),
             after: 0,
-            has_turn: false,
+            turn_id: None,
             answer: String::new(),
             end: None,
         };
@@ -52,6 +53,11 @@ impl ChildRecord {
     /// Tells whether nothing at all is on record of the session.
     pub(super) fn is_empty(&self) -> bool {
         self.after == 0
+    }
+
+    /// Tells whether the turn has begun.
+    pub(super) fn has_turn(&self) -> bool {
+        self.turn_id.is_some()
     }
 
     async fn read_on(&mut self, journal: &dyn Journal) -> Result<()> {
@@ -66,11 +72,18 @@ impl ChildRecord {
     }
 
     fn take(&mut self, event: &Event) {
-        if self.end.is_some() {
+        let turn_id = event.context.turn_id;
+        if let EventData::InputMessage(data) = &event.data
+            && let Some(TurnRequest {
+                parent: Some(_), ..
+            }) = data.message.turn_request()
+        {
+            self.turn_id = turn_id;
+        }
+        if self.end.is_some() || turn_id.is_none() || turn_id != self.turn_id {
             return;
         }
         match &event.data {
-            EventData::TurnStarted(_) | EventData::InputQueued(_) => self.has_turn = true,
             EventData::OutputMessageCompleted(data) => {
                 let text = plain_text(&data.message.content);
                 if !text.trim().is_empty() {

@@ -34,6 +34,10 @@ const KEPT: usize = 256;
 pub(crate) struct Trees(Mutex<HashMap<SessionId, Arc<Tree>>>);
 
 impl Trees {
+    fn has(&self, root: SessionId) -> bool {
+        lock(&self.0).contains_key(&root)
+    }
+
     fn of(&self, root: SessionId) -> Arc<Tree> {
         let mut trees = lock(&self.0);
         if trees.len() >= KEPT && !trees.contains_key(&root) {
@@ -172,12 +176,13 @@ pub(crate) struct TreeSeat {
 }
 
 impl TreeSeat {
-    /// Takes the place of a turn; `None` where nothing is limited, or nobody works for anybody.
+    /// Takes the place of a turn; `None` where nothing is limited, or nobody works for anybody. What this process once counts, it counts
+    /// from then on: a later turn may be limited again.
     pub(crate) fn of(inner: &Arc<Inner>, context: &TurnContext, thread: &Thread) -> Option<Self> {
         let turn = thread.turn()?;
         let is_root = context.parent.is_none();
         let is_alone = is_root && thread.children().is_empty();
-        if is_alone && !context.starts_agents {
+        if is_alone && !context.starts_agents && !inner.trees.has(thread.session_id()) {
             return None;
         }
         let seat = Self::at(inner, context, (thread.session_id(), turn.id))?;
@@ -205,12 +210,12 @@ impl TreeSeat {
     }
 
     fn at(inner: &Arc<Inner>, context: &TurnContext, own: (SessionId, TurnId)) -> Option<Self> {
-        let budgets = context.plan.budgets;
-        if budgets == Budgets::default() {
-            return None;
-        }
         let above = |parent: ParentTurn| (parent.root_session_id, parent.root_turn_id);
         let (root, turn) = context.parent.map_or(own, above);
+        let budgets = context.plan.budgets;
+        if budgets == Budgets::default() && !inner.trees.has(root) {
+            return None;
+        }
         Some(Self {
             inner: Arc::clone(inner),
             tree: inner.trees.of(root),

@@ -233,3 +233,48 @@ async fn model_calls_and_tool_calls_are_shared_too() {
     // The two that started agents count.
     assert_eq!(done, 2);
 }
+
+#[tokio::test]
+async fn what_a_turn_without_agents_and_limits_uses_counts_for_the_thread_too() {
+    use windlass_core::budget::Budgets;
+    use windlass_core::message::InputMessage;
+    let setup = Setup::new([]).settings(|settings| settings.reserve.micro_usd = 1_000);
+    let fixture = process(setup, SubagentSettings::default()).await;
+    let limited = TurnRequest {
+        budgets: Some(Budgets {
+            thread: Budget {
+                micro_usd: Some(100_000),
+                ..Budget::default()
+            },
+            ..Budgets::default()
+        }),
+        ..TurnRequest::default()
+    };
+    let free = TurnRequest {
+        disallowed_tools: vec!["spawn_agent".to_owned()],
+        ..TurnRequest::default()
+    };
+    let spawning = LlmStreamEvent::ToolCalls(vec![spawn("1", "agent")]);
+    let calls = [
+        costing(Call::new().text("first"), 0.01),
+        costing(Call::new().text("second"), 0.06),
+        costing(Call::new().say(spawning), 0.01),
+    ];
+    calls
+        .into_iter()
+        .for_each(|call| fixture.model.when("1", call));
+    for n in 0..9 {
+        let calls = vec![call(&format!("c{n}"), "unknown", json!({}))];
+        let again = Call::new().say(LlmStreamEvent::ToolCalls(calls));
+        fixture.model.when("agent", costing(again, 0.01));
+    }
+    let mut turns = Vec::new();
+    for (text, request) in [("1", limited.clone()), ("2", free), ("3", limited)] {
+        let input = InputMessage::user(text).with_turn_request(request);
+        turns.push(soon(fixture.runtime.run_turn(ROOT, input)).await.unwrap());
+    }
+    assert!(turns[0].success && turns[1].success, "{turns:?}");
+    assert!(is_over_budget(&turns[2]), "{:?}", turns[2]);
+    let (_, cost, _) = spent(&fixture).await;
+    assert!(cost <= 101_000, "{cost} is too much");
+}

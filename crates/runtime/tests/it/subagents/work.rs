@@ -211,3 +211,33 @@ async fn an_agent_that_somebody_stops_or_removes_is_a_result_and_not_the_end_of_
         fixture.assert_sound().await;
     }
 }
+
+#[tokio::test]
+async fn a_turn_that_somebody_begins_in_the_session_of_an_agent_is_none_of_its_parents_business() {
+    let fixture = process(Setup::new([]), SubagentSettings::default()).await;
+    fixture
+        .model
+        .when("go", Call::tools(vec![spawn("1", "child")]));
+    fixture.model.when("child", Call::answer("mine"));
+    fixture.model.when("child", Call::answer("yours"));
+    assert!(fixture.run("go").await.success);
+    let child = children(&fixture, ROOT).await[0];
+    let turn = soon(fixture.runtime.run_text_turn(child, "more")).await;
+    assert_eq!(turn.unwrap().response, "yours");
+    assert_eq!(results(&fixture, ROOT).await[0]["answer"], "mine");
+}
+
+#[tokio::test]
+async fn a_turn_that_has_started_agents_can_be_replayed() {
+    let fixture = process(Setup::new([]), SubagentSettings::default()).await;
+    fixture
+        .model
+        .when("go", Call::tools(vec![spawn("1", "child")]));
+    assert!(fixture.run("go").await.success);
+    let calls = fixture.model.calls();
+    let report = windlass_runtime::Replay::of(&fixture.runtime, ROOT).run();
+    let report = report.await.unwrap();
+    assert!(report.divergence.is_none(), "{:?}", report.divergence);
+    assert_eq!(fixture.model.calls(), calls);
+    assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 2);
+}
