@@ -235,8 +235,8 @@ async fn a_turn_that_has_started_agents_can_be_replayed() {
         .when("go", Call::tools(vec![spawn("1", "child")]));
     assert!(fixture.run("go").await.success);
     let calls = fixture.model.calls();
-    let report = windlass_runtime::Replay::of(&fixture.runtime, ROOT).run();
-    let report = report.await.unwrap();
+    let replay = windlass_runtime::Replay::of(&fixture.runtime, ROOT);
+    let report = replay.run().await.unwrap();
     assert!(report.divergence.is_none(), "{:?}", report.divergence);
     assert_eq!(fixture.model.calls(), calls);
     assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 2);
