@@ -46,6 +46,8 @@ pub struct Config {
     pub tools: Tools,
     /// What is read of the web.
     pub web: Web,
+    /// Agents that models start.
+    pub subagents: Subagents,
     /// Which calls run, which are asked about, and which are refused.
     pub approvals: Approvals,
     /// When a conversation is made shorter by itself for the model.
@@ -356,6 +358,23 @@ pub struct Web {
     pub allow: Vec<String>,
     /// Hosts and networks of which nothing is read.
     pub deny: Vec<String>,
+}
+
+/// Agents that models start; what is not set stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Subagents {
+    /// Whether models are offered `spawn_agent`.
+    pub enabled: Option<bool>,
+    /// How many levels of agents there may be below a turn that somebody began.
+    pub max_depth: Option<u32>,
+    /// How many agents of one turn work at once.
+    pub at_once: Option<usize>,
+    /// How many agents a turn may start in all.
+    pub per_turn: Option<usize>,
+    /// The backends that such an agent may run on, by name.
+    pub backends: Vec<String>,
 }
 
 /// When a conversation is made shorter by itself for the model; what is not set follows from the model.

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::typed_id::{ExecId, MessageId};
+use crate::typed_id::{ExecId, MessageId, SessionId};
 
 /// Returns the id of the message that a model call brings: it is known before the message is, so that its pieces
 /// need not name it.
@@ -21,6 +21,12 @@ pub fn step_of_call(message_id: MessageId, n: usize) -> ExecId {
 #[must_use]
 pub fn step_of_part(exec_id: ExecId, n: u64) -> ExecId {
     ExecId::from_uuid(derive(exec_id.uuid(), n))
+}
+
+/// Returns the session that a call begins which starts an agent: the same one, however often the call is made.
+#[must_use]
+pub fn child_of_step(exec_id: ExecId) -> SessionId {
+    SessionId::from_uuid(derive(exec_id.uuid(), u64::MAX))
 }
 
 /// Returns the `n`th uuid that is derived from another: the same time stamp, other random bits.

@@ -12,6 +12,7 @@ use crate::budget::Budgets;
 use crate::message::{Controls, InputMessage, Message};
 use crate::tool_types::{BuiltinTool, ClientSideTool, ToolDefinition, ToolPolicy};
 use crate::turn_environment::TurnEnvironment;
+use crate::typed_id::{ExecId, SessionId, TurnId};
 
 /// What a caller asks of one turn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -59,6 +60,27 @@ pub struct TurnRequest {
     /// How much the turn, and its thread with it, may use, where that is less than the host allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
+    /// The turn that it works for; its budgets are shared with that one, and it ends with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentTurn>,
+}
+
+/// The turn that another one works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParentTurn {
+    /// Its session.
+    pub session_id: SessionId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The call that began the work.
+    pub exec_id: ExecId,
+    /// The session of the first turn of all, which works for nobody.
+    pub root_session_id: SessionId,
+    /// That turn.
+    pub root_turn_id: TurnId,
+    /// How many turns stand above: 1 for one that works for the first.
+    pub depth: u32,
 }
 
 /// What a caller wants to find on the records that begin and end its turn.
@@ -292,6 +314,10 @@ mod tests {
             "environment": {"environment_id": "local", "cwd": "/srv", "write": false, "shell": false},
             "labels": {"provider": "p", "request_digest": "d"}, "backend": "b",
             "budgets": {"turn": {"tokens": 1}, "thread": {"micro_usd": 2}},
+            "parent": {
+                "session_id": SessionId::from_seed(1), "turn_id": TurnId::from_seed(2), "exec_id": ExecId::from_seed(3),
+                "root_session_id": SessionId::from_seed(4), "root_turn_id": TurnId::from_seed(5), "depth": 1,
+            },
         })
     }
 
@@ -321,6 +347,7 @@ mod tests {
             "/tools/0",
             "/budgets",
             "/budgets/turn",
+            "/parent",
         ] {
             let mut request = whole();
             request.pointer_mut(place).unwrap()["of_a_newer_version"] = json!(true);

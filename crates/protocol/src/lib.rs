@@ -38,8 +38,8 @@ pub use items::{Item, ItemKind};
 pub use mode::Mode;
 pub use threads::{
     CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchThread, ReplayThread,
-    ReplayedThread, RestoredFiles, Thread, ThreadAndTurn, ThreadDetail, ThreadSummary, UndoThread,
-    UndoneThread,
+    ReplayedThread, RestoredFiles, Thread, ThreadAndTurn, ThreadDetail, ThreadParent,
+    ThreadSummary, UndoThread, UndoneThread,
 };
 pub use tools::{
     DynamicToolCallContent, DynamicToolCallParams, DynamicToolCallResult, DynamicToolItemStatus,

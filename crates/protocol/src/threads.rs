@@ -89,6 +89,19 @@ pub struct Thread {
     /// How much it and each of its turns may use, where that is less than the operator allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Who began it, where that was a model that started an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ThreadParent>,
+}
+
+/// The thread and the turn that another thread works for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ThreadParent {
+    /// The thread.
+    pub thread_id: String,
+    /// Its turn.
+    pub turn_id: String,
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.

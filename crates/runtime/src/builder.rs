@@ -23,11 +23,12 @@ use windlass_store::InMemorySessionFileStore;
 use crate::agent_backends::{AgentBackends, BackendHost};
 use crate::backends::RuntimeBackends;
 use crate::builders::SingleSessionBuilder;
-use crate::inner::Inner;
+use crate::inner::{Inner, Others};
 use crate::panics::caught_in;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
 use crate::settings::{RuntimeSettings, TakesUp};
+use crate::subagents::{SubagentSettings, Subagents};
 use crate::world::{SystemWorld, World};
 
 /// The model that the simulator answers as when no other is set.
@@ -72,6 +73,7 @@ pub struct InProcessRuntimeBuilder {
     carriers: AgentBackends,
     mcp: Option<Arc<dyn McpConnector>>,
     remembered: Option<Arc<dyn RememberedCalls>>,
+    subagents: Option<Subagents>,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -260,6 +262,14 @@ impl InProcessRuntimeBuilder {
         self.remembered = Some(calls);
         self
     }
+    /// Adds the capability `subagents`: the models of sessions that enable it can start agents, which work for them in sessions of their
+    /// own.
+    #[must_use]
+    pub fn subagents(mut self, settings: SubagentSettings) -> Self {
+        let subagents = Subagents::new(settings);
+        self.subagents = Some(subagents.clone());
+        self.capability(subagents)
+    }
     /// Sets when turns are taken up that an earlier process left open; the default is when somebody asks.
     #[must_use]
     pub fn takes_up(mut self, takes_up: TakesUp) -> Self {
@@ -307,9 +317,16 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             world,
-            (self.carriers, self.mcp, self.remembered),
+            Others {
+                agents: self.carriers,
+                mcp: self.mcp,
+                remembered: self.remembered,
+            },
             self.default_session_id,
         );
+        if let Some(subagents) = self.subagents {
+            subagents.attach(&inner);
+        }
         for harness in self.harnesses {
             inner.backends.harness_store.add_harness(harness).await?;
         }

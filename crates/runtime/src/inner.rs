@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -26,6 +26,7 @@ use crate::mirror::Mirror;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
+use crate::subagents::{ChildSlots, SubagentHost, Trees};
 use crate::thread::{IdleLimits, Mail, Slot, Slots};
 use crate::turn_context::Offers;
 use crate::world::World;
@@ -56,8 +57,19 @@ pub(crate) struct Inner {
     /// The sessions that forks become which are being made.
     pub(crate) forks: Mutex<HashSet<SessionId>>,
     pub(crate) figures: TurnCounters,
+    /// What turns and the agents that work for them use together.
+    pub(crate) trees: Trees,
+    pub(crate) child_slots: ChildSlots,
+    pub(crate) subagent_host: OnceLock<Arc<dyn SubagentHost>>,
     slots: Slots,
     is_stopping: AtomicBool,
+}
+
+/// Whom the runtime asks beside models and stores.
+pub(crate) struct Others {
+    pub(crate) agents: AgentBackends,
+    pub(crate) mcp: Option<Arc<dyn McpConnector>>,
+    pub(crate) remembered: Option<Arc<dyn RememberedCalls>>,
 }
 
 impl Inner {
@@ -67,11 +79,11 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         world: Arc<dyn World>,
-        (agents, mcp, remembered): (
-            AgentBackends,
-            Option<Arc<dyn McpConnector>>,
-            Option<Arc<dyn RememberedCalls>>,
-        ),
+        Others {
+            agents,
+            mcp,
+            remembered,
+        }: Others,
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::new(&settings.secrets));
@@ -98,6 +110,9 @@ impl Inner {
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),
             figures: TurnCounters::default(),
+            trees: Trees::default(),
+            child_slots: ChildSlots::default(),
+            subagent_host: OnceLock::new(),
             slots: Slots::default(),
             is_stopping: AtomicBool::new(false),
         });

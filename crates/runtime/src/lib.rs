@@ -69,6 +69,7 @@
 //! | `session`, `session_storage` | the session's title and facts; values and secrets by name |
 //! | `compaction` | a history that is made shorter by itself when it no longer fits the model's window |
 //! | `infinity_context` | a search of the whole conversation |
+//! | `subagents` | agents that the model starts, where the runtime has them ([`InProcessRuntimeBuilder::subagents`]) |
 //! | `stateless_todo_list`, `current_time` | a plan; the time |
 //! | `loop_detection` | a guard against calls that repeat |
 //! | `message_metadata` | the time and sender of messages, for the model only |
@@ -138,6 +139,7 @@ mod runtime;
 mod secrets;
 mod settings;
 mod steps;
+mod subagents;
 mod thread;
 mod turn_context;
 mod turn_result;
@@ -171,6 +173,7 @@ pub use settings::{CompactionSettings, RecoveryPolicy, RetryPolicy, RuntimeSetti
 pub use steps::arguments::check_arguments;
 #[cfg(feature = "schema")]
 pub use steps::arguments::check_schema;
+pub use subagents::{ChildDraft, SubagentHost, SubagentSettings};
 pub use thread::{PROCESS_RESTART, PROCESS_STOPPED};
 pub use tokio_util::sync::CancellationToken;
 pub use turn_result::{EventObserver, StopReason, TurnHandle, TurnOptions, TurnResult};

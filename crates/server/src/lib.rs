@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod app;
+mod children;
 mod environments;
 mod error;
 mod external;

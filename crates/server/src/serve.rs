@@ -267,6 +267,8 @@ impl Server {
             stopping: CancellationToken::new(),
             port: address.map_or(0, |address| address.port()),
         });
+        let host = crate::children::ChildThreads::of(&app);
+        app.runtime.set_subagent_host(Arc::new(host));
         let rpc = Rpc::open(&app).await?;
         let router = routes::router(&app).merge(rpc.router());
         let sockets = app.settings.unix_sockets.iter();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::approval_rules::call_digest;
 use windlass_core::budget::Spent;
-use windlass_core::derived_id::step_of_call;
+use windlass_core::derived_id::{child_of_step, step_of_call};
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ContextCompactedData, Decision as Verdict, Event, EventData, LlmGenerationData,
@@ -14,13 +14,13 @@ use windlass_core::items::{ItemStep, item_step};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::message::{ContentPart, Message, MessageRole, ToolResultContentPart};
 use windlass_core::tools::ToolCall;
-use windlass_core::typed_id::{ExecId, MessageId, TurnId};
+use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::fits::{Fit, Misfit};
 use crate::run::LimitWait;
 use crate::state::{
-    Act, Answered, Call, CallState, Compaction, CompactionTries, Measured, Phase, Queued, Reason,
-    Text, Thread, Turn, TurnEnd,
+    Act, Answered, Call, CallState, Child, Compaction, CompactionTries, Measured, Phase, Queued,
+    Reason, Text, Thread, Turn, TurnEnd,
 };
 
 /// What the model reads of a call whose result was lost.
@@ -283,6 +283,8 @@ impl Thread {
                 self.measure(data);
                 self.spend(|spent| spent.add_call(&data.metadata));
             }
+            EventData::SubagentStarted(data) => self.begin_child(event, data.child_session_id),
+            EventData::SubagentCompleted(data) => self.end_child(data.child_session_id),
             // `show` keeps what people see of it.
             EventData::TurnSteered(_) => {}
             // The events beside them say what becomes of the turn and its calls.
@@ -303,14 +305,38 @@ impl Thread {
             | EventData::ToolProgress(_)
             | EventData::ToolOutputDelta(_)
             | EventData::CapabilityUsage(_)
-            | EventData::SubagentStarted(_)
-            | EventData::SubagentCompleted(_)
             | EventData::TaskCreated(_)
             | EventData::TaskUpdated(_)
             | EventData::FileWritten(_)
             | EventData::ScheduleTriggered(_)
             | EventData::JournalPruned(_)
             | EventData::Custom(_) => {}
+        }
+    }
+
+    /// Keeps in mind which session a call has begun. Records of other programs may name any; only the child of the step counts.
+    fn begin_child(&mut self, event: &Event, session_id: SessionId) {
+        let (Some(turn_id), Some(exec_id)) = (event.context.turn_id, event.context.exec_id) else {
+            return;
+        };
+        let is_known = self
+            .children
+            .iter()
+            .any(|child| child.session_id == session_id);
+        if !is_known && session_id == child_of_step(exec_id) {
+            Arc::make_mut(&mut self.children).push(Child {
+                turn_id,
+                exec_id,
+                session_id,
+                is_done: false,
+            });
+        }
+    }
+
+    fn end_child(&mut self, session_id: SessionId) {
+        let place = |child: &Child| child.session_id == session_id;
+        if let Some(at) = self.children.iter().position(place) {
+            Arc::make_mut(&mut self.children)[at].is_done = true;
         }
     }
 

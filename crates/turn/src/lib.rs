@@ -32,7 +32,7 @@ pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;
 pub use run::{KnownSession, LimitWait, Run};
 pub use state::{
-    Act, Call, CallState, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
+    Act, Call, CallState, Child, Compaction, Phase, Queued, Reason, Text, Thread, Turn, TurnEnd,
 };
 pub use windlass_core::derived_id::derive;
 pub use windlass_core::runs::PROCESS_STOPPED;

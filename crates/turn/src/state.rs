@@ -49,6 +49,21 @@ pub struct Thread {
     pub(crate) discovered: Arc<DiscoveredTools>,
     /// What the provider counted in the newest request.
     pub(crate) measured: Option<Measured>,
+    /// The sessions that its calls have begun. Shared, because every decision starts from a copy.
+    pub(crate) children: Arc<Vec<Child>>,
+}
+
+/// A session that a call of a thread has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Child {
+    /// The turn of the call.
+    pub turn_id: TurnId,
+    /// The call.
+    pub exec_id: ExecId,
+    /// The session.
+    pub session_id: SessionId,
+    /// Whether what it came to is on record.
+    pub is_done: bool,
 }
 
 /// How long a request was.
@@ -410,6 +425,7 @@ impl Thread {
             session: None,
             discovered: Arc::default(),
             measured: None,
+            children: Arc::default(),
         }
     }
 
@@ -459,6 +475,11 @@ impl Thread {
     #[must_use]
     pub fn spent(&self) -> &Spent {
         &self.spent
+    }
+    /// Returns the sessions that its calls have begun, oldest first.
+    #[must_use]
+    pub fn children(&self) -> &[Child] {
+        &self.children
     }
     /// Returns the session that the last backend has of the conversation.
     #[must_use]

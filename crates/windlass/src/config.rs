@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) use windlass_config::{
     ApprovalAction, ApprovalRule, BackendEntry, BackendHome, BackendKind, Budget, Checkpoints,
     Compaction, Config, EnvironmentNetwork, Layer, Layers, Limits, Origin, Outputs, Provider,
-    Retention, Runs, Sandbox, SecretEntry, Shell, Tools, UnknownModels,
+    Retention, Runs, Sandbox, SecretEntry, Shell, Subagents, Tools, UnknownModels,
 };
 
 use crate::cli::{note, printable};

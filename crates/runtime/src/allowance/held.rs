@@ -8,12 +8,13 @@ use windlass_core::events::TokenUsage;
 use windlass_core::typed_id::ExecId;
 
 use super::{Allowance, AllowanceCall, CallUsage};
+use crate::subagents::TreeSeat;
 use crate::thread::StepScope;
 use crate::world::World;
 
-/// What is set aside for a model call. Dropped before the call came to its end, it counts as used.
+/// What is set aside for a model call, by everybody who counts it. Dropped before the call came to its end, it counts as used.
 pub(crate) struct Held {
-    allowance: Arc<dyn Allowance>,
+    allowances: Vec<Arc<dyn Allowance>>,
     call: AllowanceCall,
     world: Arc<dyn World>,
     is_settled: bool,
@@ -22,10 +23,18 @@ pub(crate) struct Held {
 impl Held {
     /// Makes the call known that is to be asked about; `None` where nobody wants to be asked.
     pub(crate) fn of(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
-        let allowance = Arc::clone(scope.inner.backends.allowance.as_ref()?);
+        let mut allowances: Vec<Arc<dyn Allowance>> = Vec::new();
+        if let Some(seat) = TreeSeat::of(scope.inner, scope.context, scope.thread) {
+            seat.will_ask(exec_id);
+            allowances.push(Arc::new(seat));
+        }
+        allowances.extend(scope.inner.backends.allowance.clone());
+        if allowances.is_empty() {
+            return None;
+        }
         let least: &Reserve = &scope.context.plan.reserve;
         Some(Self {
-            allowance,
+            allowances,
             call: AllowanceCall {
                 exec_id,
                 owner: scope.context.owner.clone(),
@@ -39,8 +48,13 @@ impl Held {
 
     /// Asks for it.
     pub(crate) fn asking(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let (allowance, call) = (Arc::clone(&self.allowance), self.call.clone());
-        async move { allowance.reserve(&call).await }
+        let (allowances, call) = (self.allowances.clone(), self.call.clone());
+        async move {
+            for allowance in &allowances {
+                allowance.reserve(&call).await?;
+            }
+            Ok(())
+        }
     }
 
     /// Tells what the call has used that came to its end.
@@ -56,7 +70,9 @@ impl Held {
     fn settle(&mut self, used: CallUsage<'_>) {
         if !std::mem::replace(&mut self.is_settled, true) {
             self.call.at = self.world.now();
-            self.allowance.settle(&self.call, used);
+            for allowance in &self.allowances {
+                allowance.settle(&self.call, used);
+            }
         }
     }
 }

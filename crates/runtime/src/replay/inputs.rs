@@ -151,6 +151,8 @@ fn is_emitted(data: &EventData) -> bool {
             | EventData::CapabilityUsage(_)
             | EventData::TaskCreated(_)
             | EventData::TaskUpdated(_)
+            | EventData::SubagentStarted(_)
+            | EventData::SubagentCompleted(_)
     )
 }
 

@@ -77,6 +77,11 @@ impl InProcessRuntime {
         self.inner.figures.read()
     }
 
+    /// Sets who looks at agents before they begin that models start, once: whoever comes later is not asked.
+    pub fn set_subagent_host(&self, host: Arc<dyn crate::SubagentHost>) {
+        let _ = self.inner.subagent_host.set(host);
+    }
+
     /// Returns the session that `single_session` made.
     #[must_use]
     pub fn default_session_id(&self) -> Option<SessionId> {

@@ -23,6 +23,7 @@ use super::emitter::StepEmitter;
 use super::{arguments, output};
 use crate::inner::Inner;
 use crate::secrets::{MIN_SECRET_BYTES, Mask, Secret};
+use crate::subagents::TreeSeat;
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
 
@@ -98,6 +99,8 @@ pub(crate) struct ToolRun {
     turn_id: TurnId,
     exec_id: ExecId,
     call: Arc<ToolCall>,
+    /// Where its turn is counted together with others.
+    seat: Option<TreeSeat>,
 }
 
 impl ToolRun {
@@ -114,6 +117,7 @@ impl ToolRun {
             turn_id,
             exec_id,
             call,
+            seat: TreeSeat::shared(scope),
         }
     }
 
@@ -130,7 +134,10 @@ impl ToolRun {
             );
         };
         let started_at = self.inner.world.now();
-        let mut outcome = self.carry_out(tool.as_ref(), definition).await;
+        let mut outcome = match self.refused_by_tree().await {
+            Some(refusal) => failed(&self.call, refusal),
+            None => self.carry_out(tool.as_ref(), definition).await,
+        };
         output::cap(
             &mut outcome.result,
             self.inner.settings.max_tool_result_bytes,
@@ -138,6 +145,15 @@ impl ToolRun {
         let took = (self.inner.world.now() - started_at).num_milliseconds();
         outcome.duration_ms = u64::try_from(took).ok();
         outcome
+    }
+
+    /// Says why the turns that share a budget may make no further call.
+    async fn refused_by_tree(&self) -> Option<String> {
+        let taken = self.seat.as_ref()?.take_tool_call(self.exec_id).await;
+        taken.unwrap_or_else(|error| {
+            tracing::error!(session = %self.session_id, %error, "what agents used together cannot be read");
+            Some("not run: what the agents of this turn have used cannot be read".to_owned())
+        })
     }
 
     /// Hooks, the tool, hooks again. Each may take as long as the tool may.

@@ -27,6 +27,7 @@ use crate::steps::backend::{BackendRun, Told};
 use crate::steps::model::{ModelCall, Progress};
 use crate::steps::output;
 use crate::steps::tool::{self, ToolRun};
+use crate::subagents::SPAWN_AGENT;
 use crate::turn_context::TurnContext;
 use crate::world::Sleep;
 
@@ -577,6 +578,16 @@ impl Actor {
                 self.tasks.insert(task.id(), exec_id);
                 self.running.insert(exec_id, RunningTool { call, task });
             }
+        }
+    }
+
+    /// Stops the calls that wait for agents. What these do is none of it.
+    pub(super) fn stop_spawning(&mut self) {
+        if self.context.as_ref().is_some_and(|it| it.starts_agents) {
+            let calls = self.running.iter();
+            let waiting = calls.filter(|(_, tool)| tool.call.name == SPAWN_AGENT);
+            let waiting: Vec<ExecId> = waiting.map(|(exec_id, _)| *exec_id).collect();
+            waiting.into_iter().for_each(|exec_id| self.stop(exec_id));
         }
     }
 

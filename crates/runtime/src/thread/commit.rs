@@ -14,11 +14,12 @@ use super::actor::Actor;
 use super::mail::Mail;
 use super::masking::RealCalls;
 use super::slot::Slot;
-use crate::allowance::{AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall, CallUsage};
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::panics::{caught, tried};
+use crate::subagents::{TreeSeat, stop_children};
 
 /// How long a thread whose turn the journal has failed waits before it is woken.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
@@ -58,6 +59,7 @@ impl Actor {
         if !events.is_empty() {
             self.inner.figures.observe(&events);
             self.settle_runs(&events);
+            stop_children(&self.inner, &self.thread, &events);
             self.tail_recorded_in(&events);
             self.slot.publish(self.thread.history());
             self.note_progress(status_before, &events).await;
@@ -92,9 +94,6 @@ impl Actor {
 
     /// Tells whoever allows it what the runs of backends have used: that is known when they have ended.
     fn settle_runs(&self, events: &[Arc<Event>]) {
-        let Some(allowance) = &self.inner.backends.allowance else {
-            return;
-        };
         let context = self.context.as_ref();
         for event in events {
             if let (EventData::BackendCompleted(data), Some(exec_id)) =
@@ -107,7 +106,14 @@ impl Actor {
                     at: event.ts,
                     reserve: self.inner.settings.reserve,
                 };
-                allowance.settle(&call, CallUsage::Known(usage));
+                if let Some(allowance) = &self.inner.backends.allowance {
+                    allowance.settle(&call, CallUsage::Known(usage));
+                }
+                if let Some(seat) =
+                    context.and_then(|context| TreeSeat::of_child(&self.inner, context))
+                {
+                    seat.settle(&call, CallUsage::Known(usage));
+                }
             }
         }
     }

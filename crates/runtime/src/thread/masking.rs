@@ -331,6 +331,14 @@ fn mask_emitted(mask: &Mask, data: &mut EventData) {
                 mask.value(details);
             }
         }
+        EventData::SubagentStarted(data) => {
+            mask.text(&mut data.name);
+            mask.optional(&mut data.task);
+        }
+        EventData::SubagentCompleted(data) => {
+            mask.text(&mut data.name);
+            mask.optional(&mut data.result);
+        }
         // A step can record nothing else that has a text.
         _ => {}
     }

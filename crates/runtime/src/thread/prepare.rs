@@ -16,9 +16,10 @@ use super::actor::Actor;
 use super::commit::Accepted;
 use super::mail::{AbandonReason, Reply, Submission, SubmissionKind};
 use super::waiters::Ticket;
-use crate::allowance::{AllowanceCall, CallUsage};
+use crate::allowance::{Allowance, AllowanceCall, CallUsage};
 use crate::errors::to_failure;
 use crate::inner::Inner;
+use crate::subagents::{PARENT_ENDED, TreeSeat, is_wanted};
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
@@ -62,7 +63,17 @@ impl Preparing {
             discovery,
         };
         let is_new = !matches!(purpose, Purpose::Recover);
+        let parent = asked
+            .controls
+            .as_ref()
+            .and_then(|it| it.turn.as_ref()?.parent);
         let making = Box::pin(async move {
+            // What works for a turn must not begin, or go on, behind the end of that turn.
+            if let Some(parent) = &parent
+                && !is_wanted(&inner, parent).await?
+            {
+                return Err(AgentLoopError::Cancelled);
+            }
             let assembled = assemble(&inner, session_id, asked).await?;
             if is_new {
                 check_allowance(&inner, &assembled.context).await?;
@@ -167,6 +178,12 @@ impl Actor {
             (Purpose::Recover, Err(error @ AgentLoopError::EnvironmentNotFound(_))) => {
                 let failure = to_failure(&error);
                 self.decide(Input::GiveUp { failure }).await?;
+                self.answer_asked();
+            }
+            (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
+                let reason = Some(PARENT_ENDED.to_owned());
+                let turn_id = None;
+                self.decide(Input::Interrupt { turn_id, reason }).await?;
                 self.answer_asked();
             }
             (Purpose::Recover, Err(error)) => return Err(self.suspend(&error).await),
@@ -336,18 +353,24 @@ fn input_of(submission: &Submission) -> Input {
 
 /// Refuses a turn that a backend would carry once nothing is left of what sessions may use together. The backend makes its model
 /// calls itself, so this is the only time to ask.
-async fn check_allowance(inner: &Inner, context: &TurnContext) -> Result<()> {
-    let allowance = inner.backends.allowance.as_ref();
-    let Some(allowance) = allowance.filter(|_| context.backend.is_some()) else {
+async fn check_allowance(inner: &Arc<Inner>, context: &TurnContext) -> Result<()> {
+    if context.backend.is_none() {
         return Ok(());
-    };
+    }
+    let mut allowances: Vec<Arc<dyn Allowance>> = Vec::new();
+    if let Some(seat) = TreeSeat::of_child(inner, context) {
+        allowances.push(Arc::new(seat));
+    }
+    allowances.extend(inner.backends.allowance.clone());
     let call = AllowanceCall {
         exec_id: ExecId::from_uuid(inner.world.uuid()),
         owner: context.owner.clone(),
         at: inner.world.now(),
         reserve: inner.settings.reserve,
     };
-    allowance.reserve(&call).await?;
-    allowance.settle(&call, CallUsage::Nothing);
+    for allowance in allowances {
+        allowance.reserve(&call).await?;
+        allowance.settle(&call, CallUsage::Nothing);
+    }
     Ok(())
 }

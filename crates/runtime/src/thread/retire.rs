@@ -21,6 +21,8 @@ impl Actor {
         self.flush_chunk().await?;
         self.drop_model();
         self.backend = None;
+        // They wait for other sessions, which stop too; the next process asks those again.
+        self.stop_spawning();
         let mut patience = self.inner.world.sleep(patience);
         while !self.tools.is_empty() {
             tokio::select! {

@@ -28,12 +28,14 @@ use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::tools::TOOL_SEARCH;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_core::turn_request::ParentTurn;
 use windlass_core::typed_id::{ModelId, SessionId};
 use windlass_turn::{BackendPlan, CompactionPlan, Thread, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;
 use crate::inner::Inner;
 use crate::panics::caught_in;
+use crate::subagents::{SPAWN_AGENT, SUBAGENTS};
 pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use deferred::SplitTools;
 pub(crate) use discovered::Discovery;
@@ -61,6 +63,10 @@ pub(crate) struct TurnContext {
     pub(crate) asked_model: Option<String>,
     /// Whose work it is, where it is not the operator's.
     pub(crate) owner: Option<String>,
+    /// The turn that it works for.
+    pub(crate) parent: Option<ParentTurn>,
+    /// Whether its model can start agents.
+    pub(crate) starts_agents: bool,
 }
 
 impl TurnContext {
@@ -317,6 +323,9 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         discovered,
         compaction,
     };
+    let spawning = offer.tool(SPAWN_AGENT).map(|tool| tool.hints());
+    let starts_agents =
+        spawning.is_some_and(|hints| hints.capability_id.as_deref() == Some(SUBAGENTS));
     let context = TurnContext {
         plan,
         system_prompt: system_prompt.into(),
@@ -331,6 +340,8 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         backend,
         asked_model: request.model,
         owner: request.owner,
+        parent: request.parent,
+        starts_agents,
         model,
     };
     Ok(Assembled {

@@ -32,6 +32,7 @@ mod open_turns;
 mod replay;
 mod secrets;
 mod shutdown;
+mod subagents;
 mod support;
 mod tool_search;
 mod tools;

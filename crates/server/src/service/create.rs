@@ -79,6 +79,7 @@ impl Asked {
             approvals_remembered: false,
             backend,
             budget: budget::checked(request.budget)?,
+            parent: None,
         })
     }
 

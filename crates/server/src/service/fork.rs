@@ -102,6 +102,8 @@ impl Asked {
             archived: false,
             auto_approve: of_parent.auto_approve && !of_parent.approvals_remembered,
             approvals_remembered: false,
+            // The fork of an agent works for nobody.
+            parent: None,
             model: cut.model.unwrap_or(of_parent.model),
             ..of_parent
         };

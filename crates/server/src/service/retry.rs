@@ -228,6 +228,8 @@ impl Asked {
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             owner: thread.agent.clone(),
             budgets: budget::of_turn(thread, None)?,
+            // Whoever it worked for does not wait for this one.
+            parent: None,
             ..recorded
         };
         for tool in idle_tools {

@@ -84,6 +84,7 @@ impl Asked {
             backend: carrier.map(str::to_owned),
             owner: thread.agent.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
+            parent: None,
         };
         let effort = request
             .reasoning_effort

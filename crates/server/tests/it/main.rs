@@ -4,6 +4,7 @@
 mod answers;
 mod attacks;
 mod budgets;
+mod children;
 mod compact;
 mod decided_again;
 mod environments;

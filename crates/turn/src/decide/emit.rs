@@ -1,5 +1,6 @@
 //! What a running step may record by itself: progress, output, and events of its own.
 
+use windlass_core::derived_id::child_of_step;
 use windlass_core::events::EventData;
 use windlass_core::typed_id::ExecId;
 
@@ -8,16 +9,19 @@ use crate::draft::Draft;
 
 impl Draft<'_> {
     pub(super) fn emit(&mut self, exec_id: ExecId, data: EventData) -> Result<(), Rejected> {
-        let allowed = matches!(
-            data,
+        let allowed = match &data {
             EventData::ToolProgress(_)
-                | EventData::ToolOutputDelta(_)
-                | EventData::Custom(_)
-                | EventData::FileWritten(_)
-                | EventData::CapabilityUsage(_)
-                | EventData::TaskCreated(_)
-                | EventData::TaskUpdated(_)
-        );
+            | EventData::ToolOutputDelta(_)
+            | EventData::Custom(_)
+            | EventData::FileWritten(_)
+            | EventData::CapabilityUsage(_)
+            | EventData::TaskCreated(_)
+            | EventData::TaskUpdated(_) => true,
+            // A step has one child. Any other session is none of its business: a child is stopped with its turn.
+            EventData::SubagentStarted(data) => data.child_session_id == child_of_step(exec_id),
+            EventData::SubagentCompleted(data) => data.child_session_id == child_of_step(exec_id),
+            _ => false,
+        };
         if !allowed {
             return Err(Rejected::NotEmittable(data.event_type()));
         }

@@ -228,6 +228,10 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     writeln!(out, "in           {}", one_line(&thread.workspace))?;
     let by = thread.backend.as_ref().unwrap_or(&thread.model);
     writeln!(out, "with         {}", one_line(by))?;
+    if let Some(parent) = &thread.parent {
+        let (thread, turn) = (one_line(&parent.thread_id), one_line(&parent.turn_id));
+        writeln!(out, "works for    {thread}, turn {turn}")?;
+    }
     for item in &detail.items {
         writeln!(out)?;
         show_item(item, out)?;

@@ -21,7 +21,7 @@ use windlass_server::{Models, RememberedBook};
 use windlass_tools::RepositoryCapability;
 
 use super::tools::Tools;
-use super::{budget, configured, mcp, web};
+use super::{budget, configured, mcp, subagents, web};
 use crate::backends::{ConfiguredBackend, Starts};
 use crate::config::{Config, UnknownModels};
 use crate::demonstration::{self, Demonstration};
@@ -76,6 +76,11 @@ impl Agent<'_> {
         if self.config.repository.instructions != Some(false) {
             harness = harness.with_capability(RepositoryCapability::ID);
         }
+        let backends = self.backends.iter().map(|backend| backend.name.as_str());
+        let starts = subagents::settings(&self.config.subagents, backends);
+        if starts.is_some() {
+            harness = harness.with_capability(subagents::NAME);
+        }
         let mut harness = harness.build();
         harness.id = HARNESS;
         let kept = store.records().get_harness_chain(HARNESS).await?.pop();
@@ -116,6 +121,9 @@ impl Agent<'_> {
         if web::is_enabled(self.config) {
             let (pages, egress) = web::of(self.config, self.tools.environments)?;
             builder = builder.capability(pages).egress_service(Arc::new(egress));
+        }
+        if let Some(starts) = starts {
+            builder = builder.subagents(starts);
         }
         let (environments, shell) = (self.tools.environments, self.tools.shell);
         let variable = |name: &str| std::env::var(name).ok();

@@ -12,6 +12,7 @@ mod mcp;
 mod named_secrets;
 mod outputs;
 mod retention;
+mod subagents;
 mod tools;
 mod web;
 

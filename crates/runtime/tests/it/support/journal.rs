@@ -1,7 +1,7 @@
 //! A journal that counts, and that fails when it is told to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -20,6 +20,9 @@ pub(crate) struct SpyJournal {
     patience: AtomicUsize,
     /// How many reads fail before one succeeds again.
     unreadable: AtomicUsize,
+    /// After how many appends nobody hears of one any more, and whether that one is kept.
+    stall: Mutex<Option<(usize, bool)>>,
+    stalled: watch::Sender<bool>,
 }
 
 impl SpyJournal {
@@ -37,6 +40,26 @@ impl SpyJournal {
     /// Lets the next reads fail.
     pub(crate) fn fail_reads(&self, reads: usize) {
         self.unreadable.store(reads, Ordering::SeqCst);
+    }
+    /// Lets nobody hear of an append any more, after so many: as if the process died there. The first of them may be kept.
+    pub(crate) fn stall_after(&self, appends: usize, is_kept: bool) {
+        *self.stall.lock().unwrap() = Some((appends, is_kept));
+        self.stalled.send_replace(false);
+    }
+    /// Takes appends again.
+    pub(crate) fn go_on(&self) {
+        *self.stall.lock().unwrap() = None;
+    }
+    /// Waits for the first append that nobody hears of.
+    pub(crate) async fn has_stalled(&self) {
+        let _ = self.stalled.subscribe().wait_for(|stalled| *stalled).await;
+    }
+    /// Counts an append; returns whether it is kept where nobody is to hear of it.
+    fn stalls(&self) -> Option<bool> {
+        let mut stall = self.stall.lock().unwrap();
+        let (left, is_kept) = (*stall)?;
+        *stall = Some((left.saturating_sub(1), left > 0 && is_kept));
+        (left == 0).then_some(is_kept)
     }
     fn lose_patience(&self) -> Result<(), JournalError> {
         match self.patience.load(Ordering::SeqCst) {
@@ -64,6 +87,13 @@ impl Journal for SpyJournal {
     }
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         self.lose_patience()?;
+        if let Some(is_kept) = self.stalls() {
+            if is_kept {
+                self.inner.append(claim, batch).await?;
+            }
+            self.stalled.send_replace(true);
+            return std::future::pending().await;
+        }
         self.inner.append(claim, batch).await?;
         self.appends.fetch_add(1, Ordering::SeqCst);
         Ok(())

@@ -1,6 +1,6 @@
 //! A model that says what the test wrote for it, and keeps what was sent to it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,9 +81,15 @@ impl Call {
     }
 }
 
+type Rule = Box<dyn Fn(&LlmRequest) -> Call + Send>;
+
 #[derive(Default)]
 struct State {
     script: Mutex<VecDeque<Call>>,
+    /// What it says to a request, whatever it said before.
+    rule: Mutex<Option<Rule>>,
+    /// What it says in conversations that begin with certain words.
+    conversations: Mutex<HashMap<String, VecDeque<Call>>>,
     requests: Mutex<Vec<LlmRequest>>,
     made: AtomicUsize,
 }
@@ -102,6 +108,31 @@ impl Model {
     /// Writes the next call.
     pub(crate) fn then(&self, call: Call) {
         self.0.script.lock().unwrap().push_back(call);
+    }
+
+    /// Writes the next call of the conversation that begins with these words.
+    pub(crate) fn when(&self, first: &str, call: Call) {
+        let mut conversations = self.0.conversations.lock().unwrap();
+        let calls = conversations.entry(first.to_owned()).or_default();
+        calls.push_back(call);
+    }
+
+    /// Lets it say what follows from a request alone: so it says the same again when it is asked again.
+    pub(crate) fn answer_by(&self, rule: impl Fn(&LlmRequest) -> Call + Send + 'static) {
+        *self.0.rule.lock().unwrap() = Some(Box::new(rule));
+    }
+
+    fn next(&self, request: &LlmRequest) -> Option<Call> {
+        if let Some(rule) = &*self.0.rule.lock().unwrap() {
+            return Some(rule(request));
+        }
+        let mut conversations = self.0.conversations.lock().unwrap();
+        let first = request.history.iter().next();
+        let first = first.and_then(|first| first.text().map(str::to_owned));
+        match first.and_then(|first| conversations.get_mut(&first)) {
+            Some(calls) => calls.pop_front(),
+            None => self.0.script.lock().unwrap().pop_front(),
+        }
     }
 
     /// Forgets what was not said yet.
@@ -164,8 +195,8 @@ impl LlmDriver for Model {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
+        let call = self.next(&request);
         self.0.requests.lock().unwrap().push(request);
-        let call = self.0.script.lock().unwrap().pop_front();
         let Call { connect, pieces } = call.unwrap_or_else(|| Call::answer("ok"));
         for piece in connect {
             match piece {

@@ -13,6 +13,7 @@ use windlass_core::typed_id::{HarnessId, ModelId};
 use windlass_runtime::{
     HarnessBuilder, InProcessRuntime, InProcessRuntimeBuilder, ManualWorld, RetryPolicy,
     RuntimeBackends, RuntimeSettings, SqliteOptions, SqliteRetention, SqliteStore,
+    SubagentSettings,
 };
 use windlass_server::{Access, HostWireStore, Models, Server, Settings, Token, WireStore};
 use windlass_tools::ShellSettings;
@@ -39,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) data: Option<PathBuf>,
     /// Whether the agent has files and a shell.
     pub(crate) has_tools: bool,
+    /// Whether its model can start agents.
+    pub(crate) starts_agents: bool,
     /// Counts what is read.
     pub(crate) tap: Option<Arc<Tap>>,
     /// Writes down what is asked of the read model.
@@ -57,6 +60,7 @@ impl Default for Setup {
             store: Arc::new(HostWireStore::in_memory(100)),
             data: None,
             has_tools: false,
+            starts_agents: false,
             tap: None,
             asked: None,
             retention: SqliteRetention::default(),
@@ -114,6 +118,9 @@ impl Setup {
         if self.has_tools {
             harness = harness.with_capability("files").with_capability("shell");
         }
+        if self.starts_agents {
+            harness = harness.with_capability("subagents");
+        }
         let mut harness = harness.build();
         harness.id = HarnessId::from_seed(1);
         let mut settings = Settings::new(
@@ -150,6 +157,9 @@ impl Setup {
             .default_model(demo("demo-model"))
             .settings(runtime_settings)
             .harness(harness);
+        if self.starts_agents {
+            builder = builder.subagents(SubagentSettings::default());
+        }
         if let Some(world) = self.world {
             builder = builder.world(world);
         }

@@ -152,6 +152,10 @@ impl FakeModel {
             }
             "AGAIN" => calls(vec![call("again", json!({}))]),
             "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
+            "SPAWN" => {
+                let prompt = said.strip_prefix("SPAWN ").unwrap_or_default();
+                calls(vec![call("spawn_agent", json!({ "prompt": prompt }))])
+            }
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
             "BOTH" => calls(vec![
                 call("shell", json!({"command": "echo hi"})),

@@ -1,6 +1,6 @@
 //! What counts where nobody says anything, asked of those who would use it.
 
-use windlass_runtime::RuntimeSettings;
+use windlass_runtime::{RuntimeSettings, SubagentSettings};
 use windlass_server::{Limits, RpcSettings, Upkeep};
 use windlass_tools::{CheckpointLimits, OutputLimits, ShellSettings};
 
@@ -12,6 +12,7 @@ pub(super) fn layer() -> Layer {
     let (limits, rpc) = (Limits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
     let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
+    let subagents = SubagentSettings::default();
     let none: Vec<String> = Vec::new();
     let mut layer = Layer::of(Origin::Default)
         .with(&["models"], none.clone())
@@ -19,8 +20,10 @@ pub(super) fn layer() -> Layer {
         .with(&["web", "enabled"], true)
         .with(&["web", "allow"], none.clone())
         .with(&["web", "deny"], none.clone())
-        .with(&["shell", "hosts"], none)
+        .with(&["shell", "hosts"], none.clone())
         .with(&["shell", "network"], "inherit")
+        .with(&["subagents", "enabled"], true)
+        .with(&["subagents", "backends"], none)
         .with(&["approvals", "default"], "ask")
         .with(&["compaction", "enabled"], true)
         .with(&["unknown_models"], "default_provider")
@@ -53,6 +56,21 @@ pub(super) fn layer() -> Layer {
             u64::try_from(WAITING_INPUTS).ok(),
         ),
         ("limits", "wait_seconds", Some(WAIT.as_secs())),
+        (
+            "subagents",
+            "max_depth",
+            Some(u64::from(subagents.max_depth)),
+        ),
+        (
+            "subagents",
+            "at_once",
+            u64::try_from(subagents.at_once).ok(),
+        ),
+        (
+            "subagents",
+            "per_turn",
+            u64::try_from(subagents.per_turn).ok(),
+        ),
         ("budget", "reserve_tokens", Some(RESERVE_TOKENS)),
         ("runs", "grace_ms", millis(rpc.grace)),
         ("runs", "lease_ms", millis(rpc.lease)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_config::{BackendEntry, BackendHome, McpApproval, McpServerEntry, without_login};
 
 use crate::cli::{note, printable};
-use crate::config::{ApprovalAction, ApprovalRule, Config};
+use crate::config::{ApprovalAction, ApprovalRule, Config, SecretEntry};
 
 /// Says where keys would go, what would run, and what nobody would be asked about, so that no file is trusted unseen.
 pub(super) fn tell(config: &Config) {
@@ -28,6 +28,15 @@ pub(super) fn tell(config: &Config) {
     }
     for (name, backend) in &config.backends {
         tell_backend(name, backend);
+    }
+    for (name, secret) in &config.secrets {
+        tell_secret(name, secret);
+    }
+    if !config.shell.hosts.is_empty() {
+        let hosts = &config.shell.hosts;
+        note(&format!(
+            "commands reach {hosts:?} where the network is filtered"
+        ));
     }
     let allows = |rule: &&ApprovalRule| rule.action == ApprovalAction::Allow;
     for rule in config.approvals.rules.iter().filter(allows) {
@@ -98,6 +107,16 @@ fn tell_backend(name: &str, backend: &BackendEntry) {
     }
     if backend.home == BackendHome::User {
         note(&format!("the agent {name:?} has your home directory"));
+    }
+}
+
+fn tell_secret(name: &str, secret: &SecretEntry) {
+    let (commands, hosts) = (secret.commands, &secret.hosts);
+    if commands {
+        note(&format!("commands are given the secret {name:?}"));
+    }
+    if !hosts.is_empty() {
+        note(&format!("requests to {hosts:?} carry the secret {name:?}"));
     }
 }
 

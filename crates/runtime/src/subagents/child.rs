@@ -1,0 +1,386 @@
+//! Begins an agent, or finds the one that the same call has begun before, and waits for its end.
+
+use std::sync::Arc;
+
+use windlass_core::derived_id::child_of_step;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{
+    EventContext, EventData, EventRequest, SessionStartedData, SubagentCompletedData,
+    SubagentStartedData,
+};
+use windlass_core::message::{Controls, InputMessage};
+use windlass_core::session::{Session, SessionStatus, SubagentStatus};
+use windlass_core::traits::ToolContext;
+use windlass_core::turn_request::{ParentTurn, TurnLabels, TurnRequest};
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_turn::OnBusy;
+
+use super::end::{ChildEnd, ChildRecord};
+use super::host::ChildDraft;
+use super::slots::TurnSlots;
+use super::stop::{input_of, stop};
+use super::tool::Task;
+use super::{SPAWN_AGENT, SubagentSettings};
+use crate::inner::Inner;
+use crate::runtime::{InProcessRuntime, open_session};
+use crate::turn_result::TurnOptions;
+
+/// How much of a task or an answer stands in the records of the parent beside the call itself.
+const SHOWN_BYTES: usize = 500;
+
+/// Why an agent did not begin, or how nobody can say what became of it. The model reads it.
+pub(super) struct Refusal(pub(super) String);
+
+type Spawned<T> = std::result::Result<T, Refusal>;
+
+impl From<AgentLoopError> for Refusal {
+    fn from(error: AgentLoopError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A call that starts an agent.
+pub(super) struct Spawning<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) settings: &'a SubagentSettings,
+    pub(super) context: &'a ToolContext,
+    pub(super) turn_id: TurnId,
+    pub(super) exec_id: ExecId,
+    pub(super) task: Task,
+}
+
+/// What the parent's thread says.
+struct Parent {
+    controls: Controls,
+    link: ParentTurn,
+    /// How many agents its turn has begun.
+    begun: usize,
+    /// Whether this one was begun, and whether it is on record that it ended.
+    is_begun: bool,
+    is_done: bool,
+}
+
+impl Spawning<'_> {
+    fn child(&self) -> SessionId {
+        child_of_step(self.exec_id)
+    }
+
+    /// Carries the call out. It may be made again at any moment: whatever was done is found.
+    pub(super) async fn run(mut self) -> Spawned<(ChildEnd, String)> {
+        self.hide_secrets();
+        let slots = &self.inner.child_slots;
+        let slots = slots.of(self.turn_id, self.settings.at_once);
+        let working = slots.working.acquire().await;
+        let _working = working.map_err(|_| Refusal("the runtime stops".to_owned()))?;
+        let (parent, tools) = self.begin(&slots).await?;
+        let journal = Arc::clone(&self.inner.backends.journal);
+        let mut record = ChildRecord::read(&*journal, self.child()).await?;
+        if let Err(refusal) = self.start(&parent, tools, &record).await {
+            self.note_end(&parent, &ChildEnd::failed(&refusal.0), "")
+                .await?;
+            return Err(refusal);
+        }
+        if let Err(error) = record.wait(self.inner, self.child()).await {
+            // Nobody will hear of it any more.
+            let _ = stop(self.inner, self.child()).await;
+            return Err(error.into());
+        }
+        let end = record.end.unwrap_or(ChildEnd::Completed);
+        self.note_end(&parent, &end, &record.answer).await?;
+        Ok((end, record.answer))
+    }
+
+    /// Secrets of the session are its own: they are no more to be found in the records of another one.
+    fn hide_secrets(&mut self) {
+        if let Some(mask) = self.inner.secrets.mask(self.context.session_id) {
+            mask.text(&mut self.task.prompt);
+            mask.optional(&mut self.task.name);
+        }
+    }
+
+    /// Checks what the call asks for and records that the agent begins, before anything of it is made.
+    async fn begin(&self, slots: &TurnSlots) -> Spawned<(Parent, Vec<String>)> {
+        let _one_at_a_time = slots.beginning.lock().await;
+        let parent = self.parent().await?;
+        let tools = self.tools(&parent)?;
+        self.check_backend(&parent)?;
+        if parent.is_begun {
+            return Ok((parent, tools));
+        }
+        let SubagentSettings {
+            max_depth,
+            per_turn,
+            ..
+        } = *self.settings;
+        if parent.link.depth > max_depth {
+            return Err(Refusal(format!(
+                "agents may be {max_depth} levels deep, and this is the last; do the work yourself"
+            )));
+        }
+        if parent.begun >= per_turn {
+            return Err(Refusal(format!(
+                "a turn may start {per_turn} agents, and this one has; do the rest yourself"
+            )));
+        }
+        self.emit(SubagentStartedData {
+            child_session_id: self.child(),
+            name: self.name(),
+            task: Some(shown(&self.task.prompt)),
+        })
+        .await?;
+        Ok((parent, tools))
+    }
+
+    async fn parent(&self) -> Spawned<Parent> {
+        let session_id = self.context.session_id;
+        let slot = self.inner.slot(session_id).await?;
+        let thread = self.inner.look_at(&slot).await?;
+        let is_meant = thread.turn().is_some_and(|turn| turn.id == self.turn_id);
+        let input = input_of(&thread).filter(|_| is_meant);
+        let input = input.ok_or_else(|| Refusal("the turn has ended".to_owned()))?;
+        let controls = input.controls.clone().unwrap_or_default();
+        let above = controls.turn.as_ref().and_then(|turn| turn.parent);
+        let root = |of: &ParentTurn| (of.root_session_id, of.root_turn_id);
+        let (root_session_id, root_turn_id) =
+            above.as_ref().map_or((session_id, self.turn_id), root);
+        let of_turn = || {
+            let children = thread.children().iter();
+            children.filter(|child| child.turn_id == self.turn_id)
+        };
+        let own = of_turn().find(|child| child.exec_id == self.exec_id);
+        Ok(Parent {
+            controls,
+            link: ParentTurn {
+                session_id,
+                turn_id: self.turn_id,
+                exec_id: self.exec_id,
+                root_session_id,
+                root_turn_id,
+                depth: above.map_or(0, |above| above.depth).saturating_add(1),
+            },
+            begun: of_turn().count(),
+            is_begun: own.is_some(),
+            is_done: own.is_some_and(|child| child.is_done),
+        })
+    }
+
+    /// Returns the tools that the agent gets, by name: those that its parent has here, or fewer.
+    fn tools(&self, parent: &Parent) -> Spawned<Vec<String>> {
+        let (Some(visible), Some(registry)) = (
+            &self.context.visible_tool_names,
+            &self.context.tool_registry,
+        ) else {
+            return Err(Refusal("the tools of the turn are not known".to_owned()));
+        };
+        let is_last = parent.link.depth >= self.settings.max_depth;
+        let is_given = |name: &&String| {
+            // A name that could be read as a pattern might mean more than the tool.
+            registry.has(name) && !name.contains(['*', '?']) && !(is_last && *name == SPAWN_AGENT)
+        };
+        let mut names: Vec<String> = visible.iter().filter(is_given).cloned().collect();
+        names.sort_unstable();
+        let Some(wished) = &self.task.tools else {
+            return Ok(names);
+        };
+        if let Some(other) = wished.iter().find(|wished| !names.contains(wished)) {
+            let other = windlass_core::bounds::one_line(other);
+            return Err(Refusal(format!(
+                "an agent cannot have the tool `{other}`: it gets tools of yours that run here, which are {}",
+                names.join(", ")
+            )));
+        }
+        names.retain(|name| wished.contains(name));
+        Ok(names)
+    }
+
+    /// A foreign agent brings its own tools, and knows nothing of what is forbidden to its parent.
+    fn check_backend(&self, parent: &Parent) -> Spawned<()> {
+        let Some(backend) = &self.task.backend else {
+            return Ok(());
+        };
+        if !self.settings.backends.contains(backend) {
+            let known = self.settings.backends.join(", ");
+            let backend = windlass_core::bounds::one_line(backend);
+            return Err(Refusal(format!(
+                "no agent may run on the backend `{backend}`; allowed are: {known}"
+            )));
+        }
+        let request = parent.controls.turn.as_deref();
+        let is_narrow = |request: &TurnRequest| {
+            let is_free = |environment: &windlass_core::turn_environment::TurnEnvironment| {
+                environment.write && environment.shell
+            };
+            request.allowed_tools.is_some()
+                || !request.disallowed_tools.is_empty()
+                || !request.environment.as_ref().is_none_or(is_free)
+        };
+        let is_narrow = request.is_some_and(is_narrow) || self.context.network_access.is_some();
+        if is_narrow || self.task.tools.is_some() {
+            return Err(Refusal(
+                "an agent on a backend has tools of its own, so only a turn that may use everything can start one".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes the session and begins its turn, as far as that is not done yet.
+    async fn start(
+        &self,
+        parent: &Parent,
+        tools: Vec<String>,
+        record: &ChildRecord,
+    ) -> Spawned<()> {
+        let (inner, child) = (self.inner, self.child());
+        let is_kept = inner.backends.session_store.has_session(child).await?;
+        if is_kept && record.has_turn() {
+            return Ok(());
+        }
+        let draft = self.draft(parent, tools).await?;
+        if !is_kept {
+            open_session(inner, draft.session.clone()).await?;
+        }
+        let runtime = InProcessRuntime {
+            inner: Arc::clone(inner),
+        };
+        if let (Some(_), true) = (&draft.record, record.is_empty()) {
+            let first = SessionStartedData {
+                title: draft.session.title,
+                record: draft.record,
+            };
+            runtime.note_session(child, first).await?;
+        }
+        if record.has_turn() {
+            return Ok(());
+        }
+        let input = InputMessage {
+            controls: Some(draft.controls),
+            ..InputMessage::user(self.task.prompt.clone())
+        };
+        let options = TurnOptions {
+            on_busy: OnBusy::Refuse,
+            ..TurnOptions::default()
+        };
+        runtime.submit_with(child, input, options).await?;
+        Ok(())
+    }
+
+    async fn draft(&self, parent: &Parent, tools: Vec<String>) -> Spawned<ChildDraft> {
+        let session_id = self.context.session_id;
+        let sessions = &self.inner.backends.session_store;
+        let of_parent = sessions.get_session(session_id).await?;
+        let of_parent = of_parent.ok_or(AgentLoopError::SessionNotFound(session_id))?;
+        let task = &self.task;
+        let mut controls = parent.controls.clone();
+        let asked = controls.turn.take().map(|turn| *turn).unwrap_or_default();
+        let turn = TurnRequest {
+            model: task.model.clone().or(asked.model),
+            // Nobody waits there to carry them out.
+            tools: Vec::new(),
+            allowed_tools: Some(tools).filter(|_| task.backend.is_none()),
+            input_summary: task.name.clone(),
+            labels: asked.labels.map(|labels| TurnLabels {
+                request_digest: None,
+                ..labels
+            }),
+            backend: task.backend.clone(),
+            parent: Some(parent.link),
+            ..asked
+        };
+        controls.turn = Some(Box::new(turn));
+        let mut draft = ChildDraft {
+            parent: session_id,
+            parent_turn: self.turn_id,
+            session: self.session(of_parent),
+            controls,
+            model: task.model.clone(),
+            record: None,
+        };
+        if let Some(host) = self.inner.subagent_host.get() {
+            host.admit(&mut draft).await?;
+        }
+        Ok(draft)
+    }
+
+    /// A session like the parent's, that works for it.
+    fn session(&self, parent: Session) -> Session {
+        let now = self.inner.world.now();
+        Session {
+            id: self.child(),
+            title: Some(self.name()),
+            preview: None,
+            output_preview: None,
+            tools: Vec::new(),
+            status: SessionStatus::Started,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            finished_at: None,
+            usage: None,
+            parent_session_id: Some(parent.id),
+            subagent_name: Some(self.name()),
+            subagent_task: Some(shown(&self.task.prompt)),
+            subagent_status: Some(SubagentStatus::Running),
+            ..parent
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.task.name {
+            Some(name) => name.clone(),
+            None => SPAWN_AGENT.to_owned(),
+        }
+    }
+
+    async fn note_end(&self, parent: &Parent, end: &ChildEnd, answer: &str) -> Result<()> {
+        let sessions = &self.inner.backends.session_store;
+        if let Some(mut session) = sessions.get_session(self.child()).await? {
+            session.subagent_status = Some(end.status());
+            sessions.add_session(session).await?;
+        }
+        if parent.is_done {
+            return Ok(());
+        }
+        self.emit(SubagentCompletedData {
+            child_session_id: self.child(),
+            name: self.name(),
+            success: *end == ChildEnd::Completed,
+            result: Some(shown(answer)).filter(|answer| !answer.is_empty()),
+        })
+        .await
+    }
+
+    async fn emit(&self, data: impl Into<EventData>) -> Result<()> {
+        let context = EventContext::of_step(self.turn_id, self.exec_id);
+        let request = EventRequest::new(self.context.session_id, context, data.into());
+        self.inner.emit(self.exec_id, request).await.map(drop)
+    }
+}
+
+impl ChildEnd {
+    fn failed(error: &str) -> Self {
+        Self::Failed {
+            code: None,
+            error: error.to_owned(),
+        }
+    }
+
+    fn status(&self) -> SubagentStatus {
+        match self {
+            Self::Completed => SubagentStatus::Completed,
+            Self::Failed { code, .. } if code.as_deref() == Some("max_iterations") => {
+                SubagentStatus::MaxIterationsReached
+            }
+            Self::Failed { .. } => SubagentStatus::Failed,
+            Self::Cancelled { .. } => SubagentStatus::Cancelled,
+        }
+    }
+}
+
+/// Returns the beginning of a text.
+fn shown(text: &str) -> String {
+    let mut end = text.len().min(SHOWN_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

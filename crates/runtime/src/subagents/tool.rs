@@ -1,0 +1,244 @@
+//! The tool `spawn_agent`: what a model says to start an agent, and what it reads of it.
+
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::bounds::one_line;
+use windlass_core::derived_id::child_of_step;
+use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints};
+use windlass_core::traits::ToolContext;
+use windlass_core::typed_id::SessionId;
+
+use super::child::{Refusal, Spawning};
+use super::end::ChildEnd;
+use super::{SPAWN_AGENT, Shared};
+
+const MAX_PROMPT_BYTES: usize = 64 * 1024;
+const MAX_NAME_CHARS: usize = 80;
+const MAX_WORD_BYTES: usize = 200;
+const MAX_TOOLS: usize = 256;
+/// An agent takes its time; what limits it are budgets, and whoever stops its parent.
+const TIMEOUT_MS: u64 = 30 * 24 * 3600 * 1000;
+
+/// What an agent is to do, and with what.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Task {
+    pub(super) prompt: String,
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) backend: Option<String>,
+    #[serde(default)]
+    pub(super) tools: Option<Vec<String>>,
+}
+
+impl Task {
+    fn read(arguments: Value) -> Result<Self, String> {
+        let mut task: Self =
+            serde_json::from_value(arguments).map_err(|error| error.to_string())?;
+        if task.prompt.trim().is_empty() {
+            return Err("`prompt` is empty: say what the agent is to do".to_owned());
+        }
+        if task.prompt.len() > MAX_PROMPT_BYTES {
+            return Err(format!(
+                "`prompt` has more than {MAX_PROMPT_BYTES} bytes; put the long part into a file that the agent can read"
+            ));
+        }
+        let is_word = |word: &String| {
+            // One can become an argument of a program, where a dash would make it an option.
+            let is_plain = !word.contains(char::is_control) && !word.starts_with('-');
+            !word.is_empty() && word.len() <= MAX_WORD_BYTES && is_plain
+        };
+        let mut words = task.model.iter().chain(&task.backend);
+        let mut tools = task.tools.iter().flatten();
+        if !words.all(is_word) || !tools.all(is_word) {
+            return Err("names of models, backends and tools are short words".to_owned());
+        }
+        if task.tools.iter().flatten().count() > MAX_TOOLS {
+            return Err(format!("`tools` has more than {MAX_TOOLS} names"));
+        }
+        let name = task.name.as_deref().map(one_line);
+        let name = name.map(|name| name.chars().take(MAX_NAME_CHARS).collect::<String>());
+        task.name = name.filter(|name| !name.trim().is_empty());
+        Ok(task)
+    }
+}
+
+/// Starts an agent and waits for its answer.
+pub(super) struct SpawnAgent {
+    shared: Arc<Shared>,
+}
+
+impl SpawnAgent {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+#[async_trait]
+impl Tool for SpawnAgent {
+    fn name(&self) -> &str {
+        SPAWN_AGENT
+    }
+    fn description(&self) -> &str {
+        "Start an agent that does a part of the work by itself, and wait for its answer. It knows nothing of this conversation: the \
+         prompt must say everything. Several calls in one message run at once. It works in the same directory, with your tools or \
+         fewer, and what it uses counts as yours."
+    }
+    fn parameters_schema(&self) -> Value {
+        let mut properties = json!({
+            "prompt": { "type": "string", "description": "What to do, and what to answer. All that the agent needs to know." },
+            "name": { "type": "string", "description": "A few words, for people who watch." },
+            "model": { "type": "string", "description": "Another model than yours." },
+            "tools": { "type": "array", "items": { "type": "string" }, "description": "The only tools that it gets, by name; all of yours if left out." },
+        });
+        let backends = &self.shared.settings.backends;
+        if !backends.is_empty() {
+            properties["backend"] = json!({
+                "type": "string", "enum": backends,
+                "description": "A whole agent of others that does the work, with its own tools.",
+            });
+        }
+        json!({
+            "type": "object", "properties": properties, "required": ["prompt"], "additionalProperties": false,
+        })
+    }
+    fn requires_context(&self) -> bool {
+        true
+    }
+    fn hints(&self) -> ToolHints {
+        // The same call finds the same agent.
+        ToolHints::default()
+            .with_side_effect_class(SideEffectClass::Idempotent)
+            .with_timeout_ms(TIMEOUT_MS)
+    }
+    async fn execute(&self, _arguments: Value) -> ToolExecutionResult {
+        ToolExecutionResult::tool_error("an agent can be started by a turn only")
+    }
+    async fn execute_with_context(
+        &self,
+        arguments: Value,
+        context: &ToolContext,
+    ) -> ToolExecutionResult {
+        let inner = self.shared.runtime.get().and_then(Weak::upgrade);
+        let step = context.event_context.as_ref();
+        let step = step.and_then(|step| step.turn_id.zip(step.exec_id));
+        let (Some(inner), Some((turn_id, exec_id))) = (inner, step) else {
+            return self.execute(arguments).await;
+        };
+        let task = match Task::read(arguments) {
+            Ok(task) => task,
+            Err(text) => return ToolExecutionResult::tool_error(text),
+        };
+        let settings = &self.shared.settings;
+        let spawning = Spawning {
+            inner: &inner,
+            settings,
+            context,
+            turn_id,
+            exec_id,
+            task,
+        };
+        let ended = Box::pin(spawning.run()).await;
+        // The next process asks again: that this one stops is no result.
+        if inner.is_stopping() && ended.is_err() {
+            std::future::pending::<()>().await;
+        }
+        match ended {
+            Ok((end, answer)) => {
+                result(child_of_step(exec_id), &end, &answer, settings.answer_bytes)
+            }
+            Err(Refusal(text)) => ToolExecutionResult::tool_error(text),
+        }
+    }
+}
+
+fn result(child: SessionId, end: &ChildEnd, answer: &str, max_bytes: usize) -> ToolExecutionResult {
+    let answer = head_and_tail(answer, max_bytes);
+    let (status, why) = match end {
+        ChildEnd::Completed => {
+            return ToolExecutionResult::success(
+                json!({ "session_id": child, "status": "completed", "answer": answer }),
+            );
+        }
+        ChildEnd::Failed { error, .. } => ("failed", Some(error)),
+        ChildEnd::Cancelled { reason } => ("was stopped", reason.as_ref()),
+    };
+    let mut text = format!("the agent {child} {status}");
+    if let Some(why) = why {
+        text.push_str(": ");
+        text.push_str(&head_and_tail(why, 1024));
+    }
+    if !answer.is_empty() {
+        text.push_str("\nThe last that it said: ");
+        text.push_str(&answer);
+    }
+    ToolExecutionResult::tool_error(text)
+}
+
+/// Returns the beginning and the end of a text that is too long, and how much is left out between them.
+fn head_and_tail(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
+    }
+    let (mut head, mut tail) = (max_bytes - max_bytes / 2, text.len() - max_bytes / 2);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    let left_out = tail - head;
+    format!(
+        "{}\n[… {left_out} bytes left out …]\n{}",
+        &text[..head],
+        &text[tail..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_keeps_its_beginning_and_its_end() {
+        assert_eq!(head_and_tail("short", 5), "short");
+        assert_eq!(
+            head_and_tail("abcdefghij", 4),
+            "ab\n[… 6 bytes left out …]\nij"
+        );
+        for max_bytes in 0..30 {
+            let cut = head_and_tail(&"é…𝕏".repeat(9), max_bytes);
+            assert!(cut.len() <= max_bytes + 40, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_task_is_refused() {
+        for hostile in [
+            json!({}),
+            json!({"prompt": " "}),
+            json!({"prompt": "x".repeat(MAX_PROMPT_BYTES + 1)}),
+            json!({"prompt": "x", "model": "m\n"}),
+            json!({"prompt": "x", "model": ""}),
+            json!({"prompt": "x", "model": "--dangerously"}),
+            json!({"prompt": "x", "backend": "b".repeat(999)}),
+            json!({"prompt": "x", "tools": vec!["t"; MAX_TOOLS + 1]}),
+            json!({"prompt": "x", "tools": "shell"}),
+            json!({"prompt": "x", "budget": 1}),
+            json!({"prompt": "x", "session_id": "session_1"}),
+        ] {
+            assert!(Task::read(hostile.clone()).is_err(), "{hostile}");
+        }
+        let name = "\u{202e}a\nb".repeat(100);
+        let task = Task::read(json!({"prompt": "x", "name": name})).unwrap();
+        let name = task.name.unwrap();
+        assert!(name.chars().count() <= MAX_NAME_CHARS, "{name}");
+        assert!(!name.contains('\n'), "{name}");
+    }
+}

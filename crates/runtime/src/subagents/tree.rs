@@ -1,0 +1,426 @@
+//! What a turn and all agents that work for it use together.
+//!
+//! The budgets of the first turn, the root, count for the whole tree. What is used is on record in the journals of its sessions: they are
+//! read once, when a process first makes a call of the tree, and what it uses itself is counted as it happens. Everything is set aside
+//! under one lock, so that agents that work at once cannot pass a limit together.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::OnceCell;
+use windlass_core::budget::{Budget, Budgets, Limit, Refused, Reserve, Spent, cost, tokens};
+use windlass_core::derived_id::child_of_step;
+use windlass_core::error::{AgentLoopError, Result};
+use windlass_core::events::{Event, EventData};
+use windlass_core::turn_request::ParentTurn;
+use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_store::{Journal, StreamKey};
+use windlass_turn::Thread;
+
+use crate::allowance::{Allowance, AllowanceCall, CallUsage};
+use crate::errors::from_journal;
+use crate::inner::Inner;
+use crate::thread::StepScope;
+use crate::turn_context::TurnContext;
+
+/// How many records are read at a time.
+const AT_ONCE: usize = 512;
+/// How many trees are kept in memory; what is forgotten is read again.
+const KEPT: usize = 256;
+
+/// The trees of this process, by the session of their root.
+#[derive(Default)]
+pub(crate) struct Trees(Mutex<HashMap<SessionId, Arc<Tree>>>);
+
+impl Trees {
+    fn has(&self, root: SessionId) -> bool {
+        lock(&self.0).contains_key(&root)
+    }
+
+    fn of(&self, root: SessionId) -> Arc<Tree> {
+        let mut trees = lock(&self.0);
+        if trees.len() >= KEPT && !trees.contains_key(&root) {
+            trees.retain(|_, tree| Arc::strong_count(tree) > 1);
+        }
+        Arc::clone(trees.entry(root).or_default())
+    }
+}
+
+#[derive(Default)]
+struct Tree {
+    book: OnceCell<Mutex<Book>>,
+    /// The model calls of this process that are under way. Until they are allowed they use nothing.
+    asking: Mutex<HashSet<ExecId>>,
+}
+
+#[derive(Default)]
+struct Book {
+    thread: Used,
+    turns: HashMap<TurnId, Used>,
+    /// What is set aside for calls that run, and for those that were cut off with an earlier process.
+    held: HashMap<ExecId, (TurnId, Reserve)>,
+}
+
+#[derive(Default)]
+struct Used {
+    amount: Reserve,
+    model_calls: u64,
+    /// Tool calls: a number from before, and those that were counted since.
+    tool_calls: u64,
+    tools: HashSet<ExecId>,
+}
+
+impl Used {
+    fn of(spent: &Spent, least: &Reserve) -> Self {
+        let reserve = spent.reserve(least);
+        Self {
+            amount: Reserve {
+                tokens: spent.tokens(&reserve),
+                micro_usd: spent.micro_usd(&reserve),
+            },
+            model_calls: spent.model_calls,
+            tool_calls: spent.tool_calls,
+            tools: HashSet::new(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.amount = sum(self.amount, other.amount);
+        self.model_calls += other.model_calls;
+        self.tool_calls += other.tool_calls;
+        self.tools.extend(&other.tools);
+    }
+
+    fn tool_calls(&self) -> u64 {
+        self.tool_calls + self.tools.len() as u64
+    }
+}
+
+fn sum(a: Reserve, b: Reserve) -> Reserve {
+    Reserve {
+        tokens: a.tokens.saturating_add(b.tokens),
+        micro_usd: a.micro_usd.saturating_add(b.micro_usd),
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Book {
+    /// Says which limit lets no further model call begin.
+    fn refuses_call(
+        &self,
+        turn_id: TurnId,
+        budgets: &Budgets,
+        reserve: Reserve,
+    ) -> Option<(String, Refused)> {
+        let none = Used::default();
+        let of_turn = self.turns.get(&turn_id).unwrap_or(&none);
+        let scopes = [
+            ("turn", &budgets.turn, of_turn, Some(turn_id)),
+            ("thread", &budgets.thread, &self.thread, None),
+        ];
+        scopes.into_iter().find_map(|(scope, budget, used, turn)| {
+            let is_meant = |of: &TurnId| turn.is_none_or(|turn| turn == *of);
+            let held = self.held.values().filter(|(of, _)| is_meant(of));
+            let (mut amount, mut calls) = (used.amount, used.model_calls);
+            for (_, reserve) in held {
+                amount = sum(amount, *reserve);
+                calls += 1;
+            }
+            let refused = refuses(budget, amount, calls, reserve)?;
+            Some((format!("{scope}_{}", refused.limit.as_str()), refused))
+        })
+    }
+
+    fn add(&mut self, turn_id: TurnId, used: &Used) {
+        self.thread.add(used);
+        self.turns.entry(turn_id).or_default().add(used);
+    }
+
+    /// Forgets turns of which nothing runs any more, but for one.
+    fn trim(&mut self, but: TurnId) {
+        let held: HashSet<TurnId> = self.held.values().map(|(turn, _)| *turn).collect();
+        self.turns
+            .retain(|turn, _| *turn == but || held.contains(turn));
+    }
+}
+
+fn refuses(budget: &Budget, used: Reserve, calls: u64, reserve: Reserve) -> Option<Refused> {
+    [
+        (
+            Limit::Usd,
+            budget.micro_usd,
+            used.micro_usd,
+            reserve.micro_usd,
+        ),
+        (Limit::Tokens, budget.tokens, used.tokens, reserve.tokens),
+        (Limit::ModelCalls, budget.model_calls, calls, 0),
+    ]
+    .into_iter()
+    .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
+}
+
+/// The place of one turn in its tree: what the turn uses is counted there.
+#[derive(Clone)]
+pub(crate) struct TreeSeat {
+    inner: Arc<Inner>,
+    tree: Arc<Tree>,
+    root: SessionId,
+    turn: TurnId,
+    budgets: Budgets,
+    /// What the root itself has used, where no agent has ever worked for it.
+    alone: Option<(Spent, Spent)>,
+}
+
+impl TreeSeat {
+    /// Takes the place of a turn; `None` where nothing is limited, or nobody works for anybody. What this process once counts, it counts
+    /// from then on: a later turn may be limited again.
+    pub(crate) fn of(inner: &Arc<Inner>, context: &TurnContext, thread: &Thread) -> Option<Self> {
+        let turn = thread.turn()?;
+        let is_root = context.parent.is_none();
+        let is_alone = is_root && thread.children().is_empty();
+        if is_alone && !context.starts_agents && !inner.trees.has(thread.session_id()) {
+            return None;
+        }
+        let seat = Self::at(inner, context, (thread.session_id(), turn.id))?;
+        let alone = is_alone.then(|| (turn.spent, *thread.spent()));
+        Some(Self { alone, ..seat })
+    }
+
+    /// Takes the place of a turn that others share by now.
+    pub(crate) fn shared(scope: &StepScope<'_>) -> Option<Self> {
+        let seat = Self::of(scope.inner, scope.context, scope.thread)?;
+        Some(Self {
+            alone: None,
+            ..seat
+        })
+    }
+
+    /// Takes the place of a turn that works for another one.
+    pub(crate) fn of_child(inner: &Arc<Inner>, context: &TurnContext) -> Option<Self> {
+        let parent = context.parent?;
+        Self::at(
+            inner,
+            context,
+            (parent.root_session_id, parent.root_turn_id),
+        )
+    }
+
+    fn at(inner: &Arc<Inner>, context: &TurnContext, own: (SessionId, TurnId)) -> Option<Self> {
+        let above = |parent: ParentTurn| (parent.root_session_id, parent.root_turn_id);
+        let (root, turn) = context.parent.map_or(own, above);
+        let budgets = context.plan.budgets;
+        if budgets == Budgets::default() && !inner.trees.has(root) {
+            return None;
+        }
+        Some(Self {
+            inner: Arc::clone(inner),
+            tree: inner.trees.of(root),
+            root,
+            turn,
+            budgets,
+            alone: None,
+        })
+    }
+
+    /// Notes a model call that is about to ask.
+    pub(crate) fn will_ask(&self, exec_id: ExecId) {
+        lock(&self.tree.asking).insert(exec_id);
+    }
+
+    async fn book(&self) -> Result<&Mutex<Book>> {
+        let least = &self.inner.settings.reserve;
+        let opening = async || {
+            let book = match &self.alone {
+                Some((turn, thread)) => Book {
+                    thread: Used::of(thread, least),
+                    turns: [(self.turn, Used::of(turn, least))].into(),
+                    held: HashMap::new(),
+                },
+                None => {
+                    let journal = &*self.inner.backends.journal;
+                    read(journal, self.root, &self.tree.asking, least).await?
+                }
+            };
+            Ok(Mutex::new(book))
+        };
+        self.tree.book.get_or_try_init(opening).await
+    }
+
+    /// Counts a tool call; says why it is one too many, as the model reads it.
+    pub(crate) async fn take_tool_call(&self, exec_id: ExecId) -> Result<Option<String>> {
+        let limits = [
+            ("turn", self.budgets.turn.tool_calls),
+            ("thread", self.budgets.thread.tool_calls),
+        ];
+        if limits.iter().all(|(_, limit)| limit.is_none()) {
+            return Ok(None);
+        }
+        let mut book = lock(self.book().await?);
+        let of_turn = book.turns.entry(self.turn).or_default();
+        of_turn.tools.insert(exec_id);
+        let in_turn = of_turn.tool_calls();
+        book.thread.tools.insert(exec_id);
+        let used = [in_turn, book.thread.tool_calls()];
+        let mut all = limits.into_iter().zip(used);
+        let refused = all.find(|((_, limit), used)| limit.is_some_and(|limit| *used > limit));
+        Ok(refused.map(|((scope, limit), _)| {
+            format!(
+                "not run: the {scope}'s budget of {} tool calls, which all its agents share, is used up. Make no more calls; \
+                 say what you have found and what is left to do",
+                limit.unwrap_or_default()
+            )
+        }))
+    }
+}
+
+#[async_trait]
+impl Allowance for TreeSeat {
+    async fn reserve(&self, call: &AllowanceCall) -> Result<()> {
+        let mut book = lock(self.book().await?);
+        book.held.remove(&call.exec_id);
+        book.trim(self.turn);
+        match book.refuses_call(self.turn, &self.budgets, call.reserve) {
+            Some((name, refused)) => Err(AgentLoopError::BudgetExceeded(format!(
+                "{name}: {refused}, together with the agents that work for the turn. Raise {name} and say \"go on\""
+            ))),
+            None => {
+                let held = (self.turn, call.reserve);
+                book.held.insert(call.exec_id, held);
+                Ok(())
+            }
+        }
+    }
+
+    fn settle(&self, call: &AllowanceCall, used: CallUsage<'_>) {
+        lock(&self.tree.asking).remove(&call.exec_id);
+        let Some(book) = self.tree.book.get() else {
+            return;
+        };
+        let mut book = lock(book);
+        let held = book.held.remove(&call.exec_id);
+        let amount = match used {
+            CallUsage::Known(usage) => Reserve {
+                tokens: tokens(usage),
+                // What has no price counts as a reserve.
+                micro_usd: cost(usage).unwrap_or(call.reserve.micro_usd),
+            },
+            CallUsage::Unknown => held.map(|(_, reserve)| reserve).unwrap_or_default(),
+            CallUsage::Nothing => Reserve::default(),
+        };
+        let model_calls = u64::from(!matches!(used, CallUsage::Nothing));
+        let used = Used {
+            amount,
+            model_calls,
+            ..Used::default()
+        };
+        book.add(self.turn, &used);
+    }
+}
+
+/// What the records of one turn say.
+#[derive(Default)]
+struct TurnSum {
+    id: Option<TurnId>,
+    is_for_another: bool,
+    spent: Spent,
+    tools: HashSet<ExecId>,
+    /// The model call that has no end.
+    open: Option<ExecId>,
+    children: Vec<SessionId>,
+}
+
+/// Sums what the journals of a tree say. A call without an end was cut off with an earlier process, unless it is one that asks now.
+async fn read(
+    journal: &dyn Journal,
+    root: SessionId,
+    asking: &Mutex<HashSet<ExecId>>,
+    least: &Reserve,
+) -> Result<Book> {
+    let mut book = Book::default();
+    let mut seen = HashSet::from([root]);
+    let mut next = vec![(root, None)];
+    while let Some((session_id, of_turn)) = next.pop() {
+        for turn in turns_of(journal, session_id).await? {
+            // A turn that somebody began in the session of an agent works for nobody.
+            if of_turn.is_some() && !turn.is_for_another {
+                continue;
+            }
+            let Some(root_turn) = of_turn.or(turn.id) else {
+                continue;
+            };
+            let mut used = Used {
+                tool_calls: 0,
+                ..Used::of(&turn.spent, least)
+            };
+            used.tools = turn.tools;
+            book.add(root_turn, &used);
+            let cut_off = turn.open.filter(|open| !lock(asking).contains(open));
+            if let Some(exec_id) = cut_off {
+                let held = (root_turn, turn.spent.reserve(least));
+                book.held.insert(exec_id, held);
+            }
+            let new = turn
+                .children
+                .into_iter()
+                .filter(|child| seen.insert(*child));
+            next.extend(new.map(|child| (child, Some(root_turn))));
+        }
+    }
+    Ok(book)
+}
+
+async fn turns_of(journal: &dyn Journal, session_id: SessionId) -> Result<Vec<TurnSum>> {
+    let (stream, mut after) = (StreamKey::from(session_id), 0);
+    let mut turns = Vec::new();
+    let mut open = TurnSum::default();
+    loop {
+        let page = journal.read(&stream, after, AT_ONCE).await;
+        let events = page.map_err(from_journal)?.events;
+        let Some(last) = events.last() else { break };
+        after = last.seq();
+        for event in &events {
+            if matches!(event.data, EventData::TurnStarted(_)) {
+                turns.push(std::mem::take(&mut open));
+            }
+            open.take(event);
+        }
+    }
+    turns.push(open);
+    Ok(turns)
+}
+
+impl TurnSum {
+    fn take(&mut self, event: &Event) {
+        let exec_id = event.context.exec_id;
+        match &event.data {
+            EventData::TurnStarted(data) => self.id = Some(data.turn_id),
+            EventData::InputMessage(data) => {
+                let request = data.message.turn_request();
+                self.is_for_another |= request.is_some_and(|request| request.parent.is_some());
+            }
+            EventData::ReasonStarted(_) | EventData::ContextCompacting(_) => self.open = exec_id,
+            EventData::ReasonCompleted(_) | EventData::ContextCompacted(_) => self.open = None,
+            EventData::LlmGeneration(data) => {
+                self.open = None;
+                self.spent.add_call(&data.metadata);
+            }
+            EventData::BackendCompleted(data) => {
+                data.usage
+                    .iter()
+                    .for_each(|usage| self.spent.add_usage(usage));
+            }
+            EventData::ToolStarted(_) => self.tools.extend(exec_id),
+            EventData::SubagentStarted(data) => {
+                let own = exec_id.map(child_of_step);
+                self.children
+                    .extend(own.filter(|own| *own == data.child_session_id));
+            }
+            data if data.ends_turn() => self.open = None,
+            _ => {}
+        }
+    }
+}

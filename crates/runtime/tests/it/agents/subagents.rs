@@ -1,0 +1,104 @@
+//! An agent that a model starts can be one of others.
+
+use serde_json::json;
+use windlass_core::backend::BackendSpec;
+use windlass_core::turn_request::TurnRequest;
+use windlass_runtime::{BackendRequest, SubagentSettings};
+
+use super::fake::{Agent, Fake, Script};
+use super::*;
+use crate::support::{Call, call};
+
+async fn process(fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
+    let setup = Setup::new([]).session(|session| {
+        session
+            .session_id(SessionId::from_seed(7))
+            .with_capability("subagents")
+    });
+    let (model, world) = (setup.model.clone(), setup.world.clone());
+    let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
+    let settings = SubagentSettings {
+        backends: backends.iter().map(|name| (*name).to_owned()).collect(),
+        ..SubagentSettings::default()
+    };
+    let builder = setup
+        .builder()
+        .backend(Arc::new(Agent(Arc::clone(fake))), Arc::new(host))
+        .subagents(settings);
+    Fixture {
+        runtime: builder.build().await.unwrap(),
+        session: SessionId::from_seed(7),
+        model,
+        world,
+    }
+}
+
+fn spawn() -> Call {
+    let arguments = json!({"prompt": "sail", "backend": "fake"});
+    Call::tools(vec![call("1", "spawn_agent", arguments)])
+}
+
+async fn first_result(fixture: &Fixture) -> serde_json::Value {
+    let messages = fixture.messages().await;
+    let mut results = messages
+        .iter()
+        .filter_map(|message| message.tool_result_content());
+    let result = results.next().unwrap().result.clone();
+    result.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_agent_runs_on_a_backend() {
+    let fake = Fake::new([Script::says("I sail")]);
+    let fixture = process(&fake, &["fake"]).await;
+    fixture.model.when("go", spawn());
+    assert!(fixture.run("go").await.success);
+    let result = first_result(&fixture).await;
+    assert_eq!(result["answer"], "I sail", "{result}");
+    assert_eq!(fake.prompts(), ["sail"]);
+    let child: SessionId = result["session_id"].as_str().unwrap().parse().unwrap();
+    let of_child = Fixture {
+        session: child,
+        ..fixture.clone()
+    };
+    assert_eq!(count(&of_child, "backend.completed").await, 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_may_not_use_everything_starts_no_agent_of_others() {
+    use windlass_core::turn_environment::TurnEnvironment;
+    let narrow = [
+        TurnRequest {
+            disallowed_tools: vec!["shell".to_owned()],
+            ..TurnRequest::default()
+        },
+        TurnRequest {
+            allowed_tools: Some(vec!["spawn_agent".to_owned()]),
+            ..TurnRequest::default()
+        },
+        TurnRequest {
+            environment: Some(TurnEnvironment::new("local", "/").read_only()),
+            ..TurnRequest::default()
+        },
+        TurnRequest {
+            environment: Some(TurnEnvironment::new("local", "/").without_shell()),
+            ..TurnRequest::default()
+        },
+    ];
+    for (request, backends) in narrow
+        .into_iter()
+        .map(|request| (request, ["fake"].as_slice()))
+        .chain([(TurnRequest::default(), [].as_slice())])
+    {
+        let fake = Fake::new([]);
+        let fixture = process(&fake, backends).await;
+        fixture.model.when("go", spawn());
+        let input = InputMessage::user("go").with_turn_request(request);
+        let turn = soon(fixture.runtime.run_turn(fixture.session, input)).await;
+        assert!(turn.unwrap().success);
+        assert!(fake.opened().is_empty());
+        let result = first_result(&fixture).await;
+        assert!(result["error"].is_string(), "{result}");
+        assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 1);
+    }
+}

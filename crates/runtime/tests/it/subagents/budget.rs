@@ -1,0 +1,280 @@
+//! What a turn and all agents that work for it may use together.
+
+use serde_json::json;
+use windlass_core::budget::{Budget, Reserve};
+use windlass_core::tools::ToolExecutionResult;
+use windlass_runtime::{StopReason, TurnResult};
+
+use super::*;
+use crate::durability::Life;
+use crate::support::{FnTool, Gate, tool};
+
+const RESERVE: u64 = 30_000;
+/// A little more than is set aside for a first call.
+const PRICE: u64 = 31_000;
+const LIMIT: u64 = 1_000_000;
+const AGENTS: usize = 20;
+
+fn work() -> FnTool {
+    tool("work", |_, _| async {
+        ToolExecutionResult::success("done")
+    })
+}
+
+fn working(n: usize) -> Call {
+    let calls = vec![call(&format!("c{n}"), "work", json!({}))];
+    costing(Call::new().say(LlmStreamEvent::ToolCalls(calls)), 0.031)
+}
+
+fn limited(setup: Setup) -> Setup {
+    setup.tool(&work()).settings(|settings| {
+        settings.budgets.turn = Budget {
+            micro_usd: Some(LIMIT),
+            ..Budget::default()
+        };
+        settings.reserve = Reserve {
+            tokens: 0,
+            micro_usd: RESERVE,
+        };
+    })
+}
+
+fn many() -> SubagentSettings {
+    SubagentSettings {
+        at_once: AGENTS,
+        per_turn: AGENTS,
+        ..SubagentSettings::default()
+    }
+}
+
+/// A turn that starts twenty agents, each of which would work for ever. Some make a call that takes long.
+fn script(model: &Model, gate: &Gate, slow: usize) {
+    let agents = (0..AGENTS).map(|n| spawn(&n.to_string(), &format!("agent {n}")));
+    let calls = LlmStreamEvent::ToolCalls(agents.collect());
+    model.when("go", costing(Call::new().say(calls), 0.031));
+    for n in 0..AGENTS {
+        if n < slow {
+            model.when(&format!("agent {n}"), Call::new().wait(gate));
+        }
+        for m in 0..60 {
+            model.when(&format!("agent {n}"), working(m));
+        }
+    }
+}
+
+fn is_over_budget(turn: &TurnResult) -> bool {
+    turn.stop_reason == StopReason::Failed && turn.error_code.as_deref() == Some("budget_exceeded")
+}
+
+/// What the journals of a tree say: the calls that came to an end, what they cost, and how many were cut off.
+async fn spent(fixture: &Fixture) -> (u64, u64, u64) {
+    let (mut calls, mut cost, mut cut_off) = (0, 0, 0);
+    let mut next = vec![ROOT];
+    while let Some(session) = next.pop() {
+        for event in events_of(fixture, session).await {
+            let EventData::LlmGeneration(data) = &event.data else {
+                continue;
+            };
+            match &data.metadata.usage {
+                Some(usage) => {
+                    calls += 1;
+                    cost += windlass_core::budget::cost(usage).unwrap();
+                }
+                None => cut_off += u64::from(data.metadata.provider.is_none()),
+            }
+        }
+        next.extend(children(fixture, session).await);
+    }
+    (calls, cost, cut_off)
+}
+
+#[tokio::test]
+async fn twenty_agents_at_once_share_the_budget_of_their_turn() {
+    let gate = Gate::shut();
+    let fixture = process(limited(Setup::new([])), many()).await;
+    script(&fixture.model, &gate, 0);
+    let turn = fixture.run("go").await;
+    assert!(is_over_budget(&turn), "{turn:?}");
+    assert_eq!(children(&fixture, ROOT).await.len(), AGENTS);
+    let (calls, cost, cut_off) = spent(&fixture).await;
+    assert_eq!((cost, cut_off), (calls * PRICE, 0));
+    assert_eq!(fixture.model.calls() as u64, calls);
+    assert!(cost <= LIMIT + RESERVE, "{cost} is too much");
+    assert!(cost > LIMIT - 2 * PRICE, "{cost} is too little");
+    // Every agent says why it stopped.
+    for result in results(&fixture, ROOT).await {
+        let error = result["error"].as_str().unwrap();
+        assert!(error.contains("turn_usd"), "{error}");
+    }
+    // The next turn has a budget of its own.
+    fixture
+        .model
+        .when("go", costing(Call::new().text("more"), 0.031));
+    assert!(fixture.run("go on").await.success);
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
+    use windlass_runtime::{SqliteOptions, SqliteStore};
+    let directory = tempfile::tempdir().unwrap();
+    let (model, gate) = (Model::default(), Gate::shut());
+    let slow = 5;
+    script(&model, &gate, slow);
+    // The disk is there before the first process and after the last.
+    let machine = Life::new();
+    let options = SqliteOptions::new(directory.path().join("data"));
+    let store = machine.run(SqliteStore::open(options)).unwrap();
+    let start = async || {
+        let backends = RuntimeBackends::on_sqlite(&store);
+        let setup = limited(Setup::of(&model)).backends(backends);
+        process(setup, many()).await
+    };
+    let life = Life::new();
+    let before = life.run(async {
+        let fixture = start().await;
+        drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
+        gate.reached(slow).await;
+        soon(async {
+            while fixture.model.calls() < 1 + AGENTS {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        fixture.model.calls()
+    });
+    drop(life);
+    Life::new().run(async {
+        let fixture = start().await;
+        let turns = soon(fixture.runtime.resume_open_turns()).await.unwrap();
+        for turn in turns {
+            let turn = soon(turn.wait()).await.unwrap();
+            assert!(is_over_budget(&turn), "{turn:?}");
+        }
+        assert!(fixture.model.calls() > before, "nothing went on");
+        assert_eq!(children(&fixture, ROOT).await.len(), AGENTS);
+        let (calls, cost, cut_off) = spent(&fixture).await;
+        assert_eq!(cost, calls * PRICE);
+        assert!(cut_off >= slow as u64, "{cut_off}");
+        // A call that was cut off counts as what was set aside for it, which is the price of the call before it.
+        let counted = cost + cut_off * PRICE;
+        assert!(cost <= LIMIT + RESERVE, "{cost} is too much");
+        assert!(
+            cost + cut_off * RESERVE <= LIMIT + RESERVE,
+            "{cost} {cut_off}"
+        );
+        assert!(counted > LIMIT - 2 * PRICE, "{counted} is too little");
+        // The read model says the same.
+        let queries = fixture.runtime.queries().unwrap();
+        let usage = queries.usage(windlass_store::queries::UsageQuery {
+            since: None,
+            until: None,
+            by: windlass_store::queries::UsageBy::Thread,
+        });
+        let total = usage.await.unwrap().total.cost_usd;
+        assert_eq!(windlass_core::budget::micro_usd(total), cost);
+    });
+    machine.run(store.close());
+}
+
+#[tokio::test]
+async fn a_thread_counts_what_the_agents_of_its_earlier_turns_have_used() {
+    let fixture = process(
+        limited(Setup::new([])).settings(|settings| {
+            settings.budgets.thread.micro_usd = Some(100_000);
+            settings.reserve.micro_usd = 1_000;
+        }),
+        SubagentSettings::default(),
+    )
+    .await;
+    let spawning = LlmStreamEvent::ToolCalls(vec![spawn("1", "agent")]);
+    fixture
+        .model
+        .when("go", costing(Call::new().say(spawning), 0.02));
+    fixture
+        .model
+        .when("agent", costing(Call::new().text("dear"), 0.05));
+    fixture
+        .model
+        .when("go", costing(Call::new().text("done"), 0.02));
+    assert!(fixture.run("go").await.success);
+    // 0.09 are used, and the next call may use 0.02.
+    let turn = fixture.run("more").await;
+    assert!(is_over_budget(&turn), "{turn:?}");
+    assert_eq!(fixture.model.calls(), 3);
+}
+
+#[tokio::test]
+async fn model_calls_and_tool_calls_are_shared_too() {
+    let setup = Setup::new([]).tool(&work()).settings(|settings| {
+        settings.budgets.turn = Budget {
+            tool_calls: Some(4),
+            model_calls: Some(9),
+            ..Budget::default()
+        };
+    });
+    let fixture = process(setup, SubagentSettings::default()).await;
+    let calls = vec![spawn("1", "agent 1"), spawn("2", "agent 2")];
+    fixture.model.when("go", Call::tools(calls));
+    for name in ["agent 1", "agent 2"] {
+        for n in 0..9 {
+            let calls = vec![call(&format!("c{n}"), "work", json!({}))];
+            fixture.model.when(name, Call::tools(calls));
+        }
+    }
+    let turn = fixture.run("go").await;
+    assert!(is_over_budget(&turn), "{turn:?}");
+    assert_eq!(fixture.model.calls(), 9);
+    let mut done = 0;
+    for child in children(&fixture, ROOT).await {
+        let results = results(&fixture, child).await;
+        done += results.iter().filter(|result| *result == "done").count();
+    }
+    // The two that started agents count.
+    assert_eq!(done, 2);
+}
+
+#[tokio::test]
+async fn what_a_turn_without_agents_and_limits_uses_counts_for_the_thread_too() {
+    use windlass_core::budget::Budgets;
+    use windlass_core::message::InputMessage;
+    let setup = Setup::new([]).settings(|settings| settings.reserve.micro_usd = 1_000);
+    let fixture = process(setup, SubagentSettings::default()).await;
+    let limited = TurnRequest {
+        budgets: Some(Budgets {
+            thread: Budget {
+                micro_usd: Some(100_000),
+                ..Budget::default()
+            },
+            ..Budgets::default()
+        }),
+        ..TurnRequest::default()
+    };
+    let free = TurnRequest {
+        disallowed_tools: vec!["spawn_agent".to_owned()],
+        ..TurnRequest::default()
+    };
+    let spawning = LlmStreamEvent::ToolCalls(vec![spawn("1", "agent")]);
+    let calls = [
+        costing(Call::new().text("first"), 0.01),
+        costing(Call::new().text("second"), 0.06),
+        costing(Call::new().say(spawning), 0.01),
+    ];
+    calls
+        .into_iter()
+        .for_each(|call| fixture.model.when("1", call));
+    for n in 0..9 {
+        let calls = vec![call(&format!("c{n}"), "unknown", json!({}))];
+        let again = Call::new().say(LlmStreamEvent::ToolCalls(calls));
+        fixture.model.when("agent", costing(again, 0.01));
+    }
+    let mut turns = Vec::new();
+    for (text, request) in [("1", limited.clone()), ("2", free), ("3", limited)] {
+        let input = InputMessage::user(text).with_turn_request(request);
+        turns.push(soon(fixture.runtime.run_turn(ROOT, input)).await.unwrap());
+    }
+    assert!(turns[0].success && turns[1].success, "{turns:?}");
+    assert!(is_over_budget(&turns[2]), "{:?}", turns[2]);
+    let (_, cost, _) = spent(&fixture).await;
+    assert!(cost <= 101_000, "{cost} is too much");
+}

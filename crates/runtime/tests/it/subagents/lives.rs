@@ -1,0 +1,192 @@
+//! Processes that end in the middle.
+
+use super::*;
+use crate::durability::Life;
+use crate::support::Gate;
+
+/// Two agents, of which one starts a third. What the model says follows from what it reads.
+fn script(model: &Model) {
+    model.answer_by(|request| {
+        let mut said = request.history.iter();
+        let first = said.next().and_then(|first| first.text());
+        let results = said.filter(|message| message.tool_call_id().is_some());
+        match (first.unwrap_or_default(), results.count()) {
+            ("go", 0) => Call::tools(vec![spawn("1", "one"), spawn("2", "two")]),
+            ("go", _) => Call::answer("done"),
+            ("one", 0) => Call::tools(vec![spawn("3", "three")]),
+            (name, _) => Call::answer(&format!("I am {name}")),
+        }
+    });
+}
+
+/// How often a type of record is there.
+async fn count(fixture: &Fixture, session: SessionId, kind: &str) -> usize {
+    let events = events_of(fixture, session).await;
+    let meant = events.iter().filter(|event| event.event_type == kind);
+    meant.count()
+}
+
+#[test]
+fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
+    let mut moments = 0;
+    'moments: for appends in 0.. {
+        for is_kept in [false, true] {
+            let disk = Disk::new();
+            let life = Life::new();
+            let died = life.run(async {
+                let fixture = disk.start().await;
+                script(&disk.model);
+                disk.journal.stall_after(appends, is_kept);
+                let turn = fixture.start("go");
+                tokio::select! {
+                    () = disk.journal.has_stalled() => true,
+                    turn = soon(turn) => {
+                        assert!(turn.unwrap().unwrap().success);
+                        false
+                    }
+                }
+            });
+            drop(life);
+            if !died {
+                break 'moments;
+            }
+            moments += 1;
+            disk.journal.go_on();
+            Life::new().run(async {
+                let fixture = disk.start().await;
+                let turns = fixture.runtime.resume_open_turns();
+                let turns = soon(turns).await.unwrap();
+                for turn in turns {
+                    let turn = soon(turn.wait()).await.unwrap();
+                    assert!(turn.success, "{appends} {is_kept}: {turn:?}");
+                }
+                let Some(first) = events_of(&fixture, ROOT).await.first().cloned() else {
+                    return;
+                };
+                assert_eq!(first.event_type, "turn.started");
+                assert_eq!(
+                    fixture.messages().await.last().unwrap().text(),
+                    Some("done")
+                );
+                let mut all = children(&fixture, ROOT).await;
+                assert_eq!(all.len(), 2, "{appends} {is_kept}");
+                for child in all.clone() {
+                    all.extend(children(&fixture, child).await);
+                }
+                assert_eq!(all.len(), 3, "{appends} {is_kept}");
+                let sessions = fixture.runtime.list_sessions().await.unwrap();
+                assert_eq!(sessions.len(), 4, "{appends} {is_kept}");
+                for child in &all {
+                    assert_eq!(count(&fixture, *child, "turn.started").await, 1);
+                    assert_eq!(count(&fixture, *child, "turn.completed").await, 1);
+                }
+                assert_eq!(count(&fixture, ROOT, "subagent.completed").await, 2);
+                let answers = results(&fixture, ROOT).await;
+                assert_eq!(answers[0]["answer"], "I am one");
+                assert_eq!(answers[1]["answer"], "I am two");
+                fixture.assert_sound().await;
+            });
+        }
+    }
+    assert!(moments > 20, "only {moments}");
+}
+
+/// A process that died while an agent worked.
+fn died_at_work(disk: &Disk) -> SessionId {
+    let gate = Gate::shut();
+    let life = Life::new();
+    let child = life.run(async {
+        let fixture = disk.start().await;
+        disk.model
+            .when("go", Call::tools(vec![spawn("1", "child")]));
+        disk.model
+            .when("child", Call::new().text("half").wait(&gate));
+        drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
+        gate.reached(1).await;
+        children(&fixture, ROOT).await[0]
+    });
+    drop(life);
+    child
+}
+
+#[test]
+fn a_turn_that_is_stopped_after_a_restart_stops_the_agents_of_the_process_before() {
+    for are_resumed in [false, true] {
+        let disk = Disk::new();
+        let child = died_at_work(&disk);
+        Life::new().run(async {
+            let fixture = disk.start().await;
+            let gate = Gate::shut();
+            if are_resumed {
+                disk.model.when("child", Call::new().wait(&gate));
+                let turns = fixture.runtime.resume_open_turns();
+                assert_eq!(soon(turns).await.unwrap().len(), 2);
+                gate.reached(1).await;
+            }
+            fixture.runtime.cancel_turn(ROOT).await.unwrap();
+            recorded(&fixture, child, "turn.cancelled").await;
+            assert_eq!(count(&fixture, child, "turn.completed").await, 0);
+            assert_eq!(count(&fixture, ROOT, "turn.cancelled").await, 1);
+        });
+    }
+}
+
+#[test]
+fn an_agent_whose_parent_has_ended_does_not_go_on() {
+    let disk = Disk::new();
+    let child = died_at_work(&disk);
+    // The process dies when the end of the turn is on record, and before the agent is told.
+    let life = Life::new();
+    life.run(async {
+        let fixture = disk.start().await;
+        disk.journal.stall_after(0, true);
+        let runtime = fixture.runtime.clone();
+        let stopping = tokio::spawn(async move { runtime.cancel_turn(ROOT).await });
+        soon(disk.journal.has_stalled()).await;
+        stopping.abort();
+    });
+    drop(life);
+    disk.journal.go_on();
+    Life::new().run(async {
+        let fixture = disk.start().await;
+        assert_eq!(count(&fixture, ROOT, "turn.cancelled").await, 1);
+        assert_eq!(count(&fixture, child, "turn.cancelled").await, 0);
+        let calls = disk.model.calls();
+        for turn in soon(fixture.runtime.resume_open_turns()).await.unwrap() {
+            soon(turn.wait()).await.unwrap();
+        }
+        recorded(&fixture, child, "turn.cancelled").await;
+        assert_eq!(disk.model.calls(), calls);
+    });
+}
+
+#[test]
+fn an_orderly_stop_leaves_agents_to_the_next_process() {
+    let disk = Disk::new();
+    let gate = Gate::shut();
+    let child = Life::new().run(async {
+        let fixture = disk.start().await;
+        disk.model
+            .when("go", Call::tools(vec![spawn("1", "child")]));
+        disk.model
+            .when("child", Call::new().text("half").wait(&gate));
+        drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
+        gate.reached(1).await;
+        let child = children(&fixture, ROOT).await[0];
+        // Nobody waits for the agent: no time passes here.
+        let stopping = fixture.runtime.shutdown(std::time::Duration::from_secs(60));
+        soon(stopping).await;
+        child
+    });
+    disk.model.when("child", Call::answer("whole"));
+    disk.model.when("go", Call::answer("done"));
+    Life::new().run(async {
+        let fixture = disk.start().await;
+        for turn in soon(fixture.runtime.resume_open_turns()).await.unwrap() {
+            assert!(soon(turn.wait()).await.unwrap().success);
+        }
+        assert_eq!(children(&fixture, ROOT).await, [child]);
+        assert_eq!(results(&fixture, ROOT).await[0]["answer"], "whole");
+        assert_eq!(count(&fixture, child, "turn.started").await, 1);
+    });
+}

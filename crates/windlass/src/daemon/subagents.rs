@@ -1,0 +1,56 @@
+//! What the configuration says of agents that models start.
+
+use windlass_runtime::SubagentSettings;
+
+use crate::config::Subagents;
+
+/// The capability, as the harness names it.
+pub(super) const NAME: &str = "subagents";
+
+/// Returns what a model may start; `None` where it may start nothing. A backend that is not there cannot be chosen.
+pub(super) fn settings<'a>(
+    configured: &Subagents,
+    backends: impl Iterator<Item = &'a str>,
+) -> Option<SubagentSettings> {
+    let usual = SubagentSettings::default();
+    let backends = backends.filter(|name| configured.backends.iter().any(|it| it == name));
+    let settings = SubagentSettings {
+        max_depth: configured.max_depth.unwrap_or(usual.max_depth),
+        at_once: configured.at_once.unwrap_or(usual.at_once),
+        per_turn: configured.per_turn.unwrap_or(usual.per_turn),
+        backends: backends.map(str::to_owned).collect(),
+        ..usual
+    };
+    let is_none = settings.max_depth == 0 || settings.at_once == 0 || settings.per_turn == 0;
+    (configured.enabled.unwrap_or(true) && !is_none).then_some(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_said_is_the_usual_and_a_limit_of_nothing_is_off() {
+        let on = settings(&Subagents::default(), ["codex"].into_iter());
+        assert_eq!(on, Some(SubagentSettings::default()));
+        let none = |change: fn(&mut Subagents)| {
+            let mut configured = Subagents::default();
+            change(&mut configured);
+            settings(&configured, std::iter::empty()).is_none()
+        };
+        assert!(none(|it| it.enabled = Some(false)));
+        assert!(none(|it| it.max_depth = Some(0)));
+        assert!(none(|it| it.at_once = Some(0)));
+        assert!(none(|it| it.per_turn = Some(0)));
+    }
+
+    #[test]
+    fn only_backends_that_are_named_and_there_can_be_chosen() {
+        let configured = Subagents {
+            backends: vec!["codex".to_owned(), "gone".to_owned()],
+            ..Subagents::default()
+        };
+        let settings = settings(&configured, ["claude-code", "codex"].into_iter());
+        assert_eq!(settings.unwrap().backends, ["codex"]);
+    }
+}
