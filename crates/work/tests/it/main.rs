@@ -1,0 +1,7 @@
+//! Tests of work that nobody sits beside.
+
+mod automations;
+mod schedule;
+mod support;
+mod task_kills;
+mod tasks;
