@@ -124,3 +124,13 @@ pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Res
         false => Ok(()),
     }
 }
+
+/// Cuts a text that is too long to be kept.
+pub(crate) fn cut_to(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    text
+}

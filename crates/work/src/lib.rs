@@ -9,6 +9,7 @@
 pub mod automations;
 mod clock;
 mod error;
+pub mod fleet;
 mod hands;
 mod ledger;
 pub mod schedule;
@@ -21,6 +22,7 @@ pub use automations::{
 };
 pub use clock::{Clock, SystemClock};
 pub use error::WorkError;
+pub use fleet::{Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings};
 pub use hands::{Assignment, Hands, TurnEnd};
 pub use ledger::WorkStore;
 pub use spec::WorkSpec;

@@ -76,9 +76,8 @@ impl HostRecords for SqliteHostRecords {
                 Some(_) => "AND name < ?2",
                 None => "AND ?2 IS NULL",
             };
-            let mut statement = reader.prepare_cached(&format!(
-                "{READ} {place} ORDER BY name DESC LIMIT ?3"
-            ))?;
+            let mut statement =
+                reader.prepare_cached(&format!("{READ} {place} ORDER BY name DESC LIMIT ?3"))?;
             let records = statement.query_map((kind, before, limit), record)?;
             Ok(records.collect::<std::result::Result<_, _>>()?)
         })

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
 
+use crate::error::cut_to;
 use crate::hands::{Assignment, TurnEnd};
 use crate::spec::WorkSpec;
 
@@ -414,11 +415,6 @@ fn wait_after(attempt: u32) -> TimeDelta {
 }
 
 /// Cuts a text that is too long to be kept with the end.
-pub(crate) fn cut(mut text: String) -> String {
-    if text.len() > END_BYTES {
-        let end = (0..=END_BYTES).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
-        text.push('…');
-    }
-    text
+pub(crate) fn cut(text: String) -> String {
+    cut_to(text, END_BYTES)
 }
