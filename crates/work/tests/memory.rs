@@ -1,4 +1,5 @@
 //! A hundred thousand tasks that wait weigh little. Alone in its process, because it looks at all memory of it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;

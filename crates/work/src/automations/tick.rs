@@ -5,6 +5,7 @@
 //! has one run.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -122,12 +123,9 @@ impl Automations {
         let mut settled: Vec<AutomationRun> = Vec::new();
         for run in core.pending.clone() {
             let id = run.automation_id;
-            if !known.contains_key(&id) {
+            if let Entry::Vacant(unknown) = known.entry(id) {
                 let row = self.inner.store.row(AUTOMATION, &id.to_string()).await?;
-                known.insert(
-                    id,
-                    row.map(|row: Automation| (row.owner.clone(), row.spec())),
-                );
+                unknown.insert(row.map(|row: Automation| (row.owner.clone(), row.spec())));
             }
             let error = match known.get(&id).and_then(Option::as_ref) {
                 Some((owner, spec)) => self.queue_task(&run, owner, spec).await?,

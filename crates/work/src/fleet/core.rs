@@ -28,25 +28,29 @@ pub(super) struct Core {
     pub(super) runs: BTreeMap<FleetRunId, FleetRun>,
 }
 
-/// Reads a run with its plan.
-pub(super) async fn read_run(
-    store: &WorkStore,
-    kind: &'static str,
-    name: &str,
-) -> Result<Option<FleetRun>, WorkError> {
-    match store.row::<FleetRun>(kind, name).await? {
-        Some(run) => with_plan(store, run).await.map(Some),
-        None => Ok(None),
-    }
+/// The row of a run that has ended.
+#[derive(Debug, Serialize, Deserialize)]
+struct EndedRow {
+    run: FleetRun,
+    plan: FleetPlan,
 }
 
-async fn with_plan(store: &WorkStore, mut run: FleetRun) -> Result<FleetRun, WorkError> {
-    let name = run.id.to_string();
-    let plan: FleetPlan = store.row(PLAN, &name).await?.ok_or(WorkError::Corrupt {
-        kind: PLAN,
-        name,
-        what: "it is not there".to_owned(),
-    })?;
+/// Reads a run with its plan. It moves from open to ended and never back, so this order misses none.
+pub(super) async fn read_run(
+    store: &WorkStore,
+    id: FleetRunId,
+) -> Result<Option<FleetRun>, WorkError> {
+    let name = id.to_string();
+    if let Some(run) = store.row(OPEN, &name).await?
+        && let Some(plan) = store.row(PLAN, &name).await?
+    {
+        return with_plan(run, plan).map(Some);
+    }
+    let ended: Option<EndedRow> = store.row(ENDED, &name).await?;
+    ended.map(|row| with_plan(row.run, row.plan)).transpose()
+}
+
+fn with_plan(mut run: FleetRun, plan: FleetPlan) -> Result<FleetRun, WorkError> {
     if (plan.tasks.len(), plan.workers.len()) != (run.tasks.len(), run.workers.len()) {
         return Err(WorkError::Corrupt {
             kind: OPEN,
@@ -79,12 +83,12 @@ impl Core {
     }
 
     async fn load(&mut self, store: &WorkStore) -> Result<(), WorkError> {
-        let mut found: Vec<FleetRun> = Vec::new();
-        store.each(OPEN, |run| found.push(run)).await?;
+        let mut found: Vec<FleetRunId> = Vec::new();
+        store.each(OPEN, |run: FleetRun| found.push(run.id)).await?;
         self.runs.clear();
-        for run in found {
-            match with_plan(store, run).await {
-                Ok(run) => drop(self.runs.insert(run.id, run)),
+        for id in found {
+            match read_run(store, id).await {
+                Ok(run) => self.runs.extend(run.map(|run| (id, run))),
                 Err(error @ WorkError::Corrupt { .. }) => {
                     tracing::error!(%error, "a run of the fleet is left out");
                 }
@@ -137,7 +141,12 @@ impl Core {
         for (id, run) in &after {
             if run.completed_at.is_some() {
                 puts.push(take_out(OPEN, id.to_string()));
-                puts.push(put(ENDED, id.to_string(), run)?);
+                puts.push(take_out(PLAN, id.to_string()));
+                let row = EndedRow {
+                    run: run.clone(),
+                    plan: FleetPlan::clone(&run.plan),
+                };
+                puts.push(put(ENDED, id.to_string(), &row)?);
             } else {
                 puts.push(put(OPEN, id.to_string(), run)?);
             }

@@ -23,15 +23,15 @@ pub use run::{
 
 /// Rows of runs that have not ended.
 const OPEN: &str = "work.fleet";
-/// Rows of runs that have.
+/// Rows of runs that have, with their plans.
 const ENDED: &str = "work.fleet.ended";
-/// Rows of plans, written once.
+/// Rows of plans of open runs, written once: they are big, and do not change.
 const PLAN: &str = "work.fleet.plan";
 
 /// The longest name of an owner.
 const OWNER_BYTES: usize = 256;
 /// The longest page of a list.
-const LIST: usize = 100;
+const LIST: usize = 50;
 
 /// What an operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,11 +138,7 @@ impl Fleet {
 
     /// Finds a run.
     pub async fn get(&self, id: FleetRunId) -> Result<FleetRun, WorkError> {
-        let store = &self.inner.store;
-        let mut found = read_run(store, OPEN, &id.to_string()).await?;
-        if found.is_none() {
-            found = read_run(store, ENDED, &id.to_string()).await?;
-        }
+        let found = read_run(&self.inner.store, id).await?;
         found.ok_or_else(|| WorkError::not_found("fleet run", id))
     }
 
@@ -231,23 +227,6 @@ impl Fleet {
         let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
         let before = self.now().checked_sub_signed(age);
         let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
-        let records = &self.inner.store.records;
-        let gone = records.trim(ENDED, before, newest).await?;
-        // A plan goes with its run.
-        let mut last: Option<String> = None;
-        while gone > 0 {
-            let page = records.page(PLAN, last.as_deref(), LIST).await?;
-            for row in &page {
-                let is_open = records.get(OPEN, &row.name).await?.is_some();
-                if !is_open && records.get(ENDED, &row.name).await?.is_none() {
-                    records.remove(PLAN, &row.name).await?;
-                }
-            }
-            match page.last() {
-                Some(row) if page.len() == LIST => last = Some(row.name.clone()),
-                _ => break,
-            }
-        }
-        Ok(gone)
+        Ok(self.inner.store.records.trim(ENDED, before, newest).await?)
     }
 }

@@ -159,7 +159,7 @@ pub struct FleetRun {
     pub id: FleetRunId,
     /// Whose it is.
     pub owner: String,
-    /// What it was asked to do; its row is written once.
+    /// What it was asked to do. Kept apart, because it does not change.
     #[serde(skip)]
     pub plan: Arc<FleetPlan>,
     /// Its tasks, in the order of the plan.

@@ -92,7 +92,7 @@ impl Schedule {
         times.of(day).flat_map(move |(hour, minute)| {
             let on_wall = self.zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
             let second = match times.is_every_hour() {
-                true => on_wall.clone().later().ok(),
+                true => on_wall.later().ok(),
                 false => None,
             };
             let stamps = on_wall.compatible().ok().into_iter().chain(second);

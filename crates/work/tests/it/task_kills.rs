@@ -115,7 +115,7 @@ async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
         let mut changed = tasks.watch();
         // Some kills come at once, some after a while; each at whichever await it meets.
         let mut open = usize::MAX;
-        for _ in 0..dice.below(count as u64 / kills) {
+        for _ in 0..dice.below(3 * count as u64 / (2 * kills)) {
             let counts = tasks.counts().await.unwrap();
             open = counts.queued + counts.running;
             if open == 0 {
