@@ -38,9 +38,15 @@ async fn a_hundred_thousand_queued_tasks_weigh_little() {
             let prompt = format!("{batch} {n} {}", "please ".repeat(40));
             NewTask::new(WorkSpec::new(prompt))
         });
-        tasks.submit_all("a", news.collect()).await.unwrap();
+        let owner = ["a", "b", "c", "d"][batch % 4];
+        tasks.submit_all(owner, news.collect()).await.unwrap();
     }
     let queued = resident() - before;
     assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
     assert!(queued < LIMIT, "{queued} bytes after queueing");
+    drop(tasks);
+    let tasks = open(directory.path()).await;
+    let taken_up = resident() - before;
+    assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
+    assert!(taken_up < LIMIT, "{taken_up} bytes after a start");
 }

@@ -108,10 +108,6 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn open_count(&self) -> usize {
-        self.queue.open()
-    }
-
     pub(super) fn counts(&self) -> TaskCounts {
         TaskCounts {
             queued: self.queue.queued(),

@@ -51,6 +51,8 @@ pub struct TaskSettings {
     pub workers: usize,
     /// How many tasks may be open.
     pub open_tasks: usize,
+    /// How many of them may be one owner's, so that none takes all the room.
+    pub open_tasks_of_owner: usize,
 }
 
 impl Default for TaskSettings {
@@ -58,6 +60,7 @@ impl Default for TaskSettings {
         Self {
             workers: 2,
             open_tasks: 100_000,
+            open_tasks_of_owner: 50_000,
         }
     }
 }
@@ -204,7 +207,6 @@ impl Tasks {
         tasks.iter().try_for_each(|task| task.spec.check())?;
         let now = self.now();
         let mut core = self.core().await?;
-        let limit = self.inner.settings.open_tasks;
         let mut changes: Vec<Change> = Vec::new();
         let mut answers = Vec::new();
         for task in tasks {
@@ -224,11 +226,19 @@ impl Tasks {
             answers.push(change.after().clone());
             changes.push(change);
         }
-        if core.open_count() + changes.len() > limit {
-            return Err(WorkError::TooMany {
-                what: "open tasks",
-                limit,
-            });
+        let settings = self.inner.settings;
+        let of_owner = "open tasks of this owner";
+        for (what, open, limit) in [
+            (
+                of_owner,
+                core.queue.open_of(owner),
+                settings.open_tasks_of_owner,
+            ),
+            ("open tasks", core.queue.open(), settings.open_tasks),
+        ] {
+            if open + changes.len() > limit {
+                return Err(WorkError::TooMany { what, limit });
+            }
         }
         if !changes.is_empty() {
             core.write(now, changes).await?;
@@ -309,8 +319,12 @@ impl Tasks {
             false => None,
         };
         found.truncate(limit);
-        let tasks = found.iter().map(|(kind, record)| read_row(kind, record));
-        Ok((tasks.collect::<Result<_, _>>()?, next))
+        let tasks = found.iter().filter_map(|(kind, record)| {
+            let read = read_row(kind, record);
+            read.inspect_err(|error| tracing::error!(%error, "a task is left out of a list"))
+                .ok()
+        });
+        Ok((tasks.collect(), next))
     }
 
     /// Counts tasks.

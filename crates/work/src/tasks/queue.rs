@@ -199,6 +199,11 @@ impl Queue {
     pub(super) fn open(&self) -> usize {
         self.queued + self.running.len()
     }
+
+    pub(super) fn open_of(&self, owner: &str) -> usize {
+        let open = |owner: &Owner| owner.waiting.len() + owner.delayed + owner.running;
+        self.owners.get(owner).map_or(0, open)
+    }
 }
 
 impl Owner {

@@ -27,8 +27,16 @@ impl World {
     }
 
     async fn on(store: WorkStore, clock: Arc<Moved>) -> Self {
-        let tasks = Tasks::open(store.clone(), clock.clone(), TaskSettings::default());
-        let tasks = tasks.await.unwrap();
+        let settings = TaskSettings {
+            open_tasks: 1_000_000,
+            open_tasks_of_owner: 1_000_000,
+            ..TaskSettings::default()
+        };
+        let tasks = Tasks::open(store.clone(), clock.clone(), settings);
+        Self::with(store, clock, tasks.await.unwrap()).await
+    }
+
+    async fn with(store: WorkStore, clock: Arc<Moved>, tasks: Tasks) -> Self {
         let settings = AutomationSettings {
             local_zone: "Europe/Berlin".to_owned(),
             automations: 2000,
@@ -42,8 +50,9 @@ impl World {
         }
     }
 
+    /// Begins again with what is kept. Tasks have kills of their own elsewhere.
     async fn restart(self) -> Self {
-        Self::on(self.store, self.clock).await
+        Self::with(self.store, self.clock, self.tasks).await
     }
 
     async fn create(&self, plan: Plan) -> Automation {
@@ -337,7 +346,7 @@ async fn month(store: WorkStore, count: usize, from: &str) {
             _ => next,
         };
         at = at.min(until);
-        if dice.below(10) == 0 {
+        if dice.below(40) == 0 {
             world = world.restart().await;
         }
         world.clock.to(at);

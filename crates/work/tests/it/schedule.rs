@@ -330,3 +330,17 @@ fn a_rule_prints_as_it_is_read() {
         "FREQ=WEEKLY;BYDAY=MO,SU;BYHOUR=1;BYMINUTE=5"
     );
 }
+
+#[test]
+fn times_at_the_ends_of_the_calendar_name_nothing_and_break_nothing() {
+    for at in [
+        "-9999-01-02T00:00:00Z",
+        "9999-12-30T22:00:00Z",
+        "+12000-01-01T00:00:00Z",
+    ] {
+        let at = time(at);
+        let schedule = schedule("FREQ=HOURLY;INTERVAL=744;BYMINUTE=1", "Pacific/Apia", at);
+        assert_eq!(schedule.next(at + TimeDelta::days(3)), None);
+        assert!(schedule.latest(at - TimeDelta::days(900), at, 3).len() <= 3);
+    }
+}

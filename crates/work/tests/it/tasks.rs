@@ -299,7 +299,8 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
     let store = memory();
     let settings = TaskSettings {
         workers: 1,
-        open_tasks: 2,
+        open_tasks: 3,
+        open_tasks_of_owner: 2,
     };
     let tasks = Tasks::open(store.clone(), Moved::new(), settings)
         .await
@@ -328,6 +329,20 @@ async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
     let refused = tasks.submit_all("a", three).await;
     assert!(matches!(refused, Err(WorkError::TooMany { limit: 2, .. })));
     assert_eq!(tasks.counts().await.unwrap().queued, 0);
+    // One who fills his share leaves room for others, until there is none.
+    for (owner, limit) in [
+        ("a", None),
+        ("a", None),
+        ("a", Some(2)),
+        ("b", None),
+        ("b", Some(3)),
+    ] {
+        let full = match tasks.submit(owner, task("p")).await {
+            Err(WorkError::TooMany { limit, .. }) => Some(limit),
+            queued => queued.map(|_| None).unwrap(),
+        };
+        assert_eq!(full, limit, "{owner}");
+    }
     for workers in [0, 9] {
         let settings = TaskSettings {
             workers,
@@ -433,4 +448,96 @@ async fn who_was_replaced_writes_nothing_more() {
     world.threads.end("p", done("")).await;
     assert_eq!(world.running.await.unwrap(), WorkError::Replaced);
     assert_eq!(newer.get(id).await.unwrap().status(), TaskStatus::Running);
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+    let store = memory();
+    let put = |name: &str, body: &'static str| {
+        let record = windlass_store::HostRecord {
+            name: name.to_owned(),
+            body: body.as_bytes().to_vec().into(),
+        };
+        let at = crate::support::time("2026-03-01T00:00:00Z");
+        let records = store.records.clone();
+        async move { records.put("work.task", record, at).await.unwrap() }
+    };
+    put("task_00", "{}").await;
+    put("task_01", "\u{0}nonsense").await;
+    put("task_ff", r#"{"version": 2, "id": "task_ff"}"#).await;
+    let world = World::on(store, Arc::default(), 1).await;
+    let id = world.submit("a", "p").await;
+    world.threads.end("p", done("")).await;
+    world.until(id, TaskStatus::Completed).await;
+    let listed = world.tasks.list(None, None, 100).await.unwrap();
+    assert_eq!(listed.tasks.len(), 1);
+    let left = world.store.records.list("work.task").await.unwrap();
+    assert_eq!(left.len(), 3, "what cannot be read is left alone");
+}
+
+/// Panics at first, and then does as it should.
+struct Clumsy(std::sync::atomic::AtomicU32);
+
+#[async_trait::async_trait]
+impl Hands for Clumsy {
+    async fn carry(
+        &self,
+        _work: windlass_work::Assignment,
+        _stop: tokio_util::sync::CancellationToken,
+    ) -> TurnEnd {
+        let calls = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(calls > 0, "clumsy");
+        done("in the end")
+    }
+}
+
+#[tokio::test]
+async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
+    let world = World::new(1).await;
+    world.running.abort();
+    let tasks = world.tasks.clone();
+    tokio::spawn(async move { tasks.run(Arc::new(Clumsy(0.into()))).await });
+    let id = world.submit("a", "p").await;
+    world.until(id, TaskStatus::Running).await;
+    let mut changed = world.tasks.watch();
+    let task = loop {
+        world.clock.by(1);
+        let task = world.tasks.get(id).await.unwrap();
+        if task.end().is_some() {
+            break task;
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = tokio::task::yield_now() => {}
+        }
+    };
+    assert_eq!(
+        (task.status(), task.attempts.len()),
+        (TaskStatus::Completed, 1)
+    );
+}
+
+/// A client that hangs up takes nothing with it but its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_goes_away_in_the_middle_leaves_everything_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = crate::support::sqlite(directory.path()).await;
+    let world = World::on(store, Arc::default(), 1).await;
+    for n in 0..40 {
+        let gone = format!("gone {n}");
+        tokio::select! {
+            biased;
+            _ = world.tasks.submit("a", task(&gone)) => {}
+            () = tokio::task::yield_now() => {}
+        }
+        world.submit("b", &n.to_string()).await;
+    }
+    let counts = world.tasks.counts().await.unwrap();
+    let listed = world.tasks.list(None, None, 100).await.unwrap().tasks;
+    assert_eq!(counts.queued + counts.running, listed.len());
+    let stays = listed.iter().filter(|task| task.owner == "b").count();
+    assert_eq!(stays, 40);
+    let stream = StreamKey::new("work:tasks");
+    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    assert_eq!(fold_tasks(&page.events).unwrap().len(), listed.len());
 }
