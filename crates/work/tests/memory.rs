@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use windlass_store::{SqliteOptions, SqliteStore};
+use windlass_store::{SqliteError, SqliteOptions, SqliteStore};
 use windlass_work::{NewTask, SystemClock, TaskSettings, Tasks, WorkSpec, WorkStore};
 
 const TASKS: usize = 100_000;
@@ -18,8 +18,13 @@ fn resident() -> usize {
 }
 
 async fn open(directory: &std::path::Path) -> Tasks {
-    let store = SqliteStore::open(SqliteOptions::new(directory)).await;
-    let store = store.unwrap();
+    let store = loop {
+        match SqliteStore::open(SqliteOptions::new(directory)).await {
+            // The one before is still being closed.
+            Err(SqliteError::Locked { .. }) => tokio::task::yield_now().await,
+            opened => break opened.unwrap(),
+        }
+    };
     let store = WorkStore {
         journal: Arc::new(store.journal()),
         records: Arc::new(store.host_records()),

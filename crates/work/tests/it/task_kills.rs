@@ -17,7 +17,7 @@ const OWNERS: [&str; 3] = ["ada", "bob", "cyd"];
 /// How much is done: with `WINDLASS_SOAK` set, as much as is promised.
 fn size() -> (usize, u64) {
     match std::env::var_os("WINDLASS_SOAK") {
-        Some(_) => (10_000, 200),
+        Some(_) => (10_200, 200),
         None => (900, 30),
     }
 }
@@ -97,16 +97,15 @@ async fn every_task_ends_once_whatever_is_killed_and_owners_are_served_alike() {
         // The retries of the last process are due.
         clock.by(3600);
         while submitted < count {
-            let batch = 300.min(count - submitted);
             for owner in OWNERS {
-                let news = (0..batch / 3).map(|n| {
+                let batch = 100.min(count - submitted);
+                let news = (0..batch).map(|n| {
                     let mut new = task(&format!("{owner} {submitted} {n}"));
                     new.spec.max_attempts = 2;
                     new
                 });
-                tasks.submit_all(owner, news.collect()).await.unwrap();
+                submitted += tasks.submit_all(owner, news.collect()).await.unwrap().len();
             }
-            submitted += batch;
         }
         let running = tokio::spawn({
             let (tasks, hands) = (tasks.clone(), Arc::new(Busy(Arc::clone(&threads))));
