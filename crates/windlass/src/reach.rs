@@ -94,7 +94,8 @@ impl Reach {
                 }
                 return Ok((client, None));
             }
-            match self.own().await {
+            // A whole daemon is a large future.
+            match Box::pin(self.own()).await {
                 Err(error) if is_locked(&error) => tokio::time::sleep(PAUSE).await,
                 reached => return reached,
             }

@@ -16,8 +16,8 @@ async fn start() -> Daemon {
 async fn others(daemon: &Daemon, thread: &str) -> Vec<Value> {
     let listed = daemon.client.get("/v1/threads").await.expect(200);
     let mut found = Vec::new();
-    for listed in listed.as_array().expect("a list") {
-        let path = format!("/v1/threads/{}", listed["id"].as_str().expect("an id"));
+    for listed in listed.as_array().unwrap() {
+        let path = format!("/v1/threads/{}", listed["id"].as_str().unwrap());
         if path != thread {
             found.push(daemon.detail(&path).await);
         }

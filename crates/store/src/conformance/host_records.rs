@@ -26,6 +26,7 @@ type Store = Arc<Hosted>;
 pub const HOST_RECORD_CHECKS: &[Check<Hosted>] = checks![
     rules::each_kind_is_for_itself,
     rules::only_one_adds_a_name,
+    rules::pages_go_from_the_greatest_name_down,
     rules::the_old_and_the_many_are_trimmed,
     rules::puts_come_with_their_records_or_not_at_all,
 ];
@@ -65,6 +66,36 @@ mod rules {
         require!(!records.remove("b", "x").await?, "it was removed twice");
         require_eq!(names(&store, "a").await?, ["x"], "another kind");
         require_eq!(names(&store, "none").await?.len(), 0, "a kind without any");
+        Ok(())
+    }
+
+    pub(super) async fn pages_go_from_the_greatest_name_down(store: Store) -> Outcome {
+        let records = &store.records;
+        let all = ["a", "b", "c", "d"].map(|name| ("k", record(name, "k")));
+        records.put_all(all.into(), at(0)).await?;
+        let others = vec![("j", record("z", "j")), ("l", record("a", "l"))];
+        records.put_all(others, at(0)).await?;
+        for (before, limit, wanted) in [
+            (None, 2, &["d", "c"][..]),
+            (Some("c"), 9, &["b", "a"]),
+            (Some("bb"), 1, &["b"]),
+            (Some("a"), 9, &[]),
+            (None, 0, &[]),
+        ] {
+            let page = records.page("k", before, limit).await?;
+            let found: Vec<_> = page.iter().map(|record| record.name.as_str()).collect();
+            require_eq!(found, wanted, "what lies behind a name");
+            require_eq!(
+                page.iter().all(|record| record.body == "k"),
+                true,
+                "the bodies of that kind"
+            );
+        }
+        require_eq!(
+            records.page("m", None, 9).await?,
+            Vec::new(),
+            "a kind without records"
+        );
         Ok(())
     }
 

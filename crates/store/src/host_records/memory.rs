@@ -84,6 +84,30 @@ impl HostRecords for MemoryHostRecords {
         Ok(records.collect())
     }
 
+    async fn page(
+        &self,
+        kind: &'static str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HostRecord>> {
+        let tables = self.tables();
+        let from = (kind, String::new());
+        let names = match before {
+            Some(before) => tables.kept.range(from..(kind, before.to_owned())),
+            None => tables.kept.range(from..),
+        };
+        // Without an end the range runs into other kinds, which come first from behind.
+        let records = names
+            .rev()
+            .skip_while(|((of, _), _)| *of != kind)
+            .take(limit);
+        let records = records.map(|((_, name), kept)| HostRecord {
+            name: name.clone(),
+            body: kept.body.clone(),
+        });
+        Ok(records.collect())
+    }
+
     async fn put_all(
         &self,
         records: Vec<(&'static str, HostRecord)>,

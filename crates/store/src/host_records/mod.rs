@@ -38,6 +38,14 @@ pub trait HostRecords: Send + Sync {
     /// Lists the records of a kind by name.
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>>;
 
+    /// Lists records of a kind, the greatest name first, from behind one on: at most `limit`; costs what it returns.
+    async fn page(
+        &self,
+        kind: &'static str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HostRecord>>;
+
     /// Adds records, each of its kind, or replaces those of their names; all or nothing.
     async fn put_all(
         &self,

@@ -63,6 +63,27 @@ impl HostRecords for SqliteHostRecords {
         .await
     }
 
+    async fn page(
+        &self,
+        kind: &'static str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HostRecord>> {
+        let before = before.map(str::to_owned);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read(move |reader| {
+            let place = match before {
+                Some(_) => "AND name < ?2",
+                None => "AND ?2 IS NULL",
+            };
+            let mut statement =
+                reader.prepare_cached(&format!("{READ} {place} ORDER BY name DESC LIMIT ?3"))?;
+            let records = statement.query_map((kind, before, limit), record)?;
+            Ok(records.collect::<std::result::Result<_, _>>()?)
+        })
+        .await
+    }
+
     async fn put_all(
         &self,
         records: Vec<(&'static str, HostRecord)>,

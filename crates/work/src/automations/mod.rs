@@ -1,0 +1,345 @@
+//! Automations: tasks by a schedule, one for each time that the rule names.
+
+mod automation;
+mod core;
+mod tick;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, MutexGuard, Notify};
+
+use self::core::{Change, Core};
+use crate::clock::Clock;
+use crate::error::{WorkError, check_name};
+use crate::ledger::{WorkStore, read_row};
+use crate::schedule::check_zone;
+use crate::tasks::{Task, TaskId, Tasks};
+
+pub use automation::{
+    Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
+    Plan, RunId, RunMarker, Trigger, task_of,
+};
+
+/// Rows of automations.
+const AUTOMATION: &str = "work.automation";
+/// Rows of runs, by automation.
+const RUN: &str = "work.automation.run";
+/// Rows of runs that have begun and whose tasks may not be in the queue yet.
+const PENDING: &str = "work.automation.pending";
+
+/// The longest name of an owner.
+const OWNER_BYTES: usize = 256;
+/// The longest page of a list.
+const LIST: usize = 500;
+
+/// What an operator can set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutomationSettings {
+    /// The time zone of rules that name none.
+    pub local_zone: String,
+    /// How many automations there may be.
+    pub automations: usize,
+}
+
+impl Default for AutomationSettings {
+    fn default() -> Self {
+        Self {
+            local_zone: "UTC".to_owned(),
+            automations: 10_000,
+        }
+    }
+}
+
+/// A run of an automation, as it is kept. How far it is, its task says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutomationRun {
+    /// Identifies it.
+    pub id: RunId,
+    /// Whose run it is.
+    pub automation_id: AutomationId,
+    /// The time that it is for.
+    pub scheduled_for: DateTime<Utc>,
+    /// Why it was made.
+    pub trigger: Trigger,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// Why the queue did not take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl AutomationRun {
+    /// Returns its task.
+    #[must_use]
+    pub fn task_id(&self) -> TaskId {
+        task_of(self.id)
+    }
+}
+
+/// A run with its task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunWithTask {
+    /// The run.
+    pub run: AutomationRun,
+    /// Its task; `None` where the queue did not take it, or it was forgotten.
+    pub task: Option<Task>,
+}
+
+/// The automations; clones share them.
+#[derive(Clone)]
+pub struct Automations {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: WorkStore,
+    clock: Arc<dyn Clock>,
+    settings: AutomationSettings,
+    tasks: Tasks,
+    core: Mutex<Core>,
+    /// Rings when the next time may have come nearer.
+    bell: Notify,
+}
+
+impl std::fmt::Debug for Automations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Automations")
+            .field("settings", &self.inner.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Automations {
+    /// Takes up the automations of a store. Nothing runs before [`run`](Self::run).
+    pub async fn open(
+        store: WorkStore,
+        clock: Arc<dyn Clock>,
+        tasks: Tasks,
+        settings: AutomationSettings,
+    ) -> Result<Self, WorkError> {
+        check_zone(&settings.local_zone)?;
+        let core = Core::open(&store).await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store,
+                clock,
+                settings,
+                tasks,
+                core: Mutex::new(core),
+                bell: Notify::new(),
+            }),
+        })
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        // Schedules know whole seconds.
+        let now = self.inner.clock.now();
+        now - TimeDelta::nanoseconds(i64::from(now.timestamp_subsec_nanos()))
+    }
+
+    async fn core(&self) -> Result<MutexGuard<'_, Core>, WorkError> {
+        let mut core = self.inner.core.lock().await;
+        core.make_sound(&self.inner.store).await?;
+        Ok(core)
+    }
+
+    /// Makes an automation. When this returns it is durable.
+    pub async fn create(
+        &self,
+        owner: &str,
+        plan: Plan,
+        status: AutomationStatus,
+    ) -> Result<Automation, WorkError> {
+        check_name("owner", owner, OWNER_BYTES)?;
+        let now = self.now();
+        let schedule = plan.check(&self.inner.settings.local_zone, now)?;
+        let first = schedule.check(now)?;
+        let mut core = self.core().await?;
+        let limit = self.inner.settings.automations;
+        if core.count() >= limit {
+            let what = "automations";
+            return Err(WorkError::TooMany { what, limit });
+        }
+        let event = AutomationEvent::Created {
+            owner: owner.to_owned(),
+            plan: Box::new(plan),
+            status,
+            next_run_at: (status == AutomationStatus::Active).then_some(first),
+        };
+        let id = self.inner.clock.uuid().into();
+        let change = Change::created(id, event, now)?;
+        self.write(&mut core, now, change).await
+    }
+
+    async fn write(
+        &self,
+        core: &mut Core,
+        now: DateTime<Utc>,
+        change: Change,
+    ) -> Result<Automation, WorkError> {
+        let after = change.after().clone();
+        core.write(now, vec![change]).await?;
+        self.inner.bell.notify_one();
+        Ok(after)
+    }
+
+    /// Finds an automation.
+    pub async fn get(&self, id: AutomationId) -> Result<Automation, WorkError> {
+        let found = self.inner.store.row(AUTOMATION, &id.to_string()).await?;
+        found.ok_or_else(|| WorkError::not_found("automation", id))
+    }
+
+    /// Lists automations, the newest first, from behind one on.
+    pub async fn list(
+        &self,
+        before: Option<AutomationId>,
+        limit: usize,
+    ) -> Result<Vec<Automation>, WorkError> {
+        let before = before.map(|id| id.to_string());
+        let records = &self.inner.store.records;
+        let page = records.page(AUTOMATION, before.as_deref(), limit.clamp(1, LIST));
+        let page = page.await?;
+        page.iter().map(|row| read_row(AUTOMATION, row)).collect()
+    }
+
+    /// Changes what is done, or when. A rule that is given anew counts from now.
+    pub async fn update(
+        &self,
+        id: AutomationId,
+        change: impl FnOnce(&mut Plan) + Send,
+    ) -> Result<Automation, WorkError> {
+        let now = self.now();
+        let mut core = self.core().await?;
+        let before = self.get(id).await?;
+        let mut plan = before.plan.clone();
+        change(&mut plan);
+        let is_new_rule =
+            (&plan.rrule, &plan.time_zone) != (&before.plan.rrule, &before.plan.time_zone);
+        let start = if is_new_rule { now } else { before.start };
+        let schedule = plan.check(&self.inner.settings.local_zone, start)?;
+        let next_run_at = match (before.status, is_new_rule) {
+            (AutomationStatus::Paused, _) => {
+                schedule.check(now)?;
+                None
+            }
+            (AutomationStatus::Active, true) => Some(schedule.check(now)?),
+            (AutomationStatus::Active, false) => before.next_run_at,
+        };
+        let event = AutomationEvent::Updated {
+            plan: Box::new(plan),
+            start,
+            next_run_at,
+        };
+        let change = Change::of(before, vec![event], now);
+        self.write(&mut core, now, change).await
+    }
+
+    /// Lets an automation run by itself no more, until it is resumed. What is queued goes on.
+    pub async fn pause(&self, id: AutomationId) -> Result<Automation, WorkError> {
+        let now = self.now();
+        let mut core = self.core().await?;
+        let before = self.get(id).await?;
+        if before.status == AutomationStatus::Paused {
+            return Ok(before);
+        }
+        let change = Change::of(before, vec![AutomationEvent::Paused], now);
+        self.write(&mut core, now, change).await
+    }
+
+    /// Lets an automation run by itself again. Times that passed in between are not made up for.
+    pub async fn resume(&self, id: AutomationId) -> Result<Automation, WorkError> {
+        let now = self.now();
+        let mut core = self.core().await?;
+        let before = self.get(id).await?;
+        if before.status == AutomationStatus::Active {
+            return Ok(before);
+        }
+        let schedule = before
+            .plan
+            .schedule(&self.inner.settings.local_zone, before.start)?;
+        let resumed = AutomationEvent::Resumed {
+            next_run_at: Some(schedule.check(now)?),
+        };
+        let change = Change::of(before, vec![resumed], now);
+        self.write(&mut core, now, change).await
+    }
+
+    /// Removes an automation. What is queued goes on.
+    pub async fn remove(&self, id: AutomationId) -> Result<(), WorkError> {
+        let now = self.now();
+        let mut core = self.core().await?;
+        let before = self.get(id).await?;
+        let change = Change::of(before, vec![AutomationEvent::Removed], now);
+        self.write(&mut core, now, change).await.map(drop)
+    }
+
+    /// Runs an automation now, whatever its schedule says, also while it is paused.
+    pub async fn run_now(&self, id: AutomationId) -> Result<RunWithTask, WorkError> {
+        let now = self.now();
+        let mut core = self.core().await?;
+        let before = self.get(id).await?;
+        let run_id: RunId = self.inner.clock.uuid().into();
+        let began = AutomationEvent::RunBegan {
+            run_id,
+            trigger: Trigger::Manual,
+            scheduled_for: now,
+            next_run_at: before.next_run_at,
+        };
+        let change = Change::of(before, vec![began], now);
+        self.write(&mut core, now, change).await?;
+        self.queue_pending(&mut core, now).await?;
+        drop(core);
+        let name = run_name(id, run_id);
+        let run = self.inner.store.row(RUN, &name).await?;
+        let run = run.ok_or_else(|| WorkError::not_found("run", run_id))?;
+        self.with_task(run).await
+    }
+
+    /// Lists the runs of an automation, the newest first, from behind one on.
+    pub async fn runs(
+        &self,
+        id: AutomationId,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunWithTask>, WorkError> {
+        self.get(id).await?;
+        // All names of runs of this automation lie before this one, and those of a greater id behind it.
+        let end = format!("{id}0");
+        let before = before.map_or(end, |run| run_name(id, run));
+        let records = &self.inner.store.records;
+        let page = records.page(RUN, Some(&before), limit.clamp(1, LIST));
+        let mut runs = Vec::new();
+        for row in page.await? {
+            if !row.name.starts_with(&format!("{id}/")) {
+                break;
+            }
+            runs.push(self.with_task(read_row(RUN, &row)?).await?);
+        }
+        Ok(runs)
+    }
+
+    async fn with_task(&self, run: AutomationRun) -> Result<RunWithTask, WorkError> {
+        let task = match self.inner.tasks.get(run.task_id()).await {
+            Ok(task) => Some(task),
+            Err(WorkError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(RunWithTask { run, task })
+    }
+
+    /// Forgets runs that are older than this, and of the rest all but the newest; returns how many.
+    pub async fn forget(&self, age: Duration, newest: usize) -> Result<usize, WorkError> {
+        let age = TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX);
+        let before = self.now().checked_sub_signed(age);
+        let before = before.unwrap_or(DateTime::<Utc>::MIN_UTC);
+        Ok(self.inner.store.records.trim(RUN, before, newest).await?)
+    }
+}
+
+/// Returns the name of the row of a run. Runs of one automation lie together, in the order of their times.
+fn run_name(id: AutomationId, run: RunId) -> String {
+    format!("{id}/{run}")
+}

@@ -1,0 +1,692 @@
+//! One run of a fleet: tasks, workers that lease them, and what follows from each word. Pure: time and ids come from outside.
+//!
+//! A worker holds the lease of one task at a time. A lease is an attempt; it ends with the end of its turn, or when the worker is
+//! restarted or stopped. An attempt whose worker fell silent is stale: it is shown, and goes on. Nothing takes a task away
+//! from a turn that may still be at work, so no task is worked on twice at a time, and none is begun again unless a turn
+//! has said that it failed or was interrupted.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use windlass_core::derived_id::derive;
+use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+
+use crate::error::{WorkError, check_name, check_text, cut_to};
+use crate::hands::{Assignment, TurnEnd};
+use crate::spec::WorkSpec;
+
+/// The most tasks of a run.
+const TASKS: usize = 1000;
+/// The most workers of a run.
+const WORKERS: usize = 64;
+/// The longest name, and how many labels there may be.
+const NAME_BYTES: usize = 256;
+const LABELS: usize = 32;
+/// How much all prompts of a run have together.
+const PLAN_BYTES: usize = 1024 * 1024;
+/// How much of a summary or an error is kept; more is in the thread.
+const END_BYTES: usize = 1024;
+
+/// Marks ids of runs of a fleet.
+#[derive(Debug)]
+pub struct FleetRunMarker;
+
+impl IdMarker for FleetRunMarker {
+    const PREFIX: &'static str = "fleet";
+}
+
+/// Identifies a run of a fleet.
+pub type FleetRunId = TypedId<FleetRunMarker>;
+
+/// What a run is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FleetPlan {
+    /// What people call it.
+    pub name: String,
+    /// What is to be done, each by one worker. `max_attempts` of a task is how often it may be tried.
+    pub tasks: Vec<FleetTaskSpec>,
+    /// Who does it.
+    pub workers: Vec<WorkerSpec>,
+    /// Words of the client.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A task of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetTaskSpec {
+    /// Names it among those of its run.
+    pub task_id: String,
+    /// What is to be done.
+    pub spec: WorkSpec,
+}
+
+/// A worker of a run: a thread of this daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerSpec {
+    /// Names it among those of its run.
+    pub worker_id: String,
+    /// What it is for.
+    #[serde(default)]
+    pub role: String,
+    /// The foreign agent that works in its place, unless the task names one; the built-in loop where neither does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+}
+
+/// Where a task of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetTaskStatus {
+    /// It waits for a worker.
+    Queued,
+    /// A worker has it.
+    Running,
+    /// It was done.
+    Completed,
+    /// It was not done, as often as it was tried.
+    Failed,
+    /// The run was stopped before it was done.
+    Cancelled,
+}
+
+/// A task of a run as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetTask {
+    /// Where it is.
+    pub status: FleetTaskStatus,
+    /// Who has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leased_to: Option<String>,
+    /// How often it was given to a worker.
+    pub attempts: u32,
+    /// How many of the attempts were restarted by somebody: they do not count against the rule.
+    #[serde(default)]
+    pub restarts: u32,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a worker was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// To give up its task, which is then cancelled.
+    Interrupt,
+    /// To give up its task and begin it anew.
+    Restart,
+    /// To give up its task, because the run is stopped.
+    Stop,
+}
+
+/// Why a worker gave its task up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseCause {
+    /// The attempt failed.
+    Failure,
+    /// Somebody restarted the worker.
+    Restart,
+}
+
+/// A worker as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Worker {
+    /// The task that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// What it was told and has not done yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
+    /// How often it was restarted.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Why its last attempt came to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// A run, as its records fold to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FleetRun {
+    /// Identifies it.
+    pub id: FleetRunId,
+    /// Whose it is.
+    pub owner: String,
+    /// What it was asked to do. Kept apart, because it does not change.
+    #[serde(skip)]
+    pub plan: Arc<FleetPlan>,
+    /// Its tasks, in the order of the plan.
+    pub tasks: Vec<FleetTask>,
+    /// Its workers, in the order of the plan.
+    pub workers: Vec<Worker>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When something last happened.
+    pub updated_at: DateTime<Utc>,
+    /// When somebody stopped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<DateTime<Utc>>,
+    /// When its last task ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+/// Where a run is, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetRunStatus {
+    /// No task has begun.
+    Queued,
+    /// Some have.
+    Running,
+    /// All were done.
+    Completed,
+    /// Some were done.
+    Partial,
+    /// None was done.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
+/// What happens to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum FleetEvent {
+    /// It was asked for.
+    Created {
+        /// Whose it is.
+        owner: String,
+        /// What is to be done.
+        plan: Box<FleetPlan>,
+    },
+    /// A worker is about to begin a task.
+    Leased {
+        /// The worker.
+        worker: usize,
+        /// The task.
+        task: usize,
+        /// Which attempt it is, from 1.
+        attempt: u32,
+    },
+    /// A worker was told something.
+    Told {
+        /// The worker.
+        worker: usize,
+        /// What.
+        what: Told,
+    },
+    /// A worker gave its task up, and it waits for one again.
+    Released {
+        /// The worker.
+        worker: usize,
+        /// On whose account.
+        cause: ReleaseCause,
+        /// Why.
+        error: String,
+    },
+    /// A task has its end.
+    TaskEnded {
+        /// The task.
+        task: usize,
+        /// How it ended.
+        status: FleetTaskStatus,
+        /// What came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Why nothing came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// It takes no further task.
+    Stopped,
+    /// All its tasks have ended.
+    Completed,
+}
+
+impl FleetEvent {
+    /// Returns the name of its records.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "fleet.created",
+            Self::Leased { .. } => "fleet.leased",
+            Self::Told { .. } => "fleet.told",
+            Self::Released { .. } => "fleet.released",
+            Self::TaskEnded { .. } => "fleet.task_ended",
+            Self::Stopped => "fleet.stopped",
+            Self::Completed => "fleet.completed",
+        }
+    }
+}
+
+/// What is asked of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FleetCommand {
+    /// Give tasks to workers that have none, so many at most.
+    Lease {
+        /// How many.
+        limit: usize,
+    },
+    /// The turn of a worker's attempt has ended.
+    Finish {
+        /// The worker.
+        worker: usize,
+        /// The task.
+        task: usize,
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        end: TurnEnd,
+    },
+    /// Tell a worker something.
+    Tell {
+        /// The worker.
+        worker: usize,
+        /// To give up its task for good or for now.
+        what: Told,
+    },
+    /// Take no further task, and end those that run.
+    Stop,
+}
+
+/// Why a command does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FleetRefused {
+    /// The run has ended.
+    #[error("has ended")]
+    Ended,
+    /// The worker has no task.
+    #[error("has no task")]
+    Idle,
+    /// That attempt does not run.
+    #[error("has no such attempt running")]
+    OtherAttempt,
+}
+
+impl FleetPlan {
+    /// Refuses what is over a bound.
+    pub fn check(&self) -> Result<(), WorkError> {
+        check_name("name", &self.name, NAME_BYTES)?;
+        let tasks = self.tasks.iter().map(|task| task.task_id.as_str());
+        check_ids("tasks", tasks, TASKS)?;
+        let workers = self.workers.iter().map(|worker| worker.worker_id.as_str());
+        check_ids("workers", workers, WORKERS)?;
+        self.tasks.iter().try_for_each(|task| task.spec.check())?;
+        let bytes: usize = self.tasks.iter().map(|task| task.spec.prompt.len()).sum();
+        if bytes > PLAN_BYTES {
+            let reason = format!("has prompts of {bytes} bytes, and {PLAN_BYTES} are allowed");
+            return Err(WorkError::invalid("tasks", reason));
+        }
+        for worker in &self.workers {
+            check_text("role", &worker.role, NAME_BYTES, false)?;
+            if let Some(backend) = &worker.backend {
+                check_name("backend", backend, NAME_BYTES)?;
+            }
+        }
+        if self.labels.len() > LABELS {
+            let reason = format!("has more than {LABELS} labels");
+            return Err(WorkError::invalid("labels", reason));
+        }
+        for (name, value) in &self.labels {
+            check_name("labels", name, NAME_BYTES)?;
+            check_text("labels", value, NAME_BYTES, false)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_ids<'a>(
+    field: &'static str,
+    ids: impl ExactSizeIterator<Item = &'a str>,
+    limit: usize,
+) -> Result<(), WorkError> {
+    if !(1..=limit).contains(&ids.len()) {
+        let reason = format!("must have from 1 to {limit} entries, not {}", ids.len());
+        return Err(WorkError::invalid(field, reason));
+    }
+    let mut seen = HashSet::new();
+    for id in ids {
+        check_name(field, id, NAME_BYTES)?;
+        if !seen.insert(id) {
+            return Err(WorkError::invalid(field, format!("has `{id}` twice")));
+        }
+    }
+    Ok(())
+}
+
+impl FleetRun {
+    /// Begins a run with its first record; `None` where it is another one.
+    #[must_use]
+    pub fn begin(id: FleetRunId, at: DateTime<Utc>, event: &FleetEvent) -> Option<Self> {
+        let FleetEvent::Created { owner, plan } = event else {
+            return None;
+        };
+        let task = FleetTask {
+            status: FleetTaskStatus::Queued,
+            leased_to: None,
+            attempts: 0,
+            restarts: 0,
+            summary: None,
+            error: None,
+        };
+        Some(Self {
+            id,
+            owner: owner.clone(),
+            tasks: vec![task; plan.tasks.len()],
+            workers: vec![Worker::default(); plan.workers.len()],
+            plan: Arc::new((**plan).clone()),
+            created_at: at,
+            updated_at: at,
+            stopped_at: None,
+            completed_at: None,
+        })
+    }
+
+    /// Says what follows from a command.
+    pub fn decide(&self, command: FleetCommand) -> Result<Vec<FleetEvent>, FleetRefused> {
+        if self.completed_at.is_some() {
+            return Err(FleetRefused::Ended);
+        }
+        match command {
+            FleetCommand::Lease { limit } => Ok(self.lease(limit)),
+            FleetCommand::Tell { worker, what } => {
+                let told = self.workers.get(worker).ok_or(FleetRefused::Idle)?;
+                match (&told.task_id, told.told) {
+                    (None, _) => Err(FleetRefused::Idle),
+                    // What it was told first holds.
+                    (Some(_), Some(_)) => Ok(Vec::new()),
+                    (Some(_), None) => Ok(vec![FleetEvent::Told { worker, what }]),
+                }
+            }
+            FleetCommand::Stop => Ok(self.stop()),
+            FleetCommand::Finish {
+                worker,
+                task,
+                attempt,
+                end,
+            } => {
+                let is_its = self.leases().any(|lease| lease == (worker, task, attempt));
+                match is_its {
+                    true => Ok(self.finish(worker, task, end)),
+                    false => Err(FleetRefused::OtherAttempt),
+                }
+            }
+        }
+    }
+
+    fn lease(&self, limit: usize) -> Vec<FleetEvent> {
+        if self.stopped_at.is_some() {
+            return Vec::new();
+        }
+        let idle = (self.workers.iter().enumerate()).filter(|(_, worker)| worker.task_id.is_none());
+        let waiting = (self.tasks.iter().enumerate())
+            .filter(|(_, task)| task.status == FleetTaskStatus::Queued);
+        let pairs = idle.zip(waiting).take(limit);
+        let leased = pairs.map(|((worker, _), (index, task))| FleetEvent::Leased {
+            worker,
+            task: index,
+            attempt: task.attempts + 1,
+        });
+        leased.collect()
+    }
+
+    fn stop(&self) -> Vec<FleetEvent> {
+        if self.stopped_at.is_some() {
+            return Vec::new();
+        }
+        let mut events = vec![FleetEvent::Stopped];
+        for (worker, _, _) in self.leases() {
+            let what = Told::Stop;
+            events.push(FleetEvent::Told { worker, what });
+        }
+        let waiting = self.tasks.iter().enumerate();
+        let waiting = waiting.filter(|(_, task)| task.status == FleetTaskStatus::Queued);
+        events.extend(waiting.map(|(task, _)| ended(task, FleetTaskStatus::Cancelled, None, None)));
+        self.complete(events)
+    }
+
+    fn finish(&self, worker: usize, task: usize, end: TurnEnd) -> Vec<FleetEvent> {
+        let told = self.workers.get(worker).and_then(|worker| worker.told);
+        let counted = |task: &FleetTask| task.attempts.saturating_sub(task.restarts);
+        let attempts = self.tasks.get(task).map_or(0, counted);
+        let allowed = self
+            .plan
+            .tasks
+            .get(task)
+            .map_or(1, |task| task.spec.max_attempts);
+        let failed = |error: String| match attempts < allowed {
+            true => FleetEvent::Released {
+                worker,
+                cause: ReleaseCause::Failure,
+                error: cut(error),
+            },
+            false => ended(task, FleetTaskStatus::Failed, None, Some(cut(error))),
+        };
+        let event = match (end, told) {
+            (TurnEnd::NotNow { .. }, _) => return Vec::new(),
+            // What was done is done, whatever the worker was told meanwhile.
+            (TurnEnd::Completed { summary }, _) => {
+                ended(task, FleetTaskStatus::Completed, Some(cut(summary)), None)
+            }
+            (
+                TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
+                Some(Told::Stop),
+            ) => ended(task, FleetTaskStatus::Cancelled, None, Some(cut(error))),
+            // Somebody asked for it, so it does not count against the rule.
+            (
+                TurnEnd::Failed { error, .. } | TurnEnd::Interrupted { reason: error },
+                Some(Told::Restart),
+            ) => FleetEvent::Released {
+                worker,
+                cause: ReleaseCause::Restart,
+                error: cut(error),
+            },
+            (TurnEnd::Interrupted { reason }, _) => {
+                ended(task, FleetTaskStatus::Cancelled, None, Some(cut(reason)))
+            }
+            (TurnEnd::Failed { error, may_retry }, _) => match may_retry && told.is_none() {
+                true => failed(error),
+                false => ended(task, FleetTaskStatus::Failed, None, Some(cut(error))),
+            },
+        };
+        self.complete(vec![event])
+    }
+
+    /// Adds the end of the run where the events end its last task.
+    fn complete(&self, mut events: Vec<FleetEvent>) -> Vec<FleetEvent> {
+        let mut after = self.clone();
+        events
+            .iter()
+            .for_each(|event| after.evolve(self.updated_at, event));
+        if after.tasks.iter().all(|task| task.status.is_end()) {
+            events.push(FleetEvent::Completed);
+        }
+        events
+    }
+
+    /// Takes in the next record.
+    pub fn evolve(&mut self, at: DateTime<Utc>, event: &FleetEvent) {
+        self.updated_at = at;
+        match event {
+            FleetEvent::Created { .. } => {}
+            FleetEvent::Leased {
+                worker,
+                task,
+                attempt,
+            } => {
+                let names = (self.plan.workers.get(*worker), self.plan.tasks.get(*task));
+                let (Some(worker_spec), Some(task_spec)) = names else {
+                    return;
+                };
+                if let Some(task) = self.tasks.get_mut(*task) {
+                    task.status = FleetTaskStatus::Running;
+                    task.leased_to = Some(worker_spec.worker_id.clone());
+                    task.attempts = *attempt;
+                }
+                if let Some(worker) = self.workers.get_mut(*worker) {
+                    worker.task_id = Some(task_spec.task_id.clone());
+                }
+            }
+            FleetEvent::Told { worker, what } => {
+                if let Some(worker) = self.workers.get_mut(*worker) {
+                    worker.told = Some(*what);
+                    worker.restarts += u32::from(*what == Told::Restart);
+                }
+            }
+            FleetEvent::Released {
+                worker,
+                cause,
+                error,
+            } => {
+                let task = self.leases().find(|(of, ..)| of == worker);
+                if let Some(task) = task.and_then(|(_, task, _)| self.tasks.get_mut(task)) {
+                    task.status = FleetTaskStatus::Queued;
+                    task.restarts += u32::from(*cause == ReleaseCause::Restart);
+                    task.error = Some(error.clone());
+                }
+                self.free(*worker, Some(error));
+            }
+            FleetEvent::TaskEnded {
+                task,
+                status,
+                summary,
+                error,
+            } => {
+                let lease = self.leases().find(|(_, of, _)| of == task);
+                if let Some((worker, ..)) = lease {
+                    self.free(worker, error.as_ref());
+                }
+                if let Some(task) = self.tasks.get_mut(*task) {
+                    task.status = *status;
+                    task.summary.clone_from(summary);
+                    task.error.clone_from(error);
+                }
+            }
+            FleetEvent::Stopped => self.stopped_at = Some(at),
+            FleetEvent::Completed => self.completed_at = Some(at),
+        }
+    }
+
+    fn free(&mut self, worker: usize, error: Option<&String>) {
+        let Some(worker) = self.workers.get_mut(worker) else {
+            return;
+        };
+        let name = worker.task_id.take();
+        worker.told = None;
+        if error.is_some() {
+            worker.last_error = error.cloned();
+        }
+        let index = self
+            .plan
+            .tasks
+            .iter()
+            .position(|task| Some(&task.task_id) == name.as_ref());
+        if let Some(task) = index.and_then(|index| self.tasks.get_mut(index)) {
+            task.leased_to = None;
+        }
+    }
+
+    /// Returns worker, task and attempt of each lease.
+    pub fn leases(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+        let leased = self.tasks.iter().enumerate();
+        leased.filter_map(|(index, task)| {
+            let name = task.leased_to.as_ref()?;
+            let mut workers = self.plan.workers.iter();
+            let worker = workers.position(|worker| worker.worker_id == *name)?;
+            Some((worker, index, task.attempts))
+        })
+    }
+
+    /// Returns where it is, in one word.
+    #[must_use]
+    pub fn status(&self) -> FleetRunStatus {
+        let done = |status| {
+            self.tasks
+                .iter()
+                .filter(|task| task.status == status)
+                .count()
+        };
+        if self.completed_at.is_none() {
+            return match self.tasks.iter().all(|task| task.attempts == 0) {
+                true => FleetRunStatus::Queued,
+                false => FleetRunStatus::Running,
+            };
+        }
+        match done(FleetTaskStatus::Completed) {
+            all if all == self.tasks.len() => FleetRunStatus::Completed,
+            _ if self.stopped_at.is_some() => FleetRunStatus::Cancelled,
+            0 => FleetRunStatus::Failed,
+            _ => FleetRunStatus::Partial,
+        }
+    }
+
+    /// Returns the thread of a task's worker. Each task has its own, and all its attempts share it.
+    #[must_use]
+    pub fn thread_id(&self, task: usize) -> SessionId {
+        SessionId::from_uuid(derive(derive(self.id.uuid(), task as u64), 0))
+    }
+
+    /// Returns the turn of an attempt.
+    #[must_use]
+    pub fn turn_id(&self, task: usize, attempt: u32) -> TurnId {
+        TurnId::from_uuid(derive(
+            derive(self.id.uuid(), task as u64),
+            u64::from(attempt),
+        ))
+    }
+
+    /// Returns what a lease is to carry out.
+    #[must_use]
+    pub fn assignment(&self, (worker, task, attempt): (usize, usize, u32)) -> Option<Assignment> {
+        let mut spec = self.plan.tasks.get(task)?.spec.clone();
+        let worker = self.plan.workers.get(worker)?;
+        spec.backend = spec.backend.or_else(|| worker.backend.clone());
+        Some(Assignment {
+            owner: self.owner.clone(),
+            thread_id: self.thread_id(task),
+            turn_id: self.turn_id(task, attempt),
+            attempt,
+            spec,
+        })
+    }
+}
+
+impl FleetTaskStatus {
+    /// Tells whether nothing follows.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+fn ended(
+    task: usize,
+    status: FleetTaskStatus,
+    summary: Option<String>,
+    error: Option<String>,
+) -> FleetEvent {
+    FleetEvent::TaskEnded {
+        task,
+        status,
+        summary,
+        error,
+    }
+}
+
+fn cut(text: String) -> String {
+    cut_to(text, END_BYTES)
+}
+
+/// Tells whether a worker fell silent.
+#[must_use]
+pub fn is_stale(heartbeat: Option<DateTime<Utc>>, now: DateTime<Utc>, patience: TimeDelta) -> bool {
+    heartbeat.is_none_or(|at| now - at > patience)
+}

@@ -1,0 +1,63 @@
+//! What carries work out: a thread of the daemon, and one turn of it.
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use windlass_core::typed_id::{SessionId, TurnId};
+
+use crate::spec::WorkSpec;
+
+/// One attempt at a piece of work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// Whose work it is.
+    pub owner: String,
+    /// The thread. All attempts have the same, so that a later one can see what an earlier one did.
+    pub thread_id: SessionId,
+    /// The turn; each attempt has its own.
+    pub turn_id: TurnId,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// What is to be done.
+    pub spec: WorkSpec,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The turn was completed.
+    Completed {
+        /// What came of it, in short.
+        summary: String,
+    },
+    /// The turn failed, or cannot begin.
+    Failed {
+        /// Why.
+        error: String,
+        /// Whether another attempt may go better. Where it says no, none is made, whatever the rule allows.
+        may_retry: bool,
+    },
+    /// The turn was interrupted, by the stop signal or by somebody.
+    Interrupted {
+        /// Who or what did it.
+        reason: String,
+    },
+    /// It could not be learned how the turn stands: the store is in trouble, or the daemon is about to stop. The same attempt is
+    /// carried again later.
+    NotNow {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Carries work out on threads.
+#[async_trait]
+pub trait Hands: Send + Sync {
+    /// Begins the turn of an attempt and waits for its end.
+    ///
+    /// It is called again for the same attempt after a restart. The ids are the same then, so it must look first: a turn that
+    /// has begun is waited for and not begun again, and one that has ended is answered at once.
+    ///
+    /// When `stop` fires it interrupts the turn and goes on waiting for the end, also where the turn is still to be begun.
+    /// Dropping the future must not end the turn: that is how a daemon shuts down.
+    async fn carry(&self, work: Assignment, stop: CancellationToken) -> TurnEnd;
+}

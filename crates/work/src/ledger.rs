@@ -1,0 +1,276 @@
+//! A stream of the journal, and the rows that become durable with its records.
+//!
+//! Each kind of work has one stream. A record says what changed; the rows that come with it hold the state that follows, so
+//! that nobody has to read the stream from its beginning. Retention may prune old records: the rows stand for them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_core::events::{CustomData, Event, EventContext, EventRequest};
+use windlass_core::typed_id::{EventId, SessionId};
+use windlass_store::{Batch, Claim, HostRecord, HostRecords, Journal, Put, StreamKey};
+
+use crate::error::WorkError;
+
+/// The version of rows and of the payloads of records.
+const VERSION: u32 = 1;
+/// How many rows are read at a time.
+const PAGE: usize = 256;
+
+/// Where work is kept: the journal, and the rows that its appends write.
+#[derive(Clone)]
+pub struct WorkStore {
+    /// The log.
+    pub journal: Arc<dyn Journal>,
+    /// The rows; those of the same store.
+    pub records: Arc<dyn HostRecords>,
+}
+
+impl std::fmt::Debug for WorkStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkStore").finish_non_exhaustive()
+    }
+}
+
+/// A row or payload as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    value: T,
+}
+
+/// The version alone.
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u32,
+}
+
+/// Makes a row.
+pub(crate) fn put(
+    kind: &'static str,
+    key: String,
+    value: &impl Serialize,
+) -> Result<Put, WorkError> {
+    let body = serde_json::to_vec(&Versioned {
+        version: VERSION,
+        value,
+    });
+    let body = body.map_err(|error| WorkError::Storage(error.to_string()))?;
+    Ok(Put {
+        kind,
+        key,
+        value: Some(Bytes::from(body)),
+    })
+}
+
+/// Takes a row out.
+pub(crate) fn take_out(kind: &'static str, key: String) -> Put {
+    Put {
+        kind,
+        key,
+        value: None,
+    }
+}
+
+/// Reads a row. What this program does not know is refused.
+pub(crate) fn read_row<T: DeserializeOwned>(
+    kind: &'static str,
+    record: &HostRecord,
+) -> Result<T, WorkError> {
+    let corrupt = |what: String| WorkError::Corrupt {
+        kind,
+        name: record.name.clone(),
+        what,
+    };
+    let found: VersionOnly =
+        serde_json::from_slice(&record.body).map_err(|error| corrupt(error.to_string()))?;
+    if found.version != VERSION {
+        return Err(corrupt(format!(
+            "it has version {}, which this program does not know",
+            found.version
+        )));
+    }
+    let read: Versioned<T> =
+        serde_json::from_slice(&record.body).map_err(|error| corrupt(error.to_string()))?;
+    Ok(read.value)
+}
+
+impl WorkStore {
+    /// Finds a row.
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        name: &str,
+    ) -> Result<Option<T>, WorkError> {
+        let found = self.records.get(kind, name).await?;
+        found.map(|record| read_row(kind, &record)).transpose()
+    }
+
+    /// Goes through all rows of a kind, a page at a time, the greatest name first. One that cannot be read is left alone: it keeps
+    /// nobody from the others, and the log names it.
+    pub(crate) async fn each<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        mut take: impl FnMut(T) + Send,
+    ) -> Result<(), WorkError> {
+        let mut before: Option<String> = None;
+        loop {
+            let page = self.records.page(kind, before.as_deref(), PAGE).await?;
+            for record in &page {
+                match read_row(kind, record) {
+                    Ok(row) => take(row),
+                    Err(error) => tracing::error!(%error, "a record of work is left out"),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => before = Some(last.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// What a record says, before it has a number.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) payload: Value,
+}
+
+impl Entry {
+    pub(crate) fn new(name: &'static str, payload: &impl Serialize) -> Result<Self, WorkError> {
+        let payload = serde_json::to_value(Versioned {
+            version: VERSION,
+            value: payload,
+        });
+        let payload = payload.map_err(|error| WorkError::Storage(error.to_string()))?;
+        Ok(Self { name, payload })
+    }
+}
+
+/// Reads what a record of a stream of work says.
+pub(crate) fn read_entry<T: DeserializeOwned>(event: &Event) -> Result<T, WorkError> {
+    let corrupt = |what: String| WorkError::Corrupt {
+        kind: "journal",
+        name: event.id.to_string(),
+        what,
+    };
+    let windlass_core::events::EventData::Custom(custom) = &event.data else {
+        return Err(corrupt(format!(
+            "it is a record of type {}",
+            event.event_type
+        )));
+    };
+    let version = custom.payload.get("version").and_then(Value::as_u64);
+    if version != Some(u64::from(VERSION)) {
+        return Err(corrupt(format!("it has version {version:?}")));
+    }
+    let read: Versioned<T> = serde_json::from_value(custom.payload.clone())
+        .map_err(|error| corrupt(error.to_string()))?;
+    Ok(read.value)
+}
+
+/// The right to write to a stream.
+pub(crate) struct Ledger {
+    store: WorkStore,
+    stream: StreamKey,
+    session_id: SessionId,
+    claim: Claim,
+    head: u64,
+    state: LedgerState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LedgerState {
+    Sound,
+    /// An append failed, or whoever waited for it went away: nobody knows whether it is durable.
+    Unsure,
+    /// Somebody else has the right now.
+    Replaced,
+}
+
+impl Ledger {
+    /// Takes the right to write.
+    pub(crate) async fn open(store: &WorkStore, name: &'static str) -> Result<Self, WorkError> {
+        let stream = StreamKey::new(name);
+        let claim = store.journal.claim(&stream).await?;
+        Ok(Self {
+            store: store.clone(),
+            session_id: SessionId::from_name(name),
+            stream,
+            head: claim.head,
+            claim,
+            state: LedgerState::Sound,
+        })
+    }
+
+    /// Tells whether what is in memory can be trusted. Where it cannot, it has to be read again after [`Self::reopen`].
+    pub(crate) fn is_sound(&self) -> Result<bool, WorkError> {
+        match self.state {
+            LedgerState::Sound => Ok(true),
+            LedgerState::Unsure => Ok(false),
+            LedgerState::Replaced => Err(WorkError::Replaced),
+        }
+    }
+
+    /// Takes the right to write again, after which nothing that was on its way can become durable any more.
+    pub(crate) async fn reopen(&mut self) -> Result<(), WorkError> {
+        self.claim = self.store.journal.claim(&self.stream).await?;
+        self.head = self.claim.head;
+        Ok(())
+    }
+
+    /// Notes that everything was read again.
+    pub(crate) fn trust(&mut self) {
+        self.state = LedgerState::Sound;
+    }
+
+    /// Makes records and rows durable, all or none.
+    pub(crate) async fn append(
+        &mut self,
+        at: DateTime<Utc>,
+        entries: Vec<Entry>,
+        puts: Vec<Put>,
+    ) -> Result<(), WorkError> {
+        let first_seq = self.head + 1;
+        let count = entries.len() as u64;
+        let numbered = (first_seq..).zip(entries);
+        let records = numbered.map(|(seq, entry)| self.event(at, seq, entry));
+        let batch = Batch {
+            first_seq,
+            records: records.collect(),
+            puts,
+        };
+        // Stays so where this future is dropped while the append is on its way.
+        self.state = LedgerState::Unsure;
+        match self.store.journal.append(&self.claim, batch).await {
+            Ok(()) => {
+                self.head += count;
+                self.state = LedgerState::Sound;
+                Ok(())
+            }
+            Err(error) => {
+                let error = WorkError::from(error);
+                if error == WorkError::Replaced {
+                    self.state = LedgerState::Replaced;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn event(&self, at: DateTime<Utc>, seq: u64, entry: Entry) -> Arc<Event> {
+        let data = CustomData {
+            name: entry.name.to_owned(),
+            payload: entry.payload,
+        };
+        let mut request = EventRequest::new(self.session_id, EventContext::default(), data);
+        request.ts = at;
+        let id = EventId::from_name(&format!("{}#{seq}", self.stream));
+        Arc::new(request.into_event(id, Some(seq)))
+    }
+}

@@ -1,0 +1,31 @@
+//! Work that nobody sits beside: tasks in a queue, automations by a schedule, fleets of workers.
+//!
+//! Everything is a record in a stream of the journal before it happens, with rows that hold the state that follows. There is no
+//! transport here and no runtime: the host implements [`Hands`], which carries one attempt out as a turn of a thread, and
+//! time is a [`Clock`]. The page of the crate says how it fits together.
+
+#![warn(missing_docs)]
+
+pub mod automations;
+mod clock;
+mod error;
+pub mod fleet;
+mod hands;
+mod ledger;
+pub mod schedule;
+mod spec;
+pub mod tasks;
+
+pub use automations::{
+    Automation, AutomationId, AutomationRun, AutomationSettings, AutomationStatus, Automations,
+    MissedRuns, Plan, RunWithTask,
+};
+pub use clock::{Clock, SystemClock};
+pub use error::WorkError;
+pub use fleet::{Fleet, FleetPlan, FleetRun, FleetRunId, FleetSettings};
+pub use hands::{Assignment, Hands, TurnEnd};
+pub use ledger::WorkStore;
+pub use spec::WorkSpec;
+pub use tasks::{
+    NewTask, Task, TaskCounts, TaskId, TaskPage, TaskSettings, TaskState, TaskStatus, Tasks,
+};

@@ -1,0 +1,143 @@
+//! The points in time that a rule names.
+//!
+//! A rule names times as clocks on the wall show them, and `INTERVAL` counts hours on the wall. A time that is not there because
+//! clocks go forward is due as much later as they do; one that is there twice because they go back is due the first time. Only a
+//! rule that names every hour has both, because an hour lies between them. Times that fall together are due once.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use jiff::civil;
+
+use super::rule::{Frequency, Rule};
+use super::{Schedule, zone};
+
+/// How many days ahead are looked through.
+const HORIZON: usize = 400;
+const EVERY_HOUR: u32 = 0xff_ffff;
+
+impl Schedule {
+    /// Returns the first time after another that the rule names; `None` where there is none in the next 400 days.
+    #[must_use]
+    pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let times = self.times()?;
+        // A time that was moved may belong to the day before.
+        let mut day = zone::local(&self.zone, after)?.date().yesterday().ok()?;
+        for _ in 0..HORIZON {
+            let next_day = day.tomorrow().ok()?;
+            // Also with the next day: what was moved out of a day may lie behind the beginning of the next.
+            let days = [day, next_day].into_iter();
+            let due = days.flat_map(|day| self.on(&times, day));
+            if let Some(first) = due.filter(|time| *time > after).min() {
+                return Some(first);
+            }
+            day = next_day;
+        }
+        None
+    }
+
+    /// Returns the last times that the rule names after one time and up to another, in order; at most `limit`, and none that lies more
+    /// than 400 days back.
+    #[must_use]
+    pub fn latest(
+        &self,
+        after: DateTime<Utc>,
+        until: DateTime<Utc>,
+        limit: usize,
+    ) -> Vec<DateTime<Utc>> {
+        let mut found = BTreeSet::new();
+        let days = zone::local(&self.zone, until).and_then(|wall| {
+            let first = zone::local(&self.zone, after)?.date().yesterday().ok()?;
+            Some((first, wall.date().tomorrow().ok()?))
+        });
+        if let (Some((first, last)), Some(times)) = (days, self.times()) {
+            let mut day = last;
+            // One day more than is needed, for what was moved out of it.
+            let mut left_over = 2;
+            for _ in 0..HORIZON {
+                let due = self.on(&times, day);
+                found.extend(due.filter(|time| after < *time && *time <= until));
+                left_over -= i32::from(found.len() >= limit);
+                let Ok(before) = day.yesterday() else {
+                    break;
+                };
+                if left_over == 0 || day <= first {
+                    break;
+                }
+                day = before;
+            }
+        }
+        let surplus = found.len().saturating_sub(limit);
+        found.into_iter().skip(surplus).collect()
+    }
+
+    fn times(&self) -> Option<Times<'_>> {
+        let start = zone::local(&self.zone, self.start)?;
+        Some(Times {
+            minutes: match self.rule.minutes {
+                0 => 1 << start.minute(),
+                minutes => minutes,
+            },
+            rule: &self.rule,
+            first_hour: hour_number(start.date(), start.hour()),
+        })
+    }
+
+    /// Returns the times of a day, in any order.
+    fn on<'a>(
+        &'a self,
+        times: &'a Times<'_>,
+        day: civil::Date,
+    ) -> impl Iterator<Item = DateTime<Utc>> + 'a {
+        times.of(day).flat_map(move |(hour, minute)| {
+            let on_wall = self.zone.to_ambiguous_timestamp(day.at(hour, minute, 0, 0));
+            let second = match times.is_every_hour() {
+                true => on_wall.later().ok(),
+                false => None,
+            };
+            let stamps = on_wall.compatible().ok().into_iter().chain(second);
+            stamps.filter_map(zone::time)
+        })
+    }
+}
+
+/// The times on the wall that a rule names.
+struct Times<'a> {
+    rule: &'a Rule,
+    minutes: u64,
+    /// The hour that `INTERVAL` counts from.
+    first_hour: i64,
+}
+
+impl Times<'_> {
+    fn is_every_hour(&self) -> bool {
+        self.rule.frequency == Frequency::Hourly { interval: 1 } && self.rule.hours == EVERY_HOUR
+    }
+
+    fn of(&self, day: civil::Date) -> impl Iterator<Item = (i8, i8)> {
+        let is_day = self.rule.days >> day.weekday().to_monday_zero_offset() & 1 == 1;
+        let interval = match self.rule.frequency {
+            Frequency::Weekly | Frequency::Hourly { interval: 1 } => None,
+            Frequency::Hourly { interval } => {
+                Some((i64::from(interval), hour_number(day, 0) - self.first_hour))
+            }
+        };
+        let is_hour = move |hour: &i8| {
+            let is_counted = interval.is_none_or(|(interval, passed)| {
+                (passed + i64::from(*hour)).rem_euclid(interval) == 0
+            });
+            is_day && is_counted && self.rule.hours >> *hour & 1 == 1
+        };
+        let is_minute = |minute: &i8| self.minutes >> *minute & 1 == 1;
+        (0..24).filter(is_hour).flat_map(move |hour| {
+            let minutes = (0..60).filter(is_minute);
+            minutes.map(move |minute| (hour, minute))
+        })
+    }
+}
+
+/// Numbers the hours on the wall.
+fn hour_number(day: civil::Date, hour: i8) -> i64 {
+    let days = day.since(civil::Date::constant(1970, 1, 1));
+    i64::from(days.map_or(0, |span| span.get_days())) * 24 + i64::from(hour)
+}

@@ -1,0 +1,37 @@
+//! When something is due: a rule that people write, in a time zone, as points in time.
+
+mod due;
+mod rule;
+mod zone;
+
+use chrono::{DateTime, Utc};
+use jiff::tz::TimeZone;
+
+pub use rule::{Frequency, Rule, RuleError};
+pub use zone::check_zone;
+
+/// A rule in a time zone.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    rule: Rule,
+    zone: TimeZone,
+    /// Where the hours of `INTERVAL` are counted from.
+    start: DateTime<Utc>,
+}
+
+impl Schedule {
+    /// Puts a rule into a time zone. `start` is when it was made: `INTERVAL` counts hours from there, and where no `BYMINUTE`
+    /// is given, its minute counts.
+    pub fn new(rule: Rule, zone: &str, start: DateTime<Utc>) -> Result<Self, RuleError> {
+        Ok(Self {
+            rule,
+            zone: zone::find(zone)?,
+            start,
+        })
+    }
+
+    /// Refuses a rule that never fires.
+    pub fn check(&self, now: DateTime<Utc>) -> Result<DateTime<Utc>, RuleError> {
+        self.next(now).ok_or(RuleError::NeverFires)
+    }
+}

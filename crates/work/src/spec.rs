@@ -1,0 +1,89 @@
+//! What is to be done, as a client asks for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{WorkError, check_name, check_text};
+
+/// The longest prompt.
+const PROMPT_BYTES: usize = 256 * 1024;
+/// The longest name of a model, mode or backend.
+const NAME_BYTES: usize = 256;
+/// The longest path.
+const PATH_BYTES: usize = 4096;
+/// The most attempts that a rule may allow.
+const ATTEMPTS: u32 = 10;
+
+/// What is to be done, as a client asks for it. The host reads what the words mean when it begins the turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkSpec {
+    /// What the agent is told.
+    pub prompt: String,
+    /// The model; the host's default where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The directory to work in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// How free the agent is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// A foreign agent to do it; the built-in loop where none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Whether it may run commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_shell: Option<bool>,
+    /// Kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_mode: Option<bool>,
+    /// Whether nobody is asked for approvals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_approve: Option<bool>,
+    /// How many attempts are made at most while it fails, from 1 to 10.
+    #[serde(default = "one")]
+    pub max_attempts: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl WorkSpec {
+    /// Asks for one attempt at a prompt.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            model: None,
+            workspace: None,
+            mode: None,
+            backend: None,
+            allow_shell: None,
+            trust_mode: None,
+            auto_approve: None,
+            max_attempts: 1,
+        }
+    }
+
+    /// Refuses what is over a bound.
+    pub fn check(&self) -> Result<(), WorkError> {
+        check_text("prompt", &self.prompt, PROMPT_BYTES, true)?;
+        let names = [
+            ("model", &self.model, NAME_BYTES),
+            ("mode", &self.mode, NAME_BYTES),
+            ("backend", &self.backend, NAME_BYTES),
+            ("workspace", &self.workspace, PATH_BYTES),
+        ];
+        for (field, value, longest) in names {
+            if let Some(value) = value {
+                check_name(field, value, longest)?;
+            }
+        }
+        match self.max_attempts {
+            1..=ATTEMPTS => Ok(()),
+            given => Err(WorkError::invalid(
+                "max_attempts",
+                format!("must be from 1 to {ATTEMPTS}, not {given}"),
+            )),
+        }
+    }
+}

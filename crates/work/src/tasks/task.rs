@@ -1,0 +1,420 @@
+//! One task: what can happen to it, and what follows. Pure: time and ids come from outside.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use windlass_core::derived_id::derive;
+use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+
+use crate::error::cut_to;
+use crate::hands::{Assignment, TurnEnd};
+use crate::spec::WorkSpec;
+
+/// The longest summary or error that is kept of an end; more is cut.
+const END_BYTES: usize = 16 * 1024;
+/// How long the second attempt waits; each later one waits four times as long, up to [`LONGEST_WAIT`].
+const FIRST_WAIT: TimeDelta = TimeDelta::seconds(1);
+/// How long an attempt waits at most.
+const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
+
+/// Marks ids of tasks.
+#[derive(Debug)]
+pub struct TaskMarker;
+
+impl IdMarker for TaskMarker {
+    const PREFIX: &'static str = "task";
+}
+
+/// Identifies a task.
+pub type TaskId = TypedId<TaskMarker>;
+
+/// A task, as its records fold to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Identifies it.
+    pub id: TaskId,
+    /// Whose it is: the name of a token, for example.
+    pub owner: String,
+    /// Its place in the queue.
+    pub number: u64,
+    /// What is to be done.
+    pub spec: WorkSpec,
+    /// The task that this one does again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<TaskId>,
+    /// Where it is.
+    pub state: TaskState,
+    /// When it was queued.
+    pub created_at: DateTime<Utc>,
+    /// When somebody asked to call it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    /// The attempts so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// How many records it has.
+    pub changes: u64,
+}
+
+/// One attempt at a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum TaskState {
+    /// It waits for a worker.
+    Queued {
+        /// Before this it is not started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<DateTime<Utc>>,
+    },
+    /// Its newest attempt runs.
+    Running,
+    /// It has its end.
+    Ended(TaskEnd),
+}
+
+/// The end of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    /// In one word.
+    pub status: EndStatus,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Why nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When it ended.
+    pub at: DateTime<Utc>,
+}
+
+/// An end in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndStatus {
+    /// It was done.
+    Completed,
+    /// It was not done.
+    Failed,
+    /// It was called off.
+    Canceled,
+}
+
+/// Where a task is, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// It waits for a worker.
+    Queued,
+    /// A worker has it.
+    Running,
+    /// It was done.
+    Completed,
+    /// It was not done.
+    Failed,
+    /// It was called off.
+    Canceled,
+}
+
+/// What happens to a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum TaskEvent {
+    /// It was asked for.
+    Queued {
+        /// Whose it is.
+        owner: String,
+        /// Its place in the queue.
+        number: u64,
+        /// What is to be done.
+        spec: Box<WorkSpec>,
+        /// The task that it does again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_of: Option<TaskId>,
+    },
+    /// An attempt is about to begin.
+    Started {
+        /// Which one, from 1.
+        attempt: u32,
+    },
+    /// The attempt failed, and another one will be made.
+    Requeued {
+        /// Why it failed.
+        error: String,
+        /// When the next one may begin.
+        not_before: DateTime<Utc>,
+    },
+    /// It is to be called off.
+    CancelRequested,
+    /// It has its end.
+    Ended {
+        /// In one word.
+        status: EndStatus,
+        /// What came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Why nothing came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+impl TaskEvent {
+    /// Returns the name of its records.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Queued { .. } => "task.queued",
+            Self::Started { .. } => "task.started",
+            Self::Requeued { .. } => "task.requeued",
+            Self::CancelRequested => "task.cancel_requested",
+            Self::Ended { .. } => "task.ended",
+        }
+    }
+}
+
+/// What is asked of a task that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskCommand {
+    /// Give it to a worker.
+    Start,
+    /// Call it off.
+    Cancel,
+    /// An attempt has come to its end.
+    Finish {
+        /// Which one.
+        attempt: u32,
+        /// How.
+        end: TurnEnd,
+    },
+}
+
+/// Why a command does not fit the state of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TaskRefused {
+    /// It has its end.
+    #[error("has ended")]
+    Ended,
+    /// A worker has it already.
+    #[error("is running")]
+    Running,
+    /// It waits for its time.
+    #[error("waits for its next attempt")]
+    NotDue,
+    /// That attempt does not run.
+    #[error("has no such attempt running")]
+    OtherAttempt,
+}
+
+impl Task {
+    /// Begins a task with its first record; `None` where it is another one.
+    #[must_use]
+    pub fn begin(id: TaskId, at: DateTime<Utc>, event: &TaskEvent) -> Option<Self> {
+        let TaskEvent::Queued {
+            owner,
+            number,
+            spec,
+            retry_of,
+        } = event
+        else {
+            return None;
+        };
+        Some(Self {
+            id,
+            owner: owner.clone(),
+            number: *number,
+            spec: (**spec).clone(),
+            retry_of: *retry_of,
+            state: TaskState::Queued { not_before: None },
+            created_at: at,
+            cancel_requested_at: None,
+            attempts: Vec::new(),
+            changes: 1,
+        })
+    }
+
+    /// Says what follows from a command.
+    pub fn decide(
+        &self,
+        command: TaskCommand,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<TaskEvent>, TaskRefused> {
+        match (&self.state, command) {
+            (TaskState::Ended(_), _) => Err(TaskRefused::Ended),
+            (TaskState::Queued { not_before }, TaskCommand::Start) => match not_before {
+                Some(due) if *due > now => Err(TaskRefused::NotDue),
+                _ => Ok(vec![TaskEvent::Started {
+                    attempt: self.attempt() + 1,
+                }]),
+            },
+            (TaskState::Running, TaskCommand::Start) => Err(TaskRefused::Running),
+            (TaskState::Queued { .. }, TaskCommand::Cancel) => Ok(vec![TaskEvent::Ended {
+                status: EndStatus::Canceled,
+                summary: None,
+                error: None,
+            }]),
+            (TaskState::Running, TaskCommand::Cancel) => Ok(match self.cancel_requested_at {
+                Some(_) => Vec::new(),
+                None => vec![TaskEvent::CancelRequested],
+            }),
+            (TaskState::Running, TaskCommand::Finish { attempt, end })
+                if attempt == self.attempt() =>
+            {
+                Ok(self.finish(end, now))
+            }
+            (_, TaskCommand::Finish { .. }) => Err(TaskRefused::OtherAttempt),
+        }
+    }
+
+    fn finish(&self, end: TurnEnd, now: DateTime<Utc>) -> Vec<TaskEvent> {
+        let ended = |status, summary: Option<String>, error: Option<String>| {
+            vec![TaskEvent::Ended {
+                status,
+                summary: summary.map(cut),
+                error: error.map(cut),
+            }]
+        };
+        match end {
+            TurnEnd::NotNow { .. } => Vec::new(),
+            // What was done is done, also when somebody wanted to call it off.
+            TurnEnd::Completed { summary } => ended(EndStatus::Completed, Some(summary), None),
+            TurnEnd::Interrupted { reason } => ended(EndStatus::Canceled, None, Some(reason)),
+            TurnEnd::Failed { error, .. } if self.cancel_requested_at.is_some() => {
+                ended(EndStatus::Canceled, None, Some(error))
+            }
+            TurnEnd::Failed { error, may_retry }
+                if may_retry && self.attempt() < self.spec.max_attempts =>
+            {
+                vec![TaskEvent::Requeued {
+                    error: cut(error),
+                    not_before: now + wait_after(self.attempt()),
+                }]
+            }
+            TurnEnd::Failed { error, .. } => ended(EndStatus::Failed, None, Some(error)),
+        }
+    }
+
+    /// Takes in the next record.
+    pub fn evolve(&mut self, at: DateTime<Utc>, event: &TaskEvent) {
+        self.changes += 1;
+        match event {
+            TaskEvent::Queued { .. } => {}
+            TaskEvent::Started { .. } => {
+                self.state = TaskState::Running;
+                self.attempts.push(Attempt {
+                    started_at: at,
+                    ended_at: None,
+                    error: None,
+                });
+            }
+            TaskEvent::Requeued { error, not_before } => {
+                self.close_attempt(at, Some(error));
+                self.state = TaskState::Queued {
+                    not_before: Some(*not_before),
+                };
+            }
+            TaskEvent::CancelRequested => self.cancel_requested_at = Some(at),
+            TaskEvent::Ended {
+                status,
+                summary,
+                error,
+            } => {
+                self.close_attempt(at, error.as_ref());
+                self.state = TaskState::Ended(TaskEnd {
+                    status: *status,
+                    summary: summary.clone(),
+                    error: error.clone(),
+                    at,
+                });
+            }
+        }
+    }
+
+    fn close_attempt(&mut self, at: DateTime<Utc>, error: Option<&String>) {
+        let open = self.attempts.last_mut();
+        if let Some(attempt) = open.filter(|attempt| attempt.ended_at.is_none()) {
+            attempt.ended_at = Some(at);
+            attempt.error = error.cloned();
+        }
+    }
+
+    /// Returns the number of the newest attempt; 0 before the first.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        // A rule allows ten at most.
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns where it is, in one word.
+    #[must_use]
+    pub const fn status(&self) -> TaskStatus {
+        match &self.state {
+            TaskState::Queued { .. } => TaskStatus::Queued,
+            TaskState::Running => TaskStatus::Running,
+            TaskState::Ended(end) => match end.status {
+                EndStatus::Completed => TaskStatus::Completed,
+                EndStatus::Failed => TaskStatus::Failed,
+                EndStatus::Canceled => TaskStatus::Canceled,
+            },
+        }
+    }
+
+    /// Returns its end, if it has one.
+    #[must_use]
+    pub const fn end(&self) -> Option<&TaskEnd> {
+        match &self.state {
+            TaskState::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Returns the thread that it runs on. It is there once an attempt has begun.
+    #[must_use]
+    pub fn thread_id(&self) -> SessionId {
+        SessionId::from_uuid(derive(self.id.uuid(), 0))
+    }
+
+    /// Returns the turn of its newest attempt.
+    #[must_use]
+    pub fn turn_id(&self) -> Option<TurnId> {
+        let attempt = self.attempt();
+        let turn = || TurnId::from_uuid(derive(self.id.uuid(), u64::from(attempt)));
+        (attempt > 0).then(turn)
+    }
+
+    /// Returns what is to be carried out, while it runs.
+    #[must_use]
+    pub fn assignment(&self) -> Option<Assignment> {
+        let turn_id = self.turn_id()?;
+        let assignment = || Assignment {
+            owner: self.owner.clone(),
+            thread_id: self.thread_id(),
+            turn_id,
+            attempt: self.attempt(),
+            spec: self.spec.clone(),
+        };
+        (self.state == TaskState::Running).then(assignment)
+    }
+}
+
+/// Returns how long the attempt after this one waits.
+fn wait_after(attempt: u32) -> TimeDelta {
+    let factor = 4_i32.saturating_pow(attempt.saturating_sub(1).min(10));
+    (FIRST_WAIT * factor).min(LONGEST_WAIT)
+}
+
+/// Cuts a text that is too long to be kept with the end.
+pub(crate) fn cut(text: String) -> String {
+    cut_to(text, END_BYTES)
+}

@@ -1,0 +1,9 @@
+//! Work that nobody sits beside: on a moved clock, over kills, with threads that outlive them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod automations;
+mod fleet;
+mod schedule;
+mod support;
+mod task_kills;
+mod tasks;

@@ -1,0 +1,223 @@
+//! A clock that is moved, a store that is killed, and threads that outlive both.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass_core::typed_id::TurnId;
+use windlass_store::{MemoryJournal, SqliteError, SqliteOptions, SqliteStore};
+use windlass_work::{Assignment, Clock, Hands, NewTask, TurnEnd, WorkSpec, WorkStore};
+
+/// A clock that stands still until it is moved.
+pub(crate) struct Moved {
+    now: watch::Sender<DateTime<Utc>>,
+    ids: Mutex<u128>,
+}
+
+impl Moved {
+    pub(crate) fn at(now: DateTime<Utc>) -> Arc<Self> {
+        Arc::new(Self {
+            now: watch::Sender::new(now),
+            ids: Mutex::new(0),
+        })
+    }
+
+    pub(crate) fn new() -> Arc<Self> {
+        Self::at(time("2026-03-01T00:00:00Z"))
+    }
+
+    pub(crate) fn by(&self, seconds: i64) {
+        self.now
+            .send_modify(|now| *now += TimeDelta::seconds(seconds));
+    }
+
+    pub(crate) fn to(&self, time: DateTime<Utc>) {
+        self.now.send_replace(time);
+    }
+}
+
+#[async_trait]
+impl Clock for Moved {
+    fn now(&self) -> DateTime<Utc> {
+        *self.now.borrow()
+    }
+
+    fn uuid(&self) -> Uuid {
+        let mut ids = self.ids.lock().unwrap();
+        *ids += 1;
+        let time = u128::try_from(self.now().timestamp_millis()).unwrap();
+        Uuid::from_u128((time << 80) | (0x7 << 76) | (0b10 << 62) | *ids)
+    }
+
+    async fn wait_until(&self, at: DateTime<Utc>) {
+        let mut now = self.now.subscribe();
+        let _ = now.wait_for(|now| *now >= at).await;
+    }
+}
+
+pub(crate) fn time(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+pub(crate) fn memory() -> WorkStore {
+    let journal = Arc::new(MemoryJournal::new());
+    WorkStore {
+        records: journal.host_records(),
+        journal,
+    }
+}
+
+pub(crate) async fn sqlite(directory: &Path) -> WorkStore {
+    loop {
+        match SqliteStore::open(SqliteOptions::new(directory)).await {
+            Ok(store) => {
+                return WorkStore {
+                    journal: Arc::new(store.journal()),
+                    records: Arc::new(store.host_records()),
+                };
+            }
+            // A read of the one that was killed is still on its way.
+            Err(SqliteError::Locked { .. }) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+pub(crate) fn task(prompt: &str) -> NewTask {
+    NewTask::new(WorkSpec::new(prompt))
+}
+
+pub(crate) fn done(summary: &str) -> TurnEnd {
+    TurnEnd::Completed {
+        summary: summary.to_owned(),
+    }
+}
+
+pub(crate) fn failed(error: &str) -> TurnEnd {
+    TurnEnd::Failed {
+        error: error.to_owned(),
+        may_retry: true,
+    }
+}
+
+/// The threads of a daemon: they outlive the process, as their journal does.
+#[derive(Default)]
+pub(crate) struct Threads {
+    turns: Mutex<HashMap<TurnId, Turn>>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Turn {
+    /// How often it was begun: once, or something is wrong.
+    pub(crate) begun: u32,
+    pub(crate) work: Option<Assignment>,
+    pub(crate) is_stopped: bool,
+    pub(crate) end: Option<TurnEnd>,
+}
+
+impl Threads {
+    fn change<T>(&self, turn: TurnId, change: impl FnOnce(&mut Turn) -> T) -> T {
+        let changed = change(self.turns.lock().unwrap().entry(turn).or_default());
+        self.changed.send_modify(|count| *count += 1);
+        changed
+    }
+
+    pub(crate) fn all(&self) -> Vec<Turn> {
+        self.turns.lock().unwrap().values().cloned().collect()
+    }
+
+    /// Waits until something holds.
+    pub(crate) async fn until<T>(&self, mut found: impl FnMut(&[Turn]) -> Option<T>) -> T {
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(found) = found(&self.all()) {
+                return found;
+            }
+            changed.changed().await.unwrap();
+        }
+    }
+
+    /// Waits for an open turn of that prompt.
+    pub(crate) async fn begun(&self, prompt: &str) -> Turn {
+        self.until(|turns| {
+            let is_it = |turn: &&Turn| {
+                turn.end.is_none() && turn.work.as_ref().is_some_and(|w| w.spec.prompt == prompt)
+            };
+            turns.iter().find(is_it).cloned()
+        })
+        .await
+    }
+
+    /// Ends the open turn of that prompt.
+    pub(crate) async fn end(&self, prompt: &str, end: TurnEnd) {
+        let turn = self.begun(prompt).await.work.unwrap().turn_id;
+        self.change(turn, |turn| turn.end = Some(end));
+    }
+
+    /// Ends a turn, unless it has its end.
+    pub(crate) fn end_turn_once(&self, turn: TurnId, end: TurnEnd) {
+        self.change(turn, |turn| {
+            turn.end.get_or_insert(end);
+        });
+    }
+
+    /// Ends a turn, whatever was said of its end before.
+    pub(crate) fn end_turn(&self, turn: TurnId, end: TurnEnd) {
+        self.change(turn, |turn| turn.end = Some(end));
+    }
+}
+
+#[async_trait]
+impl Hands for Threads {
+    async fn carry(&self, work: Assignment, stop: CancellationToken) -> TurnEnd {
+        let id = work.turn_id;
+        self.change(id, |turn| {
+            if turn.work.is_none() {
+                turn.begun += 1;
+                turn.work = Some(work);
+            }
+        });
+        let ended = self.until(|_| self.change_quietly(id));
+        tokio::select! {
+            end = ended => return end,
+            () = stop.cancelled() => {}
+        }
+        self.change(id, |turn| {
+            turn.is_stopped = true;
+            let reason = "stopped".to_owned();
+            let interrupted = TurnEnd::Interrupted { reason };
+            turn.end.get_or_insert(interrupted).clone()
+        })
+    }
+}
+
+impl Threads {
+    fn change_quietly(&self, id: TurnId) -> Option<TurnEnd> {
+        self.turns.lock().unwrap().get(&id)?.end.clone()
+    }
+}
+
+/// Numbers that look random and are the same every time.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Stops a future that runs beside the test, as a kill would: at whichever await it is.
+pub(crate) async fn kill<T>(running: tokio::task::JoinHandle<T>) {
+    running.abort();
+    let _ = running.await;
+}

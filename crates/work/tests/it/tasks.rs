@@ -1,0 +1,543 @@
+//! What can happen to one task, and to a few.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_store::StreamKey;
+use windlass_work::tasks::{EndStatus, fold_tasks};
+use windlass_work::{
+    Hands, NewTask, TaskId, TaskSettings, TaskStatus, Tasks, TurnEnd, WorkError, WorkSpec,
+    WorkStore,
+};
+
+use crate::support::{Moved, Threads, done, failed, kill, memory, task};
+
+struct World {
+    tasks: Tasks,
+    threads: Arc<Threads>,
+    clock: Arc<Moved>,
+    store: WorkStore,
+    running: tokio::task::JoinHandle<WorkError>,
+}
+
+impl World {
+    async fn new(workers: usize) -> Self {
+        Self::on(memory(), Arc::default(), workers).await
+    }
+
+    async fn on(store: WorkStore, threads: Arc<Threads>, workers: usize) -> Self {
+        let clock = Moved::new();
+        let settings = TaskSettings {
+            workers,
+            ..TaskSettings::default()
+        };
+        let tasks = Tasks::open(store.clone(), clock.clone(), settings);
+        let tasks = tasks.await.unwrap();
+        let hands: Arc<dyn Hands> = threads.clone();
+        let running = tokio::spawn({
+            let tasks = tasks.clone();
+            async move { tasks.run(hands).await }
+        });
+        Self {
+            tasks,
+            threads,
+            clock,
+            store,
+            running,
+        }
+    }
+
+    /// Kills the daemon and starts it again on the same store.
+    async fn restart(self) -> Self {
+        kill(self.running).await;
+        Self::on(self.store, self.threads, self.tasks.settings().workers).await
+    }
+
+    async fn submit(&self, owner: &str, prompt: &str) -> TaskId {
+        self.tasks.submit(owner, task(prompt)).await.unwrap().id
+    }
+
+    async fn until(&self, id: TaskId, wanted: TaskStatus) -> windlass_work::Task {
+        let mut changed = self.tasks.watch();
+        loop {
+            let task = self.tasks.get(id).await.unwrap();
+            if task.status() == wanted {
+                return task;
+            }
+            changed.changed().await.unwrap();
+        }
+    }
+
+    async fn begun(&self) -> Vec<String> {
+        let turns = self.threads.all();
+        let mut begun: Vec<_> = turns
+            .into_iter()
+            .map(|t| t.work.unwrap().spec.prompt)
+            .collect();
+        begun.sort();
+        begun
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_a_turn_of_a_thread_and_ends_as_the_turn_does() {
+    let world = World::new(1).await;
+    for (prompt, end, status) in [
+        ("good", done("42"), TaskStatus::Completed),
+        ("bad", failed("no"), TaskStatus::Failed),
+        (
+            "stopped",
+            TurnEnd::Interrupted {
+                reason: "you".to_owned(),
+            },
+            TaskStatus::Canceled,
+        ),
+    ] {
+        let id = world.submit("a", prompt).await;
+        let turn = world.threads.begun(prompt).await;
+        let running = world.until(id, TaskStatus::Running).await;
+        let work = turn.work.unwrap();
+        assert_eq!(work.thread_id, running.thread_id());
+        assert_eq!(Some(work.turn_id), running.turn_id());
+        world.threads.end(prompt, end).await;
+        let ended = world.until(id, status).await;
+        assert_eq!(ended.attempts.len(), 1);
+        assert_eq!(ended.changes, 3);
+    }
+    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!(
+        (counts.completed, counts.failed, counts.canceled),
+        (1, 1, 1)
+    );
+    assert_eq!((counts.queued, counts.running), (0, 0));
+}
+
+#[tokio::test]
+async fn no_more_run_at_once_than_there_are_workers() {
+    let world = World::new(2).await;
+    for prompt in ["1", "2", "3", "4"] {
+        world.submit("a", prompt).await;
+    }
+    world.threads.begun("2").await;
+    let counts = world.tasks.counts().await.unwrap();
+    assert_eq!((counts.queued, counts.running), (2, 2));
+    world.threads.end("1", done("")).await;
+    world.threads.begun("3").await;
+    assert_eq!(world.begun().await, ["1", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_task_that_waits_is_called_off_at_once_and_one_that_runs_is_stopped() {
+    let world = World::new(1).await;
+    let running = world.submit("a", "running").await;
+    let waiting = world.submit("a", "waiting").await;
+    world.threads.begun("running").await;
+    let canceled = world.tasks.cancel(waiting).await.unwrap();
+    assert_eq!(canceled.status(), TaskStatus::Canceled);
+    let asked = world.tasks.cancel(running).await.unwrap();
+    assert_eq!(asked.status(), TaskStatus::Running);
+    assert!(asked.cancel_requested_at.is_some());
+    world.until(running, TaskStatus::Canceled).await;
+    assert!(world.threads.all().iter().all(|turn| turn.is_stopped));
+    let again = world.tasks.cancel(running).await.unwrap();
+    assert_eq!(again.changes, 4);
+    assert_eq!(world.begun().await, ["running"]);
+}
+
+#[tokio::test]
+async fn what_was_asked_to_stop_before_a_kill_is_stopped_after_it() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    world.threads.begun("p").await;
+    // The loop is gone before it can pass the word on.
+    world.running.abort();
+    world.tasks.cancel(id).await.unwrap();
+    assert!(!world.threads.all()[0].is_stopped);
+    let world = world.restart().await;
+    world.until(id, TaskStatus::Canceled).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_failed_is_tried_again_as_often_as_the_rule_says() {
+    let world = World::new(1).await;
+    let mut again = task("p");
+    again.spec.max_attempts = 3;
+    let id = world.tasks.submit("a", again).await.unwrap().id;
+    let mut turns = Vec::new();
+    for wait in [0, 1, 4] {
+        // Not before its time.
+        if wait > 0 {
+            world.until(id, TaskStatus::Queued).await;
+            assert_eq!(world.threads.all().len(), turns.len());
+            world.clock.by(wait);
+        }
+        let work = world.threads.begun("p").await.work.unwrap();
+        turns.push(work.turn_id);
+        world.threads.end("p", failed("no")).await;
+    }
+    let task = world.until(id, TaskStatus::Failed).await;
+    turns.dedup();
+    assert_eq!((task.attempts.len(), turns.len()), (3, 3));
+    let threads: std::collections::HashSet<_> = world
+        .threads
+        .all()
+        .into_iter()
+        .map(|t| t.work.unwrap().thread_id)
+        .collect();
+    assert_eq!(threads.len(), 1, "later attempts see what earlier ones did");
+}
+
+#[tokio::test]
+async fn a_failure_that_says_so_is_not_tried_again() {
+    let world = World::new(1).await;
+    let mut new = task("p");
+    new.spec.max_attempts = 3;
+    let id = world.tasks.submit("a", new).await.unwrap().id;
+    let end = TurnEnd::Failed {
+        error: "no such workspace".to_owned(),
+        may_retry: false,
+    };
+    world.threads.end("p", end).await;
+    let task = world.until(id, TaskStatus::Failed).await;
+    assert_eq!(task.attempts.len(), 1);
+}
+
+#[tokio::test]
+async fn doing_it_again_by_hand_is_a_new_task_and_the_end_stays() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    let refused = world.tasks.retry("a", id).await;
+    assert!(matches!(refused, Err(WorkError::Conflict { .. })));
+    world.threads.end("p", failed("no")).await;
+    let ended = world.until(id, TaskStatus::Failed).await;
+    let again = world.tasks.retry("a", id).await.unwrap();
+    assert_eq!(
+        (again.retry_of, again.status()),
+        (Some(id), TaskStatus::Queued)
+    );
+    assert_ne!(again.thread_id(), ended.thread_id());
+    assert_eq!(world.tasks.get(id).await.unwrap(), ended);
+}
+
+#[tokio::test]
+async fn a_task_that_runs_at_a_kill_goes_on_and_is_not_begun_twice() {
+    let mut world = World::new(2).await;
+    let id = world.submit("a", "p").await;
+    world.threads.begun("p").await;
+    for _ in 0..3 {
+        world = world.restart().await;
+    }
+    world.threads.end("p", done("x")).await;
+    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!(task.attempts.len(), 1);
+    assert_eq!(world.threads.all()[0].begun, 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_ended_while_nobody_listened_is_still_the_end_of_its_task() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
+    world.running.abort();
+    world.threads.end_turn(turn, done("while you were away"));
+    let world = world.restart().await;
+    let task = world.until(id, TaskStatus::Completed).await;
+    let end = task.end().unwrap();
+    assert_eq!(end.summary.as_deref(), Some("while you were away"));
+    assert_eq!(end.status, EndStatus::Completed);
+}
+
+#[tokio::test]
+async fn what_cannot_be_carried_now_is_carried_later_without_a_new_attempt() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    let reason = "stopping".to_owned();
+    let turn = world.threads.begun("p").await.work.unwrap().turn_id;
+    world.threads.end_turn(turn, TurnEnd::NotNow { reason });
+    // It is answered so until the clock moves, and then the turn has an end.
+    tokio::task::yield_now().await;
+    world.threads.end_turn(turn, done(""));
+    world.clock.by(1);
+    let task = world.until(id, TaskStatus::Completed).await;
+    assert_eq!(task.attempts.len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_id_is_queued_once() {
+    let world = World::new(1).await;
+    let new = NewTask {
+        id: Some(TaskId::from_seed(7)),
+        ..task("p")
+    };
+    let first = world.tasks.submit("a", new.clone()).await.unwrap();
+    world.threads.end("p", done("")).await;
+    world.until(first.id, TaskStatus::Completed).await;
+    let again = world.tasks.submit("a", new.clone()).await.unwrap();
+    assert_eq!(again.status(), TaskStatus::Completed);
+    let twice = world.tasks.submit_all(
+        "a",
+        vec![
+            NewTask {
+                id: Some(TaskId::from_seed(8)),
+                ..task("q")
+            },
+            NewTask {
+                id: Some(TaskId::from_seed(8)),
+                ..task("q")
+            },
+        ],
+    );
+    assert!(matches!(
+        twice.await,
+        Err(WorkError::Invalid { field: "id", .. })
+    ));
+    assert_eq!(world.tasks.counts().await.unwrap().queued, 0);
+}
+
+#[tokio::test]
+async fn what_is_over_a_bound_is_refused_and_nothing_is_queued() {
+    let store = memory();
+    let settings = TaskSettings {
+        workers: 1,
+        open_tasks: 3,
+        open_tasks_of_owner: 2,
+    };
+    let tasks = Tasks::open(store.clone(), Moved::new(), settings)
+        .await
+        .unwrap();
+    let field = |refused: Result<_, WorkError>| match refused {
+        Err(WorkError::Invalid { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let spec = |change: fn(&mut WorkSpec)| {
+        let mut new = task("p");
+        change(&mut new.spec);
+        new
+    };
+    for (new, named) in [
+        (spec(|s| s.prompt = "  \n".to_owned()), "prompt"),
+        (spec(|s| s.prompt = "x".repeat(256 * 1024 + 1)), "prompt"),
+        (spec(|s| s.model = Some("m\u{1b}[2J".to_owned())), "model"),
+        (spec(|s| s.workspace = Some("w".repeat(4097))), "workspace"),
+        (spec(|s| s.max_attempts = 0), "max_attempts"),
+        (spec(|s| s.max_attempts = 11), "max_attempts"),
+    ] {
+        assert_eq!(field(tasks.submit("a", new).await), named);
+    }
+    assert_eq!(field(tasks.submit("", task("p")).await), "owner");
+    let three = vec![task("1"), task("2"), task("3")];
+    let refused = tasks.submit_all("a", three).await;
+    assert!(matches!(refused, Err(WorkError::TooMany { limit: 2, .. })));
+    assert_eq!(tasks.counts().await.unwrap().queued, 0);
+    // One who fills his share leaves room for others, until there is none.
+    for (owner, limit) in [
+        ("a", None),
+        ("a", None),
+        ("a", Some(2)),
+        ("b", None),
+        ("b", Some(3)),
+    ] {
+        let full = match tasks.submit(owner, task("p")).await {
+            Err(WorkError::TooMany { limit, .. }) => Some(limit),
+            queued => queued.map(|_| None).unwrap(),
+        };
+        assert_eq!(full, limit, "{owner}");
+    }
+    for workers in [0, 9] {
+        let settings = TaskSettings {
+            workers,
+            ..settings
+        };
+        let refused = Tasks::open(store.clone(), Moved::new(), settings).await;
+        assert!(matches!(
+            refused,
+            Err(WorkError::Invalid {
+                field: "workers",
+                ..
+            })
+        ));
+    }
+}
+
+#[tokio::test]
+async fn lists_show_the_newest_first_page_by_page() {
+    let world = World::new(1).await;
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        ids.push(world.submit(["a", "b"][n % 2], &n.to_string()).await);
+        world.clock.by(1);
+    }
+    world.threads.end("0", done("")).await;
+    world.until(ids[0], TaskStatus::Completed).await;
+    ids.reverse();
+    let all = world.tasks.list(None, None, 100).await.unwrap();
+    assert_eq!(all.tasks.iter().map(|t| t.id).collect::<Vec<_>>(), ids);
+    assert_eq!(all.next, None);
+    let (mut paged, mut before) = (Vec::new(), None);
+    loop {
+        let page = world.tasks.list(Some("a"), before, 2).await.unwrap();
+        paged.extend(page.tasks.iter().map(|t| t.id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    let wanted: Vec<_> = ids.iter().copied().skip(1).step_by(2).collect();
+    assert_eq!(paged, wanted);
+}
+
+#[tokio::test]
+async fn ended_tasks_are_forgotten_and_open_ones_never() {
+    let world = World::new(1).await;
+    let ended = world.submit("a", "ended").await;
+    world.threads.end("ended", done("")).await;
+    world.until(ended, TaskStatus::Completed).await;
+    let open = world.submit("a", "open").await;
+    world.clock.by(3600);
+    assert_eq!(
+        world
+            .tasks
+            .forget(Duration::from_secs(60), 10)
+            .await
+            .unwrap(),
+        1
+    );
+    assert!(matches!(
+        world.tasks.get(ended).await,
+        Err(WorkError::NotFound { .. })
+    ));
+    world.tasks.get(open).await.unwrap();
+    assert_eq!(world.tasks.counts().await.unwrap().completed, 1);
+}
+
+#[tokio::test]
+async fn the_journal_alone_says_what_the_rows_say() {
+    let world = World::new(2).await;
+    let mut ids = Vec::new();
+    for (n, end) in [done("x"), failed("y"), done("z")].into_iter().enumerate() {
+        ids.push(world.submit("a", &n.to_string()).await);
+        world.threads.end(&n.to_string(), end).await;
+    }
+    let waits = world.submit("b", "stays").await;
+    world.threads.begun("stays").await;
+    for id in &ids {
+        let mut changed = world.tasks.watch();
+        while world.tasks.get(*id).await.unwrap().end().is_none() {
+            changed.changed().await.unwrap();
+        }
+    }
+    let stream = StreamKey::new("work:tasks");
+    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    let folded = fold_tasks(&page.events).unwrap();
+    assert_eq!(folded.len(), 4);
+    for id in ids.into_iter().chain([waits]) {
+        assert_eq!(folded[&id], world.tasks.get(id).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn who_was_replaced_writes_nothing_more() {
+    let world = World::new(1).await;
+    let id = world.submit("a", "p").await;
+    world.threads.begun("p").await;
+    let settings = world.tasks.settings();
+    let newer = Tasks::open(world.store.clone(), world.clock.clone(), settings);
+    let newer = newer.await.unwrap();
+    let refused = world.tasks.submit("a", task("late")).await;
+    assert_eq!(refused, Err(WorkError::Replaced));
+    world.threads.end("p", done("")).await;
+    assert_eq!(world.running.await.unwrap(), WorkError::Replaced);
+    assert_eq!(newer.get(id).await.unwrap().status(), TaskStatus::Running);
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+    let store = memory();
+    let put = |name: &str, body: &'static str| {
+        let record = windlass_store::HostRecord {
+            name: name.to_owned(),
+            body: body.as_bytes().to_vec().into(),
+        };
+        let at = crate::support::time("2026-03-01T00:00:00Z");
+        let records = store.records.clone();
+        async move { records.put("work.task", record, at).await.unwrap() }
+    };
+    put("task_00", "{}").await;
+    put("task_01", "\u{0}nonsense").await;
+    put("task_ff", r#"{"version": 2, "id": "task_ff"}"#).await;
+    let world = World::on(store, Arc::default(), 1).await;
+    let id = world.submit("a", "p").await;
+    world.threads.end("p", done("")).await;
+    world.until(id, TaskStatus::Completed).await;
+    let listed = world.tasks.list(None, None, 100).await.unwrap();
+    assert_eq!(listed.tasks.len(), 1);
+    let left = world.store.records.list("work.task").await.unwrap();
+    assert_eq!(left.len(), 3, "what cannot be read is left alone");
+}
+
+/// Panics at first, and then does as it should.
+struct Clumsy(std::sync::atomic::AtomicU32);
+
+#[async_trait::async_trait]
+impl Hands for Clumsy {
+    async fn carry(
+        &self,
+        _work: windlass_work::Assignment,
+        _stop: tokio_util::sync::CancellationToken,
+    ) -> TurnEnd {
+        let calls = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(calls > 0, "clumsy");
+        done("in the end")
+    }
+}
+
+#[tokio::test]
+async fn hands_that_panic_are_asked_again_for_the_same_attempt() {
+    let world = World::new(1).await;
+    world.running.abort();
+    let tasks = world.tasks.clone();
+    tokio::spawn(async move { tasks.run(Arc::new(Clumsy(0.into()))).await });
+    let id = world.submit("a", "p").await;
+    world.until(id, TaskStatus::Running).await;
+    let mut changed = world.tasks.watch();
+    let task = loop {
+        world.clock.by(1);
+        let task = world.tasks.get(id).await.unwrap();
+        if task.end().is_some() {
+            break task;
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = tokio::task::yield_now() => {}
+        }
+    };
+    assert_eq!(
+        (task.status(), task.attempts.len()),
+        (TaskStatus::Completed, 1)
+    );
+}
+
+/// A client that hangs up takes nothing with it but its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_goes_away_in_the_middle_leaves_everything_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = crate::support::sqlite(directory.path()).await;
+    let world = World::on(store, Arc::default(), 1).await;
+    for n in 0..40 {
+        let gone = format!("gone {n}");
+        tokio::select! {
+            biased;
+            _ = world.tasks.submit("a", task(&gone)) => {}
+            () = tokio::task::yield_now() => {}
+        }
+        world.submit("b", &n.to_string()).await;
+    }
+    let counts = world.tasks.counts().await.unwrap();
+    let listed = world.tasks.list(None, None, 100).await.unwrap().tasks;
+    assert_eq!(counts.queued + counts.running, listed.len());
+    let stays = listed.iter().filter(|task| task.owner == "b").count();
+    assert_eq!(stays, 40);
+    let stream = StreamKey::new("work:tasks");
+    let page = world.store.journal.read(&stream, 0, 1000).await.unwrap();
+    assert_eq!(fold_tasks(&page.events).unwrap().len(), listed.len());
+}

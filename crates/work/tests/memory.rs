@@ -1,0 +1,57 @@
+//! A hundred thousand tasks that wait weigh little. Alone in its process, because it looks at all memory of it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+
+use windlass_store::{SqliteError, SqliteOptions, SqliteStore};
+use windlass_work::{NewTask, SystemClock, TaskSettings, Tasks, WorkSpec, WorkStore};
+
+const TASKS: usize = 100_000;
+const LIMIT: usize = 40 * 1024 * 1024;
+
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes = line.unwrap().split_whitespace().nth(1).unwrap();
+    kilobytes.parse::<usize>().unwrap() * 1024
+}
+
+async fn open(directory: &std::path::Path) -> Tasks {
+    let store = loop {
+        match SqliteStore::open(SqliteOptions::new(directory)).await {
+            // The one before is still being closed.
+            Err(SqliteError::Locked { .. }) => tokio::task::yield_now().await,
+            opened => break opened.unwrap(),
+        }
+    };
+    let store = WorkStore {
+        journal: Arc::new(store.journal()),
+        records: Arc::new(store.host_records()),
+    };
+    let tasks = Tasks::open(store, Arc::new(SystemClock), TaskSettings::default());
+    tasks.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_queued_tasks_weigh_little() {
+    let directory = tempfile::tempdir().unwrap();
+    let before = resident();
+    let tasks = open(directory.path()).await;
+    for batch in 0..100 {
+        let news = (0..TASKS / 100).map(|n| {
+            let prompt = format!("{batch} {n} {}", "please ".repeat(40));
+            NewTask::new(WorkSpec::new(prompt))
+        });
+        let owner = ["a", "b", "c", "d"][batch % 4];
+        tasks.submit_all(owner, news.collect()).await.unwrap();
+    }
+    let queued = resident() - before;
+    assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
+    assert!(queued < LIMIT, "{queued} bytes after queueing");
+    drop(tasks);
+    let tasks = open(directory.path()).await;
+    let taken_up = resident() - before;
+    assert_eq!(tasks.counts().await.unwrap().queued, TASKS);
+    assert!(taken_up < LIMIT, "{taken_up} bytes after a start");
+}
