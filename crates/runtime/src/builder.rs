@@ -74,6 +74,8 @@ pub struct InProcessRuntimeBuilder {
     mcp: Option<Arc<dyn McpConnector>>,
     remembered: Option<Arc<dyn RememberedCalls>>,
     subagents: Option<Subagents>,
+    #[cfg(feature = "tools")]
+    environments: Vec<windlass_tools::Environments>,
 }
 
 impl std::fmt::Debug for InProcessRuntimeBuilder {
@@ -183,7 +185,15 @@ impl InProcessRuntimeBuilder {
     ) -> Self {
         let registry = self.platform.capability_registry_mut();
         windlass_tools::register(registry, environments, shell);
+        self.environments.push(environments.clone());
         self
+    }
+    /// Hides a directory from the tools of all environments, such as the one that holds the record of what they do.
+    #[cfg(all(feature = "tools", feature = "sqlite"))]
+    pub(crate) fn hide(&self, directory: &std::path::Path) {
+        for environments in &self.environments {
+            environments.hide(directory);
+        }
     }
     /// Replaces the platform's drivers.
     #[must_use]

@@ -344,7 +344,13 @@ impl ConversationBuilder {
                     let none = LlmSimConfig::error("the store is open for reading only");
                     self.runtime = self.runtime.llm_sim(none);
                 }
+                let directory = disk.options.directory.clone();
                 let (backends, store) = Box::pin(disk.open()).await?;
+                // What an agent did is not its own to read or change.
+                #[cfg(feature = "tools")]
+                self.runtime.hide(&directory);
+                #[cfg(not(feature = "tools"))]
+                drop(directory);
                 self.runtime = self.runtime.backends(backends);
                 store
             }
@@ -353,9 +359,10 @@ impl ConversationBuilder {
         #[cfg(not(feature = "sqlite"))]
         let store = OpenStore::default();
         if !self.tools.is_empty() {
-            self.runtime = self.runtime.capability(self.tools);
             self.session = self.session.with_capability(OWN_TOOLS);
         }
+        // Also without tools: an earlier program may have had some, and its conversations name them.
+        self.runtime = self.runtime.capability(self.tools);
         Ok(Conversations {
             runtime: Box::pin(self.runtime.build()).await?,
             session: self.session,

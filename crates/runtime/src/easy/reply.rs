@@ -76,9 +76,21 @@ pub struct Reply {
     pub turn: TurnResult,
 }
 
+/// The text; while calls wait, also for what.
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text)?;
+        for (place, call) in self.pending.iter().enumerate() {
+            if place > 0 || !self.text.is_empty() {
+                f.write_str("\n")?;
+            }
+            let what = match call.need {
+                Need::Approval => "an approval",
+                Need::Result => "a result",
+            };
+            write!(f, "(waits for {what} of {} {})", call.name, call.arguments)?;
+        }
+        Ok(())
     }
 }
 

@@ -167,3 +167,64 @@ async fn the_policy_interrupt_ends_what_an_earlier_life_left() {
     );
     assert!(runtime.run_text_turn(id, "again").await.unwrap().success);
 }
+
+#[cfg(feature = "tools")]
+#[tokio::test]
+async fn an_agent_with_files_cannot_read_its_own_record() {
+    use windlass_core::llmsim_driver::{SimToolCall, SimTurn};
+    use windlass_runtime::Conversation;
+    use windlass_runtime::tools::{Environment, Environments, Policy, ShellSettings};
+
+    let root = tempfile::tempdir().unwrap();
+    let calls = ["data/windlass.db", "log.md"].map(|path| {
+        let call = SimToolCall::new("read", serde_json::json!({ "path": path }));
+        SimTurn::ToolCalls(vec![call])
+    });
+    let mut turns = calls.to_vec();
+    turns.push(SimTurn::Assistant("read".into()));
+    std::fs::write(root.path().join("log.md"), "Launched.").unwrap();
+    let local = Environment::new("local", root.path(), Policy::default()).unwrap();
+    let environments = Environments::with_default(local);
+    let mut chat = Conversation::builder()
+        .simulator(LlmSimConfig::scripted(turns))
+        .with_runtime(|runtime| runtime.environments(&environments, ShellSettings::default()))
+        .capability("files")
+        .on_disk(root.path().join("data"))
+        .start()
+        .await
+        .unwrap();
+    chat.say("What is there?").await.unwrap();
+    let messages = chat.messages().await.unwrap();
+    let results: Vec<_> = messages
+        .iter()
+        .filter_map(|message| message.tool_result_content())
+        .collect();
+    assert!(results[0].error.is_some(), "{results:?}");
+    assert_eq!(results[1].result.as_ref().unwrap()["content"], "Launched.");
+}
+
+#[tokio::test]
+async fn a_conversation_with_tools_can_be_looked_at_by_a_program_without() {
+    use windlass_core::llmsim_driver::{SimToolCall, SimTurn};
+    use windlass_runtime::{Conversation, tool_fn};
+
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let pay = || {
+        let schema = serde_json::json!({ "type": "object" });
+        tool_fn("pay", "Pays", schema, |_, _| async { Ok("paid") }).requires_approval()
+    };
+    let call = SimToolCall::new("pay", serde_json::json!({}));
+    let script = LlmSimConfig::scripted(vec![SimTurn::ToolCalls(vec![call])]);
+    let builder = Conversation::builder().simulator(script).tool(pay());
+    let mut chat = builder.on_disk(&data).named("dock").start().await.unwrap();
+    let waiting = chat.say("Pay.").await.unwrap();
+    assert_eq!(waiting.to_string(), "(waits for an approval of pay {})");
+    chat.close().await;
+
+    let builder = Conversation::builder().simulator(LlmSimConfig::fixed("Hello."));
+    let chats = builder.on_disk(&data).open().await.unwrap();
+    let mut chat = chats.get(SessionId::from_name("dock")).await.unwrap();
+    let refused = chat.refuse(&waiting.pending[0]).await.unwrap();
+    assert!(refused.pending.is_empty(), "{refused}");
+}

@@ -14,21 +14,13 @@ use crate::queries::QueryError;
 pub enum SqliteError {
     /// Another process, or another store of this one, has the directory.
     #[error(
-        "{directory} is used by process {holder}; stop it first, or open the store for reading only"
+        "{directory} is used by process {holder}; stop it first (in the same process, close what has it open), or only look at it"
     )]
     Locked {
         /// The data directory.
         directory: PathBuf,
         /// The process id as the holder wrote it.
         holder: String,
-    },
-    /// What is written there would make the backup one that cannot be restored.
-    #[error(
-        "{directory} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there"
-    )]
-    IsBackup {
-        /// The directory.
-        directory: PathBuf,
     },
     /// A file or directory cannot be used.
     #[error("cannot {doing} {path}: {source}")]

@@ -23,7 +23,6 @@ use super::inspect::{
     Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
-use super::manifest;
 use super::options::{OpenCheck, SqliteOptions};
 use super::owner::Owner;
 use super::page_check::{PageCheck, PageCheckJob};
@@ -41,11 +40,6 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location {
         directory: options.directory.clone(),
     };
-    if location.directory.join(manifest::FILE).exists() {
-        return Err(SqliteError::IsBackup {
-            directory: location.directory,
-        });
-    }
     rights::make(&location.directory).map_err(|source| SqliteError::Io {
         doing: "make the directory",
         path: location.directory.clone(),

@@ -2,6 +2,7 @@
 
 use url::Url;
 use windlass_core::mcp::ScopedMcpServer;
+use windlass_core::traits::SECRET_MASK;
 
 /// A value that is shorter is no key, and would be found in every other word.
 const MIN_BYTES: usize = 8;
@@ -31,6 +32,15 @@ pub(super) fn of(server: &ScopedMcpServer) -> Vec<(String, String)> {
     }
     keys.retain(|(_, key)| key.len() >= MIN_BYTES);
     keys
+}
+
+/// Takes the keys out of a text that is kept in a file: whoever reads that later does not know them.
+pub(super) fn hide(server: &ScopedMcpServer, text: &mut String) {
+    for (name, key) in of(server) {
+        if text.contains(&key) {
+            *text = text.replace(&key, &format!("{SECRET_MASK}{name}]"));
+        }
+    }
 }
 
 /// Tells whether a name sounds as if it stood before a key.

@@ -14,7 +14,7 @@ use windlass_core::traits::ToolContext;
 use super::connection::{Connection, Listed};
 use super::flood::{Attempt, Flood};
 use super::settings::McpSettings;
-use super::{http, stdio};
+use super::{http, keys, stdio};
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
 
@@ -63,13 +63,21 @@ enum Unreached {
 
 impl Pool {
     /// Keeps an answer that is too long to show, where the host keeps outputs, and returns what is shown of it.
-    pub(super) async fn shortened(&self, context: &ToolContext, text: String) -> String {
+    pub(super) async fn shortened(
+        &self,
+        server: Option<&ScopedMcpServer>,
+        context: &ToolContext,
+        mut text: String,
+    ) -> String {
         let max_bytes = self.shell.max_output_bytes;
         let Some(outputs) = self.environments.outputs() else {
             return text;
         };
         if text.len() <= max_bytes {
             return text;
+        }
+        if let Some(server) = server {
+            keys::hide(server, &mut text);
         }
         let session_id = context.session_id;
         let keeping =

@@ -144,7 +144,8 @@ impl Tool for McpTool {
                 ..
             }
             | ToolExecutionResult::ToolError(text) => {
-                *text = self.pool.shortened(context, std::mem::take(text)).await;
+                let (server, whole) = (self.server.as_ref(), std::mem::take(text));
+                *text = self.pool.shortened(server, context, whole).await;
             }
             _ => {}
         }

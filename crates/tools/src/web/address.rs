@@ -16,6 +16,11 @@ pub(super) fn read(text: &str) -> Result<Url, WebError> {
     }
 }
 
+/// Reads an address that a program asks for; no rule compares its letters.
+pub(super) fn of_program(text: &str) -> Result<Url, WebError> {
+    checked(text, Url::parse)
+}
+
 /// Tells whether scheme, host and port are written as they are sent, and whether the path leads nowhere else than it says.
 fn is_plain(text: &str, url: &Url) -> bool {
     let Some(rest) = text.strip_prefix(&url[..Position::BeforePath]) else {

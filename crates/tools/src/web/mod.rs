@@ -29,7 +29,7 @@ const NAME: &str = "web_fetch";
 
 /// Reads an address that a stranger wrote; an error is what the stranger is told.
 pub(crate) fn read_address(text: &str) -> Result<url::Url, String> {
-    address::read(text).map_err(|error| error.to_string())
+    address::of_program(text).map_err(|error| error.to_string())
 }
 
 /// Reads pages of the web, over the platform's egress service.

@@ -135,10 +135,14 @@ async fn a_turn_whose_environment_or_directory_is_gone_is_told_which() {
 #[test]
 fn tools_that_could_only_refuse_need_not_be_offered() {
     assert!(Policy::default().idle_tools().is_empty());
-    assert_eq!(Policy::read_only().idle_tools(), ["edit", "write", "shell"]);
+    let commands = ["shell", "shell_output", "shell_stop"];
+    assert_eq!(
+        Policy::read_only().idle_tools(),
+        [&["edit", "write"][..], &commands].concat()
+    );
     let turn = TurnEnvironment::new("local", "").without_shell();
     let narrowed = Policy::default().narrowed(Some(&turn));
-    assert_eq!(narrowed.idle_tools(), ["shell"]);
+    assert_eq!(narrowed.idle_tools(), commands);
 }
 
 #[tokio::test]

@@ -408,8 +408,13 @@ async fn a_flood_and_a_line_without_end_are_cut_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
-    let ship = Ship::one("").await;
-    let long = format!("first {} last", "ä".repeat(30_000));
+    let mut with_key = server("");
+    with_key
+        .env
+        .insert(KEY.to_owned(), "rope-and-tar-7391".to_owned());
+    let servers = ScopedMcpServers::from([("ship".to_owned(), with_key)]);
+    let ship = Ship::with(Place::new(), servers, settings()).await;
+    let long = format!("first {} rope-and-tar-7391 last", "ä".repeat(30_000));
     let say = async || match ship.call("echo", json!({ "text": long })).await {
         ToolExecutionResult::Success(value) => value.as_str().unwrap().to_owned(),
         other => panic!("{other:?}"),
@@ -420,13 +425,14 @@ async fn an_answer_that_is_too_long_to_show_is_kept_whole() {
     place.environments.keep_outputs(kept);
     let said = say().await;
     assert!(said.len() < 34 * 1024, "{}", said.len());
-    assert!(said.starts_with("first ä") && said.ends_with("ä last"));
+    assert!(said.starts_with("first ä") && said.ends_with("ä [secret:SHIP_KEY] last"));
     let path = crate::outputs::path_in(&said);
     let file = place.outside().join("kept");
     let session = std::fs::read_dir(file).unwrap().next().unwrap().unwrap();
     let id = path.strip_prefix("output:").unwrap();
     let whole = std::fs::read_to_string(session.path().join(id)).unwrap();
-    assert_eq!(whole, long);
+    let expected = long.replace("rope-and-tar-7391", "[secret:SHIP_KEY]");
+    assert_eq!(whole, expected, "but for the key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -35,6 +35,7 @@ use windlass_server::{
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::backends::{self, Surroundings};
+use crate::cli::printable;
 use crate::config::{self, Config};
 use crate::{data, model};
 
@@ -84,6 +85,12 @@ impl DaemonOptions<'_> {
     /// Opens the data, which no other daemon may have. Turns of an earlier one do not go on yet.
     pub(crate) async fn open(self) -> anyhow::Result<Daemon> {
         let (directory, config) = (self.data, self.config);
+        // What is written there would make it one that cannot be restored.
+        anyhow::ensure!(
+            !directory.join("backup.json").exists(),
+            "{} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there",
+            printable(directory)
+        );
         data::make(directory)?;
         let (retention, upkeep) = retention::of(&config.retention)?;
         let key_file = self.secrets_key_file.or(config.secrets_key_file.as_deref());
