@@ -22,6 +22,7 @@ mod replay;
 mod results;
 mod retry;
 pub(crate) mod rules;
+pub(crate) mod sessions;
 mod start;
 mod steer;
 mod summary;

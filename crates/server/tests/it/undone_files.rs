@@ -60,6 +60,46 @@ async fn threads(daemon: &Daemon) -> usize {
 }
 
 #[tokio::test]
+async fn a_patch_undo_goes_back_with_the_files_or_not_at_all() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    for content in ["1", "2", "3"] {
+        talk.write("a", content).await;
+    }
+    let undo = async |thread: &str, body: Value| {
+        let path = format!("{thread}/patch-undo");
+        daemon.client.post(&path, body).await
+    };
+    // It has one meaning, whatever else is said.
+    let undone = undo(&talk.thread, json!({ "files": false })).await;
+    let undone = undone.expect(201);
+    assert_eq!(undone["files"], json!({ "restored": ["a"], "left": [] }));
+    assert_eq!(talk.read("a").as_deref(), Some("2"));
+    assert!(text(&undone["original_user_text"]).starts_with("CALL write"));
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    let refused = undo(&fork, json!({ "depth": 9 })).await;
+    assert_eq!(refused.code(), "depth_out_of_range");
+    fs::write(daemon.workspace.path().join("a"), "mine").unwrap();
+    let before = threads(&daemon).await;
+    assert_eq!(undo(&fork, json!({})).await.code(), "files_changed");
+    assert_eq!(talk.read("a").as_deref(), Some("mine"));
+    assert_eq!(threads(&daemon).await, before);
+    fs::write(daemon.workspace.path().join("a"), "2").unwrap();
+    undo(&fork, json!({ "depth": 1 })).await.expect(201);
+    assert_eq!(talk.read("a"), None, "two turns further");
+
+    let plain = Daemon::start().await;
+    let thread = plain.thread(json!({})).await;
+    plain.say(&thread, "hello").await;
+    let refused = plain
+        .client
+        .raw("POST", &format!("{thread}/patch-undo"), None);
+    assert_eq!(refused.await.code(), "files_not_kept");
+    assert_eq!(threads(&plain).await, 1);
+}
+
+#[tokio::test]
 async fn files_go_back_with_the_conversation_when_that_is_asked_for() {
     let data = tempfile::tempdir().unwrap();
     let daemon = keeping(data.path()).await;
