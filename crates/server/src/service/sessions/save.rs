@@ -80,7 +80,7 @@ impl Asked {
         let (title, before) = match target {
             Target::New(title) => {
                 let made_by = self.repeatable.as_deref().map(ids::made_by);
-                saved.id = ids::session(made_by.unwrap_or_else(SessionId::new));
+                saved.id = ids::session(made_by.unwrap_or_default());
                 // The same request has made it already, and its answer was lost.
                 if let Some(made) = self.session_if_any(&saved.id).await? {
                     return Ok(made);
