@@ -7,6 +7,7 @@ mod health;
 mod metrics;
 mod openapi;
 mod sessions;
+mod snapshots;
 mod stream;
 mod table;
 mod threads;
@@ -92,6 +93,8 @@ fn routes() -> Routes {
         .add(&Method::PATCH, "/v1/sessions/{id}", Agent, sessions::patch)
         .add(&Method::DELETE, "/v1/sessions/{id}", Agent, sessions::delete)
         .post("/v1/sessions/{id}/resume-thread", Agent, sessions::resume)
+        .get("/v1/snapshots", Client, snapshots::list)
+        .post("/v1/snapshots/{id}/restore", Client, snapshots::restore)
         .post("/v1/approvals/{approval_id}", Client, turns::decide)
         .post("/v1/user-input/{thread_id}/{input_id}", Client, turns::answer_input)
         .post("/v1/stream", Agent, stream::one_shot)

@@ -23,6 +23,7 @@ mod results;
 mod retry;
 pub(crate) mod rules;
 pub(crate) mod sessions;
+mod snapshots;
 mod start;
 mod steer;
 mod summary;

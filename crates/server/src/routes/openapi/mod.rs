@@ -70,6 +70,8 @@ const ROUTES: &[Route] = &[
     Route("patch", "/v1/sessions/{id}", "patchSession", "Names or archives a saved session", Some("PatchSession"), 200, One("PatchedSession")),
     Route("delete", "/v1/sessions/{id}", "deleteSession", "Removes a saved session; its thread stays", None, 204, Nothing),
     Route("post", "/v1/sessions/{id}/resume-thread", "resumeSession", "Makes a thread that begins with a saved session", Some("ResumeSession"), 201, One("ResumedSession")),
+    Route("get", "/v1/snapshots", "listSnapshots", "Lists turns that changed files, newest first", None, 200, Many("Snapshot")),
+    Route("post", "/v1/snapshots/{id}/restore", "restoreSnapshot", "Brings files back to where they were before a turn; the conversation stays", None, 200, One("RestoredSnapshot")),
     Route("post", "/v1/approvals/{approval_id}", "decideApproval", "Allows or refuses a call", Some("DecideApproval"), 200, One("ApprovalAnswered")),
     Route("post", "/v1/user-input/{thread_id}/{input_id}", "answerUserInput", "Answers a question", Some("UserInputAnswers"), 200, One("UserInputAnswered")),
     Route("post", "/v1/stream", "streamOneTurn", "Runs one turn of an archived thread and streams it", Some("OneShot"), 200, Frames("Frames with names of their own, from `turn.started` to `done`.")),
@@ -116,6 +118,7 @@ const QUERIES: &[(&str, &str, &str, &str)] = &[
     ("/v1/sessions/summary", "sort", "string", "`recent`, `name` or `size`; `recent` when nobody says."),
     ("/v1/sessions/{id}", "peek", "boolean", "Only the beginnings of the last messages."),
     ("/v1/sessions/{id}", "entries", "integer", "With `peek`, how many at most: 1 to 12, 12 when nobody says."),
+    ("/v1/snapshots", "limit", "integer", "How many at most: 1 to 100, 20 when nobody says."),
     ("/v1/usage", "since", "string", "Only turns that ended then or later: a time as in RFC 3339."),
     ("/v1/usage", "until", "string", "Only turns that ended before: a time as in RFC 3339."),
     ("/v1/usage", "group_by", "string", "`day`, `model`, `provider` or `thread`; `day` when nobody says."),
@@ -299,6 +302,8 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::PatchedSession>(&mut all);
     add::<wire::ResumeSession>(&mut all);
     add::<wire::ResumedSession>(&mut all);
+    add::<wire::workspace::Snapshot>(&mut all);
+    add::<wire::workspace::RestoredSnapshot>(&mut all);
     add::<wire::stream::OneShot>(&mut all);
     add::<wire::UsageReport>(&mut all);
     add::<wire::EnvironmentList>(&mut all);
