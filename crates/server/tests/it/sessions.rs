@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use serde_json::{Value, json};
+use windlass_core::typed_id::SessionId;
+use windlass_runtime::Journal;
 use windlass_server::{HostWireStore, WireStore};
 use windlass_store::HostRecord;
 
@@ -607,4 +609,58 @@ async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other(
         .expect(200);
     assert_eq!(client.raw("DELETE", &session, None).await.status, 204);
     saved(client, &thread, json!({})).await;
+}
+
+#[tokio::test]
+async fn what_a_kill_in_the_middle_of_a_removal_leaves_is_not_found_and_can_be_removed() {
+    let data = tempfile::tempdir().unwrap();
+    let setup = Setup {
+        data: Some(data.path().join("store")),
+        ..Setup::default()
+    };
+    let daemon = setup.start().await;
+    let client = &daemon.client;
+    let thread = said(&daemon, &["hello"]).await;
+    let session = saved(client, &thread, json!({})).await;
+    let other = saved(client, &thread, json!({})).await;
+    let id: SessionId = id_of(&thread).replace("thr_", "session_").parse().unwrap();
+    let journal = daemon.opened.as_ref().unwrap().journal();
+    assert!(journal.remove(&id.into()).await.unwrap());
+    for (method, path, body) in [
+        ("GET", session.clone(), None),
+        ("GET", format!("{session}?peek=true"), None),
+        ("PATCH", session.clone(), Some(r#"{"title":"x"}"#)),
+        ("POST", format!("{session}/resume-thread"), None),
+    ] {
+        let refused = client.raw(method, &path, body).await;
+        let told = text(&refused.json()["error"]["message"]);
+        assert_eq!(refused.code(), "session_not_found", "{method} {path}");
+        assert!(told.contains("was removed"), "{told}");
+    }
+    let again = put(client, json!({ "session_id": id_of(&session) })).await;
+    assert_eq!(again.code(), "session_not_found");
+    assert_eq!(client.raw("DELETE", &session, None).await.status, 204);
+    // Who finishes the removal of the thread removes the rest.
+    assert_eq!(client.raw("DELETE", &thread, None).await.status, 204);
+    assert!(listed(client, "").await.is_empty());
+    assert_eq!(client.raw("DELETE", &other, None).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_session_outlives_a_thread_that_is_removed_while_it_is_saved() {
+    let daemon = Daemon::start().await;
+    for _ in 0..10 {
+        let thread = said(&daemon, &["hello"]).await;
+        let body = json!({ "thread_id": id_of(&thread) });
+        let saving: Vec<_> = (0..4)
+            .map(|_| tokio::spawn(daemon.client.post("/v1/sessions", body.clone())))
+            .collect();
+        let removed = daemon.client.raw("DELETE", &thread, None).await;
+        assert_eq!(removed.status, 204);
+        for saved in saving {
+            let saved = saved.await.unwrap();
+            assert!([201, 404].contains(&saved.status), "{:?}", saved.body);
+        }
+        assert!(listed(&daemon.client, "").await.is_empty());
+    }
 }
