@@ -47,6 +47,8 @@ codes! {
     InvalidDecision = "invalid_decision", 400;
     /// An undo or retry goes back further than the thread.
     DepthOutOfRange = "depth_out_of_range", 400;
+    /// Nothing was said in the thread that is to be saved.
+    NothingToSave = "nothing_to_save", 400;
     /// The token is missing or wrong.
     Unauthorized = "unauthorized", 401;
     /// The token does not cover the request.
@@ -65,6 +67,8 @@ codes! {
     UserInputNotPending = "user_input_not_pending", 404;
     /// There is no such environment.
     EnvironmentNotFound = "environment_not_found", 404;
+    /// There is no such saved session.
+    SessionNotFound = "session_not_found", 404;
     /// The route does not serve this method.
     MethodNotAllowed = "method_not_allowed", 405;
     /// The client took too long to send its request.

@@ -15,6 +15,7 @@ pub mod groups;
 pub mod info;
 pub mod items;
 pub mod mode;
+pub mod sessions;
 pub mod stream;
 pub mod threads;
 pub mod tools;
@@ -36,6 +37,11 @@ pub use events::{EventName, RuntimeEventEnvelope};
 pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, RuntimeInfo};
 pub use items::{Item, ItemKind};
 pub use mode::Mode;
+pub use sessions::{
+    PatchSession, PatchedSession, ResumeSession, ResumedSession, SaveSession, SavedSession,
+    SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,
+    UpdateSession, UpdatedSession,
+};
 pub use threads::{
     CreateThread, Divergence, ForkThread, ForkedThread, OnRestart, PatchThread, ReplayThread,
     ReplayedThread, RestoredFiles, Thread, ThreadAndTurn, ThreadDetail, ThreadParent,

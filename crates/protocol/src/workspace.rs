@@ -1,6 +1,8 @@
-//! The daemon's directory.
+//! The daemon's directory, and files as they were.
 
 use serde::{Deserialize, Serialize};
+
+use crate::threads::RestoredFiles;
 
 /// The answer of `GET /v1/workspace/status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,4 +31,28 @@ pub struct WorkspaceStatus {
     /// Why the state of git is not known; absent where it is. The other fields say nothing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_unknown: Option<String>,
+}
+
+/// Files as they were before a turn changed them, one of `GET /v1/snapshots`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Snapshot {
+    /// The turn.
+    pub id: String,
+    /// What the turn was told, in short.
+    pub label: String,
+    /// When the turn began, in seconds since 1970.
+    pub timestamp: i64,
+    /// The thread of the turn.
+    pub thread_id: String,
+}
+
+/// The answer of `POST /v1/snapshots/{id}/restore`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RestoredSnapshot {
+    /// The turn before which the files are as they were.
+    pub restored: String,
+    /// What became of the files.
+    pub files: RestoredFiles,
 }

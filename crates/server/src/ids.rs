@@ -30,6 +30,16 @@ pub(crate) fn parse_thread(text: &str) -> Option<SessionId> {
     parse(text, "thr_").map(SessionId::from_uuid)
 }
 
+/// Names a saved session.
+pub(crate) fn session(id: SessionId) -> String {
+    format!("sess_{}", id.uuid().as_simple())
+}
+
+/// Tells whether a text can name a saved session.
+pub(crate) fn is_session(text: &str) -> bool {
+    parse(text, "sess_").is_some()
+}
+
 pub(crate) fn parse_turn(text: &str) -> Option<TurnId> {
     parse(text, "turn_").map(TurnId::from_uuid)
 }

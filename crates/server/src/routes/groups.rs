@@ -42,7 +42,6 @@ pub(super) fn add(routes: Routes) -> Routes {
         .post("/v1/automations/{id}/pause", Client, refuse)
         .post("/v1/automations/{id}/resume", Client, refuse)
         .get("/v1/automations/{id}/runs", Client, list)
-        .get("/v1/snapshots", Client, list)
         .get("/v1/skills", Client, empty::<SkillList>)
         .get("/v1/skills/{name}", Client, none)
         .post("/v1/skills/{name}", Client, refuse)

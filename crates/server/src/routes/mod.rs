@@ -6,6 +6,8 @@ mod groups;
 mod health;
 mod metrics;
 mod openapi;
+mod sessions;
+mod snapshots;
 mod stream;
 mod table;
 mod threads;
@@ -73,6 +75,7 @@ fn routes() -> Routes {
         .post("/v1/threads/{id}/resume", Owner, threads::resume)
         .post("/v1/threads/{id}/fork", Owner, threads::fork)
         .post("/v1/threads/{id}/undo", Owner, threads::undo)
+        .post("/v1/threads/{id}/patch-undo", Owner, threads::patch_undo)
         .post("/v1/threads/{id}/retry", Owner, threads::retry)
         .post("/v1/threads/{id}/compact", Owner, threads::compact)
         .post("/v1/threads/{id}/replay", Client, threads::replay)
@@ -82,6 +85,16 @@ fn routes() -> Routes {
         .post("/v1/threads/{id}/turns/{turn_id}/steer", Owner, turns::steer)
         .post("/v1/threads/{id}/turns/{turn_id}/interrupt", Owner, turns::interrupt)
         .post("/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", Owner, turns::submit_result)
+        .get("/v1/sessions", Agent, sessions::list)
+        .post("/v1/sessions", Agent, sessions::save)
+        .add(&Method::PUT, "/v1/sessions", Agent, sessions::update)
+        .get("/v1/sessions/summary", Agent, sessions::summary)
+        .get("/v1/sessions/{id}", Agent, sessions::get)
+        .add(&Method::PATCH, "/v1/sessions/{id}", Agent, sessions::patch)
+        .add(&Method::DELETE, "/v1/sessions/{id}", Agent, sessions::delete)
+        .post("/v1/sessions/{id}/resume-thread", Agent, sessions::resume)
+        .get("/v1/snapshots", Client, snapshots::list)
+        .post("/v1/snapshots/{id}/restore", Client, snapshots::restore)
         .post("/v1/approvals/{approval_id}", Client, turns::decide)
         .post("/v1/user-input/{thread_id}/{input_id}", Client, turns::answer_input)
         .post("/v1/stream", Agent, stream::one_shot)

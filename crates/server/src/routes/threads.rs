@@ -109,6 +109,15 @@ pub(super) async fn undo(asked: Asked, Path(id): Id, body: Optional<UndoThread>)
     created(&asked.undo_turns(&id, body.0).await?)
 }
 
+/// Goes back with the files, as who asks by this name always does.
+pub(super) async fn patch_undo(asked: Asked, Path(id): Id, body: Optional<UndoThread>) -> Answer {
+    let request = UndoThread {
+        files: true,
+        ..body.0
+    };
+    created(&asked.undo_turns(&id, request).await?)
+}
+
 pub(super) async fn retry(asked: Asked, Path(id): Id, body: Optional<RetryThread>) -> Answer {
     created(&asked.retry_turn(&id, body.0).await?)
 }

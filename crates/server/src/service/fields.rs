@@ -38,6 +38,10 @@ fields! {
     wire::DecideApproval: "decision" "remember" "remember_for";
     wire::UserInputAnswers: "answers";
     wire::CreateEnvironment: "id" "kind" "root" "policy";
+    wire::SaveSession: "thread_id" "title";
+    wire::UpdateSession: "thread_id" "session_id";
+    wire::PatchSession: "title" "archived";
+    wire::ResumeSession: "model" "mode";
     wire::stream::OneShot: "prompt" "model" "mode" "workspace" "allow_shell" "trust_mode" "auto_approve";
 }
 

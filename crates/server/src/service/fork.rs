@@ -6,7 +6,7 @@
 use chrono::Utc;
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::{ErrorCode, ForkThread, Thread};
+use windlass_protocol::{ErrorCode, ForkThread, Mode, Thread};
 use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
@@ -22,6 +22,7 @@ pub(super) struct Cut {
     dropped: Option<TurnId>,
     depth: Option<u32>,
     model: Option<String>,
+    mode: Option<Mode>,
 }
 
 impl Cut {
@@ -31,6 +32,7 @@ impl Cut {
             dropped: None,
             depth: None,
             model: None,
+            mode: None,
         }
     }
 
@@ -48,20 +50,31 @@ impl Asked {
     /// Makes a thread that begins with another one.
     pub(crate) async fn fork_thread(&self, id: &str, request: ForkThread) -> Result<Thread> {
         let parent = self.find(id).await?;
+        self.fork_found(&parent, request, None).await
+    }
+
+    /// Makes a thread that begins with another one and may work in another mode.
+    pub(super) async fn fork_found(
+        &self,
+        parent: &FoundThread,
+        request: ForkThread,
+        mode: Option<Mode>,
+    ) -> Result<Thread> {
         if let Some(made) = self.made_before().await? {
             return Ok(made.thread);
         }
         let model = request.model.as_deref();
         let model = model.map(|name| self.settings.models.name(Some(name)));
         let at = match &request.turn_id {
-            Some(name) => ForkAt::Turn(self.turn_named(&parent, name).await?.view.id),
+            Some(name) => ForkAt::Turn(self.turn_named(parent, name).await?.view.id),
             None => ForkAt::Latest,
         };
         let cut = Cut {
             model: model.transpose()?,
+            mode,
             ..Cut::at(at)
         };
-        Ok(self.make_fork(&parent, cut).await?.thread)
+        Ok(self.make_fork(parent, cut).await?.thread)
     }
 
     /// Finds the turn to go back to: one before which a fork was cut, or the one at a depth.
@@ -105,6 +118,7 @@ impl Asked {
             // The fork of an agent works for nobody.
             parent: None,
             model: cut.model.unwrap_or(of_parent.model),
+            mode: cut.mode.unwrap_or(of_parent.mode),
             ..of_parent
         };
         let record = serde_json::to_value(&thread).map_err(ApiError::internal)?;

@@ -22,6 +22,8 @@ mod replay;
 mod results;
 mod retry;
 pub(crate) mod rules;
+pub(crate) mod sessions;
+mod snapshots;
 mod start;
 mod steer;
 mod summary;

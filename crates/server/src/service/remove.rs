@@ -19,7 +19,7 @@ impl Asked {
             Some(found) => self.remove_found(found).await,
             None if self.is_half_removed(session_id).await? => {
                 self.runtime.remove_idle_session(session_id).await?;
-                self.forget_files(session_id).await;
+                self.forget_rest(session_id).await;
                 Ok(())
             }
             None => Err(not_found()),
@@ -31,8 +31,17 @@ impl Asked {
         if let Some(agent) = found.thread.agent.filter(|_| !found.thread.archived) {
             self.rooms.give_back(&agent);
         }
-        self.forget_files(found.id).await;
+        self.forget_rest(found.id).await;
         Ok(())
+    }
+
+    /// Removes what is kept beside a thread. The thread is gone, so what goes wrong is told in the log.
+    async fn forget_rest(&self, id: SessionId) {
+        self.forget_files(id).await;
+        // One that stays is not found any more, because its thread is not.
+        if let Err(error) = self.forget_sessions(&ids::thread(id)).await {
+            tracing::warn!(%error, "saved sessions of a removed thread are still kept");
+        }
     }
 
     /// Tells whether the process ended in the middle of a removal: the conversation is gone, and the session's record is not. Whose
@@ -48,7 +57,7 @@ impl Asked {
         Ok(is_ours && self.runtime.events_since(id, 0, 1).await?.is_empty())
     }
 
-    /// Removes what was kept of the files that its turns changed. The thread is gone, so what goes wrong is told in the log.
+    /// Removes what was kept of the files that its turns changed.
     async fn forget_files(&self, id: SessionId) {
         let Some(checkpoints) = self.settings.environments.checkpoints() else {
             return;

@@ -114,7 +114,7 @@ fn named(paths: &[PathBuf]) -> Vec<String> {
     named.map(|path| path.display().to_string()).collect()
 }
 
-fn refused(error: CheckpointError) -> ApiError {
+pub(super) fn refused(error: CheckpointError) -> ApiError {
     let text = error.to_string();
     match error {
         CheckpointError::ForeignEdits { paths } => {

@@ -113,6 +113,10 @@ fn unpack(bytes: &[u8]) -> Result<StoredAnswer> {
 
 #[async_trait]
 impl WireStore for HostWireStore {
+    fn records(&self) -> Arc<dyn HostRecords> {
+        Arc::clone(&self.records)
+    }
+
     fn runs(&self) -> Arc<dyn RunLog> {
         Arc::clone(&self.runs)
     }

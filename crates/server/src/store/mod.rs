@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_protocol::Environment;
-use windlass_store::{RunLog, Upkept};
+use windlass_store::{HostRecords, RunLog, Upkept};
 
 use crate::error::ApiError;
 
@@ -56,6 +56,8 @@ pub trait WireStore: Send + Sync {
     async fn check_writes(&self) -> Result<(), ApiError> {
         Ok(())
     }
+    /// Returns where records of other kinds are kept, such as saved sessions.
+    fn records(&self) -> Arc<dyn HostRecords>;
     /// Returns where runs are kept.
     fn runs(&self) -> Arc<dyn RunLog>;
 }

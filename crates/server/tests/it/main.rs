@@ -22,6 +22,7 @@ mod repeats;
 mod replayed;
 mod rpc;
 mod scopes;
+mod sessions;
 mod stopped;
 mod support;
 mod transport;

@@ -79,6 +79,9 @@ struct Slow {
 
 #[async_trait]
 impl WireStore for Slow {
+    fn records(&self) -> Arc<dyn windlass_store::HostRecords> {
+        self.store.records()
+    }
     fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
         self.store.runs()
     }
@@ -158,6 +161,9 @@ struct Forgetful {
 
 #[async_trait]
 impl WireStore for Forgetful {
+    fn records(&self) -> Arc<dyn windlass_store::HostRecords> {
+        self.store.records()
+    }
     fn runs(&self) -> std::sync::Arc<dyn windlass_store::RunLog> {
         HostWireStore::in_memory(1).runs()
     }

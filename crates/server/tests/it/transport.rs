@@ -496,13 +496,7 @@ async fn groups_that_are_not_built_have_empty_lists() {
     ] {
         assert_eq!(daemon.client.get(path).await.expect(200), empty, "{path}");
     }
-    for later in [
-        "/v1/sessions",
-        "/v1/sessions/summary",
-        "/v1/providers",
-        "/v1/config",
-        "/v1/fleet/workers",
-    ] {
+    for later in ["/v1/providers", "/v1/config", "/v1/fleet/workers"] {
         assert_eq!(daemon.client.get(later).await.status, 404, "{later}");
     }
     let status: Value = daemon.client.get("/v1/workspace/status").await.expect(200);

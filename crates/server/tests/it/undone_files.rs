@@ -60,6 +60,93 @@ async fn threads(daemon: &Daemon) -> usize {
 }
 
 #[tokio::test]
+async fn a_patch_undo_goes_back_with_the_files_or_not_at_all() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let talk = Talk::begin(&daemon).await;
+    for content in ["1", "2", "3"] {
+        talk.write("a", content).await;
+    }
+    let undo = async |thread: &str, body: Value| {
+        let path = format!("{thread}/patch-undo");
+        daemon.client.post(&path, body).await
+    };
+    // It has one meaning, whatever else is said.
+    let undone = undo(&talk.thread, json!({ "files": false })).await;
+    let undone = undone.expect(201);
+    assert_eq!(undone["files"], json!({ "restored": ["a"], "left": [] }));
+    assert_eq!(talk.read("a").as_deref(), Some("2"));
+    assert!(text(&undone["original_user_text"]).starts_with("CALL write"));
+    let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
+    let refused = undo(&fork, json!({ "depth": 9 })).await;
+    assert_eq!(refused.code(), "depth_out_of_range");
+    fs::write(daemon.workspace.path().join("a"), "mine").unwrap();
+    let before = threads(&daemon).await;
+    assert_eq!(undo(&fork, json!({})).await.code(), "files_changed");
+    assert_eq!(talk.read("a").as_deref(), Some("mine"));
+    assert_eq!(threads(&daemon).await, before);
+    fs::write(daemon.workspace.path().join("a"), "2").unwrap();
+    undo(&fork, json!({ "depth": 1 })).await.expect(201);
+    assert_eq!(talk.read("a"), None, "two turns further");
+
+    let plain = Daemon::start().await;
+    let thread = plain.thread(json!({})).await;
+    plain.say(&thread, "hello").await;
+    let refused = plain
+        .client
+        .raw("POST", &format!("{thread}/patch-undo"), None);
+    assert_eq!(refused.await.code(), "files_not_kept");
+    assert_eq!(threads(&plain).await, 1);
+}
+
+#[tokio::test]
+async fn a_snapshot_is_what_was_before_a_turn_and_comes_back_without_the_conversation() {
+    let data = tempfile::tempdir().unwrap();
+    let daemon = keeping(data.path()).await;
+    let (client, talk) = (&daemon.client, Talk::begin(&daemon).await);
+    for content in ["1", "2", "3"] {
+        talk.write("a", content).await;
+    }
+    daemon.say(&talk.thread, "only words").await;
+    let list = client.get("/v1/snapshots").await.expect(200);
+    let turns = daemon.detail(&talk.thread).await["turns"].clone();
+    assert_eq!(list.as_array().unwrap().len(), 3, "words change no file");
+    for (snapshot, turn) in [(0, 2), (1, 1), (2, 0)] {
+        let (snapshot, turn) = (&list[snapshot], &turns[turn]);
+        assert_eq!(snapshot["id"], turn["id"]);
+        assert_eq!(snapshot["label"], turn["input_summary"]);
+        assert!(snapshot["timestamp"].as_i64().unwrap() > 0);
+    }
+    let fewer = client.get("/v1/snapshots?limit=1").await.expect(200);
+    assert_eq!(fewer, json!([list[0]]));
+    assert_eq!(client.get("/v1/snapshots?limit=x").await.status, 400);
+
+    let restore = async |id: &str| {
+        let path = format!("/v1/snapshots/{id}/restore");
+        client.raw("POST", &path, None).await
+    };
+    let second = text(&list[1]["id"]);
+    fs::write(daemon.workspace.path().join("a"), "mine").unwrap();
+    assert_eq!(restore(&second).await.code(), "files_changed");
+    fs::write(daemon.workspace.path().join("a"), "3").unwrap();
+    let restored = restore(&second).await.expect(200);
+    assert_eq!(restored["restored"], second);
+    assert_eq!(restored["files"], json!({ "restored": ["a"], "left": [] }));
+    assert_eq!(talk.read("a").as_deref(), Some("1"));
+    assert_eq!((talk.turns().await, threads(&daemon).await), (4, 1));
+    restore(&second).await.expect(200);
+
+    let unknown = format!("turn_{}", "0".repeat(32));
+    let words = text(&turns[3]["id"]);
+    for id in [&unknown, &words, "..%2F..%2Fknown", "turn_1", "%00"] {
+        assert_eq!(restore(id).await.code(), "turn_not_found", "{id}");
+    }
+    assert_eq!(client.raw("DELETE", &talk.thread, None).await.status, 204);
+    assert_eq!(client.get("/v1/snapshots").await.expect(200), json!([]));
+    assert_eq!(restore(&second).await.code(), "turn_not_found");
+}
+
+#[tokio::test]
 async fn files_go_back_with_the_conversation_when_that_is_asked_for() {
     let data = tempfile::tempdir().unwrap();
     let daemon = keeping(data.path()).await;

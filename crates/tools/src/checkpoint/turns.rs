@@ -361,6 +361,27 @@ impl Checkpoints {
         Ok(records)
     }
 
+    /// Lists turns of which what was there before is kept, the newest first: at most so many.
+    pub fn newest_turns(&self, limit: usize) -> Result<Vec<ChangingTurn>, CheckpointError> {
+        let mut records = self.records()?;
+        records.sort_by_key(|(_, record)| std::cmp::Reverse(record.began()));
+        let kept = records.iter().filter(|(_, record)| record.is_kept());
+        let named = kept.filter_map(|(path, record)| {
+            let name = path.file_stem()?.to_str()?;
+            Some(ChangingTurn {
+                session_id: record.session_id,
+                turn_id: format!("turn_{name}").parse().ok()?,
+            })
+        });
+        Ok(named.take(limit).collect())
+    }
+
+    /// Returns the session of a turn of which what was there before is kept.
+    pub fn session_of(&self, turn_id: TurnId) -> Result<Option<SessionId>, CheckpointError> {
+        let record = self.record(turn_id)?.filter(TurnRecord::is_kept);
+        Ok(record.map(|record| record.session_id))
+    }
+
     /// Keeps what is there after the calls that an earlier process left without an end. It comes before any other call, once nothing of those
     /// is at work any more. What cannot be kept is told in the log, and such a call stays without an end.
     pub fn end_cut_off_calls(&self, environments: &Environments) {
@@ -472,6 +493,12 @@ fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, how: 
 }
 
 impl TurnRecord {
+    /// Tells whether what was there before its first call is kept.
+    fn is_kept(&self) -> bool {
+        let first = self.calls.first();
+        first.is_some_and(|call| matches!(call.before, Before::Kept(_)))
+    }
+
     /// Returns when its first call began.
     fn began(&self) -> i64 {
         self.calls.first().map_or(0, |call| call.began)

@@ -21,6 +21,8 @@ pub(super) async fn openapi() -> Answer {
 /// What a route answers.
 enum ResponseKind {
     One(&'static str),
+    /// One or the other, by the query.
+    Either(&'static str, &'static str),
     Many(&'static str),
     Frames(&'static str),
     Lines(&'static str),
@@ -32,7 +34,7 @@ enum ResponseKind {
 #[rustfmt::skip]
 struct Route(&'static str, &'static str, &'static str, &'static str, Option<&'static str>, u16, ResponseKind);
 
-use ResponseKind::{Frames, Lines, Many, Nothing, One, Text};
+use ResponseKind::{Either, Frames, Lines, Many, Nothing, One, Text};
 
 #[rustfmt::skip]
 const ROUTES: &[Route] = &[
@@ -50,6 +52,7 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/threads/{id}/resume", "resumeThread", "Looks a thread up to go on with it", None, 200, One("Thread")),
     Route("post", "/v1/threads/{id}/fork", "forkThread", "Makes a thread that begins with this one", Some("ForkThread"), 201, One("Thread")),
     Route("post", "/v1/threads/{id}/undo", "undoThread", "Makes a thread without the last turns", Some("UndoThread"), 201, One("UndoneThread")),
+    Route("post", "/v1/threads/{id}/patch-undo", "patchUndoThread", "Makes a thread without the last turns and brings their files back: undo with `files`", Some("UndoThread"), 201, One("UndoneThread")),
     Route("post", "/v1/threads/{id}/retry", "retryThread", "Makes a thread without the last turns and starts another", Some("RetryThread"), 201, One("ThreadAndTurn")),
     Route("post", "/v1/threads/{id}/compact", "compactThread", "Makes the history shorter", Some("CompactThread"), 202, One("ThreadAndTurn")),
     Route("post", "/v1/threads/{id}/replay", "replayThread", "Decides what is recorded again, and tells the first difference", Some("ReplayThread"), 200, One("ReplayedThread")),
@@ -59,6 +62,16 @@ const ROUTES: &[Route] = &[
     Route("post", "/v1/threads/{id}/turns/{turn_id}/steer", "steerTurn", "Says something to a running turn", Some("SteerTurn"), 200, One("Turn")),
     Route("post", "/v1/threads/{id}/turns/{turn_id}/interrupt", "interruptTurn", "Stops a turn", None, 200, One("Turn")),
     Route("post", "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result", "submitToolResult", "Answers a call that a client carries out", Some("DynamicToolCallResult"), 202, Nothing),
+    Route("get", "/v1/sessions", "listSessions", "Lists saved sessions", None, 200, One("SessionList")),
+    Route("post", "/v1/sessions", "saveSession", "Saves a thread as a session: a named place in its record", Some("SaveSession"), 201, One("SavedSession")),
+    Route("put", "/v1/sessions", "updateSession", "Saves a thread over a session", Some("UpdateSession"), 200, One("UpdatedSession")),
+    Route("get", "/v1/sessions/summary", "summarizeSessions", "Lists saved sessions, one line each", None, 200, Many("SessionLine")),
+    Route("get", "/v1/sessions/{id}", "getSession", "Returns a saved session", None, 200, Either("SessionDetail", "SessionPeek")),
+    Route("patch", "/v1/sessions/{id}", "patchSession", "Names or archives a saved session", Some("PatchSession"), 200, One("PatchedSession")),
+    Route("delete", "/v1/sessions/{id}", "deleteSession", "Removes a saved session; its thread stays", None, 204, Nothing),
+    Route("post", "/v1/sessions/{id}/resume-thread", "resumeSession", "Makes a thread that begins with a saved session", Some("ResumeSession"), 201, One("ResumedSession")),
+    Route("get", "/v1/snapshots", "listSnapshots", "Lists turns that changed files, newest first", None, 200, Many("Snapshot")),
+    Route("post", "/v1/snapshots/{id}/restore", "restoreSnapshot", "Brings files back to where they were before a turn; the conversation stays", None, 200, One("RestoredSnapshot")),
     Route("post", "/v1/approvals/{approval_id}", "decideApproval", "Allows or refuses a call", Some("DecideApproval"), 200, One("ApprovalAnswered")),
     Route("post", "/v1/user-input/{thread_id}/{input_id}", "answerUserInput", "Answers a question", Some("UserInputAnswers"), 200, One("UserInputAnswered")),
     Route("post", "/v1/stream", "streamOneTurn", "Runs one turn of an archived thread and streams it", Some("OneShot"), 200, Frames("Frames with names of their own, from `turn.started` to `done`.")),
@@ -91,6 +104,21 @@ const QUERIES: &[(&str, &str, &str, &str)] = &[
     ("/v1/threads/{id}/events", "include", "string", INCLUDE),
     ("/v1/threads/{id}/export", "since_seq", "integer", SINCE),
     ("/v1/threads/{id}/export", "include", "string", INCLUDE),
+    ("/v1/sessions", "limit", "integer", "How many at most: 1 to 1000, 50 when nobody says."),
+    ("/v1/sessions", "search", "string", "Only those that have these words in title, id, directory or model."),
+    ("/v1/sessions", "include_archived", "boolean", ARCHIVED),
+    ("/v1/sessions", "archived_only", "boolean", ARCHIVED_ONLY),
+    ("/v1/sessions", "workspace", "string", "Only those of this directory."),
+    ("/v1/sessions", "sort", "string", "`recent`, `name` or `size`; `recent` when nobody says."),
+    ("/v1/sessions/summary", "limit", "integer", "How many at most: 1 to 1000, 50 when nobody says."),
+    ("/v1/sessions/summary", "search", "string", "Only those that have these words in title, id, directory or model."),
+    ("/v1/sessions/summary", "include_archived", "boolean", ARCHIVED),
+    ("/v1/sessions/summary", "archived_only", "boolean", ARCHIVED_ONLY),
+    ("/v1/sessions/summary", "workspace", "string", "Only those of this directory."),
+    ("/v1/sessions/summary", "sort", "string", "`recent`, `name` or `size`; `recent` when nobody says."),
+    ("/v1/sessions/{id}", "peek", "boolean", "Only the beginnings of the last messages."),
+    ("/v1/sessions/{id}", "entries", "integer", "With `peek`, how many at most: 1 to 12, 12 when nobody says."),
+    ("/v1/snapshots", "limit", "integer", "How many at most: 1 to 100, 20 when nobody says."),
     ("/v1/usage", "since", "string", "Only turns that ended then or later: a time as in RFC 3339."),
     ("/v1/usage", "until", "string", "Only turns that ended before: a time as in RFC 3339."),
     ("/v1/usage", "group_by", "string", "`day`, `model`, `provider` or `thread`; `day` when nobody says."),
@@ -112,6 +140,7 @@ const OPTIONAL: &[&str] = &[
     "RetryThread",
     "CompactThread",
     "ReplayThread",
+    "ResumeSession",
 ];
 
 fn document() -> Value {
@@ -145,6 +174,10 @@ fn operation(route: &Route) -> Value {
     let content = |media: &str, schema: Value| json!({ media: { "schema": schema } });
     let (media, schema) = match gives {
         One(name) => ("application/json", Some(named(name))),
+        Either(one, other) => (
+            "application/json",
+            Some(json!({ "oneOf": [named(one), named(other)] })),
+        ),
         Many(name) => (
             "application/json",
             Some(json!({ "type": "array", "items": named(name) })),
@@ -257,6 +290,20 @@ fn schemas() -> BTreeMap<String, Value> {
     add::<wire::ApprovalAnswered>(&mut all);
     add::<wire::UserInputAnswers>(&mut all);
     add::<wire::UserInputAnswered>(&mut all);
+    add::<wire::SessionList>(&mut all);
+    add::<wire::SessionLine>(&mut all);
+    add::<wire::SaveSession>(&mut all);
+    add::<wire::SavedSession>(&mut all);
+    add::<wire::UpdateSession>(&mut all);
+    add::<wire::UpdatedSession>(&mut all);
+    add::<wire::SessionDetail>(&mut all);
+    add::<wire::SessionPeek>(&mut all);
+    add::<wire::PatchSession>(&mut all);
+    add::<wire::PatchedSession>(&mut all);
+    add::<wire::ResumeSession>(&mut all);
+    add::<wire::ResumedSession>(&mut all);
+    add::<wire::workspace::Snapshot>(&mut all);
+    add::<wire::workspace::RestoredSnapshot>(&mut all);
     add::<wire::stream::OneShot>(&mut all);
     add::<wire::UsageReport>(&mut all);
     add::<wire::EnvironmentList>(&mut all);

@@ -144,6 +144,9 @@ struct FullStore(HostWireStore);
 
 #[async_trait]
 impl WireStore for FullStore {
+    fn records(&self) -> Arc<dyn windlass_store::HostRecords> {
+        self.0.records()
+    }
     fn runs(&self) -> Arc<dyn RunLog> {
         Arc::new(Full)
     }

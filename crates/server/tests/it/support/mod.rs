@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(crate) use asked::Asked;
-pub(crate) use client::{Client, Frame, Stream};
+pub(crate) use client::{Client, Frame, Reply, Stream};
 pub(crate) use daemon::{Daemon, Setup, TOKEN, other_model};
 pub(crate) use home::Home;
 pub(crate) use model::FakeModel;

@@ -1,0 +1,85 @@
+//! Showing a saved session: what its thread has up to the turn that was saved.
+
+use windlass_protocol::sessions::{SessionContent, SessionEntry, SessionRole};
+use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek};
+use windlass_store::queries::TurnRow;
+
+use super::Asked;
+use crate::error::Result;
+use crate::threads::told;
+
+/// Tells who said an item; `None` for one that is no message.
+pub(super) fn role(item: &Item) -> Option<SessionRole> {
+    match item.kind {
+        ItemKind::UserMessage => Some(SessionRole::User),
+        ItemKind::AgentMessage => Some(SessionRole::Assistant),
+        _ => None,
+    }
+}
+
+fn message(item: Item) -> Option<SessionMessage> {
+    Some(SessionMessage {
+        role: role(&item)?,
+        content: vec![SessionContent::Text {
+            text: item.detail.unwrap_or(item.summary),
+        }],
+        turn_id: item.turn_id,
+    })
+}
+
+fn entry(item: Item) -> Option<SessionEntry> {
+    Some(SessionEntry {
+        role: role(&item)?,
+        text: item.summary,
+        turn_id: item.turn_id,
+    })
+}
+
+impl Asked {
+    /// Returns a session with what was said in it.
+    pub(crate) async fn session_detail(&self, id: &str) -> Result<SessionDetail> {
+        let (metadata, found) = self.session_and_thread(id).await?;
+        let detail = self.thread_detail(&found.thread.id, usize::MAX).await?;
+        // Where the turn is no longer kept, neither are those before it.
+        let last = detail
+            .turns
+            .iter()
+            .position(|turn| turn.id == metadata.turn_id);
+        let saved = &detail.turns[..last.map_or(0, |last| last + 1)];
+        let saved: std::collections::HashSet<&str> =
+            saved.iter().map(|turn| turn.id.as_str()).collect();
+        let items = detail.items.into_iter();
+        let items = items.filter(|item| saved.contains(item.turn_id.as_str()));
+        Ok(SessionDetail {
+            messages: items.filter_map(message).collect(),
+            metadata,
+            system_prompt: detail.thread.system_prompt,
+        })
+    }
+
+    /// Returns a session with the beginnings of its last messages. What is older is not read.
+    pub(crate) async fn peek_session(&self, id: &str, entries: usize) -> Result<SessionPeek> {
+        let (metadata, found) = self.session_and_thread(id).await?;
+        let mut rows: Vec<TurnRow> = Vec::new();
+        let is_enough = |turn: &TurnRow| {
+            let is_last = found.name_of(turn).to_string() == metadata.turn_id;
+            if is_last || !rows.is_empty() {
+                rows.push(turn.clone());
+            }
+            rows.len() >= entries
+        };
+        self.turn_back(&found, is_enough).await?;
+        let mut shown = Vec::new();
+        for row in rows.iter().rev() {
+            let detail = self.queries.turn_detail(&found.row.stream, row.view.id);
+            if let Some(detail) = detail.await?.filter(|detail| !detail.row.is_pruned) {
+                shown.extend(told(found.id, &detail).1.into_iter().filter_map(entry));
+            }
+        }
+        shown.drain(..shown.len().saturating_sub(entries));
+        Ok(SessionPeek {
+            metadata,
+            entries: shown,
+        })
+    }
+}
