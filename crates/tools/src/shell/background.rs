@@ -171,9 +171,8 @@ impl Shell {
         place.has_started = true;
         let id = output.id().to_owned();
         tokio::spawn(async move {
+            let _way_out = filter;
             look_after(place, running, record, changing).await;
-            // Its way out ends with it.
-            drop(filter);
         });
         Ok(json!({
             "id": id,
