@@ -14,7 +14,7 @@ use crate::queries::QueryError;
 pub enum SqliteError {
     /// Another process, or another store of this one, has the directory.
     #[error(
-        "{directory} is used by process {holder}; stop it first (in the same process, close what has it open), or only look at it"
+        "{directory} is used by process {holder}; stop it first (in the same process, close what has it open), or open the store for reading only"
     )]
     Locked {
         /// The data directory.
