@@ -17,7 +17,7 @@ pub(crate) const WORD: Word = Word {
     name: "test",
     summary: "everything CI checks",
     help: "\
-Checks format, lints, the runtime without its default features, documentation and the dependency budget, runs all tests, examples
+Checks format, lints, the runtime without its default features and the dependency budget, runs all tests, examples
 included, lets clients that others wrote record runs on the daemon, the model drivers speak to an independent fake where there is
 one, and Claude Code and Codex carry turns where npm can install them. On a fresh machine it first adds rustfmt and clippy through rustup; system packages are installed (see `setup`) only where
 the variable CI is `true`. Every step runs, also after one that failed. What this machine cannot run is named on lines that begin with
@@ -53,11 +53,10 @@ const STEPS: &[Step] = &[
         "windlass-runtime",
         "--no-default-features",
         "--no-fail-fast",
+        "--lib",
+        "--test",
+        "it",
     ]),
-    Step::CargoWith(
-        ("RUSTDOCFLAGS", "-D warnings"),
-        &["doc", "--workspace", "--no-deps"],
-    ),
     Step::Own("cargo xtask slim", |_| slim::check()),
     Step::Own("cargo xtask map", |_| map::check()),
     TESTS,

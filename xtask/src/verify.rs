@@ -9,7 +9,7 @@ pub(crate) const WORD: Word = Word {
     name: "verify",
     summary: "format, lints and tests: the quick loop before a commit",
     help: "\
-Checks format and lints and runs all tests of the workspace. Stops at the first step that fails.
+Checks format, lints and documentation and runs all tests of the workspace. Stops at the first step that fails.
 The last line is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything was.
 
 Usage: cargo xtask verify
@@ -52,7 +52,13 @@ pub(crate) const TESTS: Step = Step::Tests(&[
     "--no-fail-fast",
 ]);
 
-const STEPS: &[Step] = &[TOOLCHAIN, FORMAT, LINTS, TESTS];
+/// What the documentation links to is there.
+const PAGES: Step = Step::CargoWith(
+    ("RUSTDOCFLAGS", "-D warnings"),
+    &["doc", "--workspace", "--no-deps"],
+);
+
+const STEPS: &[Step] = &[TOOLCHAIN, FORMAT, LINTS, PAGES, TESTS];
 
 fn run(arguments: &[String]) -> Result<(), Failure> {
     no_arguments(WORD.name, arguments)?;

@@ -5,7 +5,7 @@ use std::process::Command;
 #[test]
 fn a_hostile_model_breaks_nothing() {
     let trial = Command::new(env!("CARGO_BIN_EXE_windlass-crash"))
-        .args(["hostile", "--seconds", "45", "--seed", "20261117"])
+        .args(["hostile", "--seconds", "15", "--seed", "20261117"])
         .output()
         .unwrap();
     let (said, trouble) = (
